@@ -125,6 +125,21 @@ def test_the_first_step_waits_for_its_time_or_a_wake_up(clock: ShiftedClock) -> 
         worker.stop()
 
 
+def test_workers_with_equal_times_do_not_run_at_the_same_moment(clock: ShiftedClock) -> None:
+    began_s = list[float]()
+
+    def step() -> None:
+        began_s.append(time.monotonic())
+
+    workers = [Worker("test", step, clock, first_after_s=0.3) for _ in range(10)]
+    for worker in workers:
+        worker.start()
+    eventually(lambda: len(began_s) == len(workers))
+    for worker in workers:
+        worker.stop()
+    assert max(began_s) - min(began_s) > 0.02
+
+
 def test_a_stop_before_the_first_step_runs_only_the_last_one(clock: ShiftedClock) -> None:
     steps, last = Steps(), Steps()
     worker = Worker("test", steps, clock, first_after_s=10 * PATIENCE_S, last_step=last)

@@ -51,6 +51,11 @@ class WorkerStopped(Exception):
     """The service is stopping: the step ends where it is and is repeated after the next start."""
 
 
+def _varied(seconds: float) -> float:
+    """Up to a fifth more at random: workers with equal periods do not run at the same moment."""
+    return seconds * random.uniform(1, 1.2)
+
+
 class Worker:
     """A thread that repeats a step until it is stopped, whatever the step raises.
 
@@ -73,9 +78,10 @@ class Worker:
     ) -> None:
         """period_s: a step is due this long after the last one; None: only when woken.
 
-        first_after_s: the first step is due this long after the start, or when woken. last_step:
-        runs once at an orderly stop. retry_on_wake: a wake-up cuts the wait after a failure short.
-        stalled_after_s: None for steps that may take any time.
+        first_after_s: the first step is due this long after the start, or when woken. Both are up
+        to a fifth longer at random. last_step: runs once at an orderly stop. retry_on_wake: a
+        wake-up cuts the wait after a failure short. stalled_after_s: None for steps that may take
+        any time.
         """
         self.name = name
         self._step, self._last_step, self._clock = step, last_step, clock
@@ -174,7 +180,7 @@ class Worker:
         return health
 
     def _run(self) -> None:
-        self._wake.wait(self._first_after_s)
+        self._wake.wait(_varied(self._first_after_s))
         while not self.stopping:
             self._wake.clear()
             try:
@@ -184,12 +190,18 @@ class Worker:
             except BaseException as error:  # even SystemExit: nothing else would restart the thread
                 self._wait_after_failure(self._note_failure(error))
             else:
-                self._wake.wait(self._period_s if wait_s is None else wait_s)
+                self._wake.wait(self._pause_s(wait_s))
         if self._last_step is not None:
             try:
                 self._do(self._last_step)
             except BaseException as error:
                 self._note_failure(error)
+
+    def _pause_s(self, wait_s: float | None) -> float | None:
+        """Until the next step; None: until it is woken. wait_s: what the last step returned."""
+        if wait_s is not None:
+            return wait_s
+        return None if self._period_s is None else _varied(self._period_s)
 
     def _do(self, step: Step) -> float | None:
         self.report_progress()
