@@ -36,7 +36,8 @@ def run(bench: Bench) -> list[Table]:
             data,
             PENSTOCK_STORED_OUTCOMES="0",
             PENSTOCK_QUERY_TIMEOUT_S="300",
-            PENSTOCK_IDLE_TIMEOUT_S="300",  # connections that a low rate of posts does not need
+            # A low rate of posts does not need every connection, and the sender opens none again.
+            PENSTOCK_IDLE_TIMEOUT_S=str(2 * _BUSY_S),
         ) as service,
         httpx.Client(
             base_url=service.url, headers={"Authorization": f"Bearer {account.key}"}, timeout=300
