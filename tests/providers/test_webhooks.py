@@ -433,6 +433,34 @@ def test_the_types_of_the_contract_have_their_names() -> None:
     } < set(STRIPE)
 
 
+@pytest.mark.parametrize(
+    ("kind", "payment_status", "event"),
+    [
+        ("checkout.session.completed", "paid", "purchase"),
+        ("checkout.session.completed", "no_payment_required", "purchase"),
+        ("checkout.session.completed", "unpaid", "checkout_completed"),
+        ("checkout.session.async_payment_succeeded", "paid", "purchase"),
+        ("checkout.session.async_payment_failed", "unpaid", "payment_failed"),
+        ("checkout.session.expired", "unpaid", "checkout_expired"),
+    ],
+)
+def test_a_checkout_is_a_purchase_once_it_is_paid(
+    sender: Sender, stored: Stored, kind: str, payment_status: str, event: str
+) -> None:
+    session = {
+        "id": "cs_1",
+        "payment_status": payment_status,
+        "amount_total": 1999,
+        "currency": "eur",
+        "client_reference_id": "penstock_di0xCmNoZWNrb3V0SWQKYy05",  # visitor v-1, attempt c-9
+    }
+    assert sender.stripe(kind, session).json()["event"] == event
+    [row] = stored()
+    assert (row["kind"], row["name"], row["visitor_id"]) == ("transaction", event, "v-1")
+    names = ("amount", "currency", "checkoutId", "paymentStatus")
+    assert [row["properties"][name] for name in names] == [19.99, "EUR", "c-9", payment_status]
+
+
 @pytest.mark.parametrize("provider", ["polar", "standardwebhooks"])
 @pytest.mark.parametrize("kind", POLAR)
 def test_each_type_of_polar_becomes_its_transaction(

@@ -24,6 +24,9 @@ from penstock.providers.payload import (
 
 STRIPE: Mapping[str, EventMapping] = {
     "checkout.session.completed": EventMapping("purchase", "amount_total"),
+    "checkout.session.async_payment_succeeded": EventMapping("purchase", "amount_total"),
+    "checkout.session.async_payment_failed": EventMapping("payment_failed", "amount_total"),
+    "checkout.session.expired": EventMapping("checkout_expired", "amount_total"),
     "payment_intent.succeeded": EventMapping("payment", "amount_received"),
     "payment_intent.payment_failed": EventMapping("payment_failed", "amount"),
     "charge.refunded": EventMapping("refund", "amount_refunded"),
@@ -34,6 +37,13 @@ STRIPE: Mapping[str, EventMapping] = {
     "customer.subscription.trial_will_end": EventMapping("trial_ending"),
 }
 """Stripe's types of events and their transaction events."""
+
+UNPAID_CHECKOUT = EventMapping("checkout_completed", "amount_total")
+"""A completed checkout whose payment method pays later, such as a bank debit.
+
+Stripe reports the payment as `async_payment_succeeded` or `async_payment_failed`. Source: Stripe,
+"Fulfill orders".
+"""
 
 _ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
@@ -60,8 +70,8 @@ def stripe_event(body: Any) -> ProviderEvent:
     """`NotAnEvent` when the body is not a Stripe event."""
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
-    mapping = STRIPE.get(event_type)
     payload = value_at(event, "data.object")
+    mapping = _mapping(event_type, payload)
     if mapping is not None:
         require_object(payload, "data.object")
     properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
@@ -83,6 +93,14 @@ def stripe_event(body: Any) -> ProviderEvent:
         customer_id=first_id(payload, "customer"),
         email=find_email(payload, _EMAIL_PATHS),
     )
+
+
+def _mapping(event_type: str, payload: Any) -> EventMapping | None:
+    """The transaction event for an event of Stripe; None for a type without one."""
+    is_checkout = event_type == "checkout.session.completed"
+    if is_checkout and value_at(payload, "payment_status") == "unpaid":
+        return UNPAID_CHECKOUT
+    return STRIPE.get(event_type)
 
 
 def _metadata(payload: Any) -> Any:
