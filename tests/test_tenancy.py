@@ -16,7 +16,16 @@ from penstock.app import build_routes
 from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
 from tests.waiting import eventually
 
-PUBLIC_PAGES = ("/t.js", "/t-", "/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
+PUBLIC_PAGES = (
+    "/t.js",
+    "/t-",
+    "/static/",
+    "/api/docs",
+    "/api/openapi.json",
+    "/health/",
+    "/l/",
+    "/L/",
+)
 
 STEP = {"type": "Event", "value": "signed_up"}
 FUNNEL = {

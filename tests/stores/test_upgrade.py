@@ -9,34 +9,24 @@ from typing import Any
 
 import pytest
 
+from penstock.metadb.migrations import versions
+from penstock.warehouse.migrations import migrations
 from tests.serving import Served, penstock, query_warehouse, run_module
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import comparable
 
+DATABASE_VERSIONS = sorted(
+    path.name[:4] for path in Path(versions.__file__).parent.glob("[0-9]*.py")
+)
+WAREHOUSE_VERSIONS = [migration.version for migration in migrations()]
 BOUNDARIES = (
-    "database 0002 inside",
-    "database 0003 inside",
-    "database 0004 inside",
-    "database 0005 inside",
-    "database 0006 inside",
-    "database 0007 inside",
-    "database 0008 inside",
-    "database 0009 inside",
-    "database 0010 inside",
-    "database 0011 inside",
-    "database 0012 inside",
-    "database 0013 inside",
-    "database 0014 inside",
-    "database 0014 after",
-    "warehouse 1 inside",
-    "warehouse 1 after",
-    "warehouse 2 inside",
-    "warehouse 2 after",
-    "warehouse 3 inside",
-    "warehouse 3 after",
-    "warehouse 4 inside",
-    "warehouse 4 after",
-    "warehouse 5 inside",
+    *(f"database {version} inside" for version in DATABASE_VERSIONS[1:]),
+    f"database {DATABASE_VERSIONS[-1]} after",
+    *(
+        f"warehouse {version} {place}"
+        for version in WAREHOUSE_VERSIONS
+        for place in ("inside", "after")
+    ),
 )
 
 
@@ -81,7 +71,8 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0014, event store 0006.\n",
+        f"Both stores are up to date: metadata database {DATABASE_VERSIONS[-1]}, "
+        f"event store {WAREHOUSE_VERSIONS[-1]:04}.\n",
     )
     assert_same_reports(release_0_1_0)
 
@@ -103,7 +94,7 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0014" in run.stderr
+    assert f"only knows versions up to {DATABASE_VERSIONS[-1]}" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:

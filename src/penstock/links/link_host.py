@@ -10,7 +10,7 @@ from litestar.types import ASGIApp, Receive, Send
 
 from penstock.http.fast_path import FastPath
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE
-from penstock.links.model import PUBLIC_PATH
+from penstock.links.model import slug_of_path
 from penstock.links.redirect.asgi import link_not_found
 
 _PATHS = (APPLE_FILE, ANDROID_FILE, "/health/live", "/health/ready")
@@ -42,7 +42,7 @@ class LinkHost:
 
 
 def _is_public(path: str) -> bool:
-    return path in _PATHS or (path.startswith(PUBLIC_PATH) and path != PUBLIC_PATH)
+    return path in _PATHS or slug_of_path(path) is not None
 
 
 def _host_name(host: bytes) -> str:

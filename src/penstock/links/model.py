@@ -9,10 +9,12 @@ from urllib.parse import quote, urlencode
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
-SLUG = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-
 PUBLIC_PATH = "/l/"
 """Path of the public address of every link; the slug follows."""
+
+_SLUG = "[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
+SLUG = Pattern(_SLUG)
+_SLUG_IN_PATH = Pattern(f"{PUBLIC_PATH}({_SLUG})[^a-z0-9]*")
 
 LINK_ID_PARAM = "lk"
 """Query parameter with the link's ID, in the hosted URL and in addresses that open the app."""
@@ -58,6 +60,7 @@ class Link:
     name: internal, never shown to people who open the link.
     destination_path: a route inside the app.
     fallback_url: an ASCII URL for people who cannot open the app.
+    pass_query: whether the fallback URL gets the query of the visit and the campaign parameters.
     utm_*: campaign parameters of its clicks, never taken from a request.
     expires_at_ms: from then on the link leads to expired_url; without one it is not found.
     revision: the current one, from 1.
@@ -82,6 +85,7 @@ class Link:
     tags: tuple[str, ...] = ()
     is_active: bool = True
     is_archived: bool = False
+    pass_query: bool = False
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_at_ms is not None and self.expires_at_ms <= now_ms
@@ -127,3 +131,13 @@ class Link:
         """The address to share unchanged. The app reads the query; the server ignores it."""
         query = urlencode({LINK_ID_PARAM: self.id, **self.utm}, quote_via=quote)
         return f"{self.short_url(base_url)}?{query}"
+
+
+def slug_of_path(path: str) -> str | None:
+    """The slug in the path of a public address; None when the path is not a link's.
+
+    path: percent-decoded. Letter case does not matter, nor do characters behind the slug with which
+    no slug ends: people and mail programs add a full stop, a bracket, a space or a line break.
+    """
+    match = _SLUG_IN_PATH.fullmatch(path.lower())
+    return match[1] if match else None

@@ -600,6 +600,13 @@ links = Table(
         server_default=false(),
         comment="works, but lists leave it out",
     ),
+    Column(
+        "pass_query",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="whether the fallback URL gets the query of the visit",
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),

@@ -13,7 +13,7 @@ from penstock.links.model import CLICK_TOKEN_PARAM
 from penstock.links.redirect.languages import TEXTS
 from tests import loops, user_agents
 from tests.links.conftest import APP, LINKS
-from tests.tenant import BASE_URL
+from tests.tenant import BASE_URL, visitor
 
 WEB = "https://www.example.com/offers/1?a=b&c=d#top"
 STORE, PLAY = APP["appStoreUrl"], APP["playStoreUrl"]
@@ -277,22 +277,16 @@ def test_a_disabled_and_an_unknown_link_are_the_same_404(
 @pytest.mark.parametrize(
     "slug",
     [
-        "Spring", "spring%00", "spring%0d%0aSet-Cookie:x", "%2e%2e", "..%2fspring", "spring/",
-        "spring/x", "/spring", "spring%2f",
-        "spring.html", "spring;",
-        "%F0%9F%8C%B7", "'--", "<script>alert(1)</script>", "a" * 5000, "spring%20",
-        "https://evil.example", "//evil.example", "lnk_",
-        "spring\u202e",
+        "spring%00", "spring%0d%0aSet-Cookie:x", "%2e%2e", "..%2fspring",
+        "spring/x", "/spring", "spring.html", "spring;x",
+        "%F0%9F%8C%B7", "'--", "<script>alert(1)</script>", "a" * 5000,
+        "https://evil.example", "//evil.example", "lnk_", "spring\u202ex",
     ],
 )  # fmt: skip
 def test_a_hostile_slug_is_a_404_without_redirect(open_link, make_link, slug):
     make_link(slug="spring", fallbackUrl=WEB)
     answer = open_link(slug, DESKTOP["edge"])
-    if slug in (
-        "spring/",
-        "/spring",
-        "spring%2f",
-    ):  # the framework ignores an extra slash
+    if slug == "/spring":  # the framework ignores an extra slash
         assert answer.headers.get("location") in (None, WEB)
         return
     assert answer.status_code == 404
@@ -558,6 +552,55 @@ def test_the_fast_path_answers_as_the_route(
     assert open_link() == with_route
     _, headers = open_link(**{"X-Forwarded-For": "203.0.113.9"})
     assert headers["ratelimit"].startswith('"address";')
+
+
+SENT = "utm_source=mail&utm_term=a+b&ref=7&lk=lnk_1&ct=x&qr=1&c=mine&n=%00&h=%0d%0aSet-Cookie:x"
+PASSED = "utm_source=poster&utm_term=a%20b&ref=7&utm_medium=print"
+FALLBACK = "https://www.example.com/offers/1?a=b&c=d"
+
+
+@pytest.mark.parametrize("user_agent", [DESKTOP["edge"], IOS["safari"]])
+def test_a_link_passes_the_query_on_to_its_fallback_where_it_is_told_to(
+    open_link, make_link, client, user_agent
+):
+    """The page's own parameters stay, Penstock's do not leave, and the link's UTM is the link's."""
+
+    def fallback(slug):
+        answer = open_link(f"{slug}?{SENT}", user_agent)
+        if answer.status_code == 302:
+            return answer.headers["location"]
+        return Page(answer.text).links[ON_WEB]
+
+    fields = {"fallbackUrl": FALLBACK + "#top", "utmSource": "poster", "utmMedium": "print"}
+    record = make_link(slug="plain", **fields)
+    assert record["passQuery"] is False
+    assert fallback("plain") == FALLBACK + "#top"
+    make_link(slug="passing", passQuery=True, **fields)
+    assert fallback("passing") == f"{FALLBACK}&{PASSED}#top"
+    changed = client.patch(LINKS, json={"id": record["id"], "passQuery": True}).json()
+    assert (changed["passQuery"], changed["revision"]) == (True, 1)
+    assert fallback("plain") == f"{FALLBACK}&{PASSED}#top"
+
+
+def test_a_query_that_makes_the_url_too_long_is_not_passed_on(open_link, make_link):
+    make_link(slug="a", fallbackUrl=WEB, passQuery=True)
+    assert open_link("a?p=" + "%27" * 1400, DESKTOP["edge"]).headers["location"] == WEB
+
+
+ENDINGS = ["", ".", ",", ")", "!", "'", "%3E", "*", "%20", "%0A", "%E2%80%8B", "/", ".)%0D%0A", "-"]
+
+
+@pytest.mark.parametrize("path", ["/l/spring-sale", "/L/Spring-SALE"])
+def test_a_link_is_found_in_capitals_and_with_what_was_pasted_behind_it(server, make_link, path):
+    make_link(slug="spring-sale", fallbackUrl=WEB)
+    browser = visitor(server, {"User-Agent": DESKTOP["edge"]})
+    locations = {
+        ending: browser.get(path + ending, follow_redirects=False).headers.get("location")
+        for ending in ENDINGS
+    }
+    assert locations == dict.fromkeys(ENDINGS, WEB)
+    for other in ("x", "/x", ".html", "%C3%A9x"):
+        assert browser.get(path + other).status_code == 404, other
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, PUBLIC_PATH, SLUG
+from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, slug_of_path
 
 _MAX_PARAMS = 100
 
@@ -31,16 +31,12 @@ def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
     except ValueError:
         return UrlEvidence()
     params = _parse_query(parts.query)
-    slug = ""
-    if (
-        parts.scheme in ("http", "https")
-        and parts.netloc.lower() in (urlsplit(own).netloc.lower() for own in link_urls)
-        and parts.path.startswith(PUBLIC_PATH)
-    ):
-        slug = parts.path.removeprefix(PUBLIC_PATH)
+    is_ours = parts.scheme in ("http", "https") and parts.netloc.lower() in (
+        urlsplit(own).netloc.lower() for own in link_urls
+    )
     return UrlEvidence(
         link_id=params.get(LINK_ID_PARAM, ""),
-        slug=slug if SLUG.fullmatch(slug) else "",
+        slug=(slug_of_path(unquote(parts.path)) or "") if is_ours else "",
         token=params.get(CLICK_TOKEN_PARAM, ""),
     )
 

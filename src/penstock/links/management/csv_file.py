@@ -17,10 +17,11 @@ MAX_BYTES = 2 * 1024 * 1024
 
 COLUMNS = (
     "id", "websiteId", "slug", "name", "destinationPath", "fallbackUrl", "utmSource", "utmMedium",
-    "utmCampaign", "expiresAt", "expiredUrl", "tags", "isActive", "isArchived", "hostedUrl",
+    "utmCampaign", "expiresAt", "expiredUrl", "tags", "passQuery", "isActive", "isArchived",
+    "hostedUrl",
 )  # fmt: skip
 _IGNORED = {"hostedUrl"}  # computed
-_SWITCHES = {"isActive", "isArchived"}
+_SWITCHES = {"passQuery", "isActive", "isArchived"}
 _REQUIRED_TEXTS = {"slug", "name", "destinationPath"}
 _SWITCH_VALUES = {"true": True, "false": False}
 

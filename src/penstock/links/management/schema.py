@@ -77,6 +77,9 @@ Tags = Annotated[
     list[Tag],
     Field(max_length=20, description="Stored in lower case."),
 ]
+PASS_QUERY = Field(
+    description="Whether the fallback URL gets the visit's query and the link's UTM parameters."
+)
 WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 
 
@@ -119,6 +122,7 @@ class NewLink(_LinkFields):
     slug: Slug
     destination_path: DestinationPath
     tags: Annotated[Tags, Field(default_factory=list)]
+    pass_query: Annotated[bool, PASS_QUERY] = False
 
 
 class LinkChange(_LinkFields):
@@ -128,6 +132,7 @@ class LinkChange(_LinkFields):
     name: Annotated[LinkName | None, AfterValidator(not_null), OMITTABLE] = None
     destination_path: Annotated[DestinationPath | None, AfterValidator(not_null), OMITTABLE] = None
     tags: Annotated[Tags | None, AfterValidator(not_null), OMITTABLE] = None
+    pass_query: Annotated[bool | None, AfterValidator(not_null), PASS_QUERY, OMITTABLE] = None
     is_active: Annotated[
         bool | None,
         AfterValidator(not_null),
@@ -151,6 +156,7 @@ class LinkRow(_LinkFields):
     name: LinkName | None = None
     destination_path: DestinationPath | None = None
     tags: Tags | None = None
+    pass_query: bool | None = None
     is_active: bool | None = None
     is_archived: bool | None = None
 
@@ -234,6 +240,7 @@ class LinkRecord(Record):
     expires_at: str | None
     expired_url: Annotated[str | None, Field(description="As stored, like `fallbackUrl`.")]
     tags: tuple[str, ...]
+    pass_query: Annotated[bool, PASS_QUERY]
     hosted_url: Annotated[str, Field(description="The address to share, unchanged.")]
     is_active: bool
     is_archived: bool
@@ -266,6 +273,7 @@ class LinkRecord(Record):
             expires_at=iso_or_none(link.expires_at_ms),
             expired_url=link.expired_url,
             tags=link.tags,
+            pass_query=link.pass_query,
             is_active=link.is_active,
             is_archived=link.is_archived,
             revision=link.revision,

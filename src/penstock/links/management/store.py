@@ -53,6 +53,7 @@ def _link(row: Row[Any]) -> Link:
         tags=tuple(sorted(row.tags.split(","))) if row.tags else (),
         is_active=row.is_active,
         is_archived=row.is_archived,
+        pass_query=row.pass_query,
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
     )
@@ -72,6 +73,7 @@ def _changing(link: Link) -> dict[str, Any]:
         "search_text": "\n".join((link.name, link.slug, *link.tags)).casefold(),
         "is_active": link.is_active,
         "is_archived": link.is_archived,
+        "pass_query": link.pass_query,
         "updated_at": link.updated_at_ms,
     }
 

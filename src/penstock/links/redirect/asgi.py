@@ -14,7 +14,7 @@ from litestar.types import HTTPScope
 
 from penstock.http.fast_path import Answer, RawResponse, Respond
 from penstock.links.management.qr import SCAN_MARK
-from penstock.links.model import PUBLIC_PATH
+from penstock.links.model import PUBLIC_PATH, slug_of_path
 from penstock.links.redirect.landing_page import (
     HEADERS,
     PAGE_HEADERS,
@@ -48,7 +48,7 @@ class RedirectFastPath:
         self._redirects = redirects
 
     def __call__(self, scope: Any) -> Answer | None:
-        slug = _plain_slug(scope)
+        slug = slug_of_path(scope["path"]) if scope["method"] == HttpMethod.GET else None
         if slug is None:
             return None
         scope["path_template"] = _ROUTE
@@ -69,9 +69,9 @@ class RedirectFastPath:
         return True
 
 
-async def respond(redirects: RedirectService, scope: HTTPScope, slug: str) -> RawResponse:
+async def respond(redirects: RedirectService, scope: HTTPScope) -> RawResponse:
     """The response to a request for a link; records its click."""
-    visit = _visit(scope, slug)
+    visit = _visit(scope, slug_of_path(scope["path"]) or "")
     response = await redirects.respond(visit)
     raw = _raw_response(visit, response)
     if response.click is not None:
@@ -97,16 +97,8 @@ def link_not_found(scope: HTTPScope) -> RawResponse:
     return RawResponse(404, headers, b"" if scope["method"] == HttpMethod.HEAD else body)
 
 
-def _plain_slug(scope: Any) -> str | None:
-    """What may be the slug of a plain GET of a link; None for any other request."""
-    if scope["method"] != HttpMethod.GET or not scope["path"].startswith(PUBLIC_PATH):
-        return None
-    slug: str = scope["path"][len(PUBLIC_PATH) :]
-    return slug if slug and "/" not in slug else None
-
-
 def _visit(scope: HTTPScope, slug: str) -> Visit:
-    """Of the query only the mark of a QR code counts: target and campaign are stored."""
+    """The request as `RedirectService` reads it."""
     headers = dict(scope["headers"])  # the last of repeated headers counts
     purposes = [headers[name].lower() for name in _PURPOSE_HEADERS if name in headers]
     return Visit(
@@ -118,4 +110,5 @@ def _visit(scope: HTTPScope, slug: str) -> Visit:
         is_head=scope["method"] == HttpMethod.HEAD,
         is_prefetch=any(mark in purpose for purpose in purposes for mark in _PREFETCH_MARKS),
         is_scan=_SCAN_MARK in scope["query_string"].split(b"&"),
+        query=scope["query_string"].decode("latin-1"),
     )

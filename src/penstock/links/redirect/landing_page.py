@@ -60,6 +60,7 @@ class PageContext(NamedTuple):
     """What a landing page depends on. base_url: of links.
 
     token: of the click; empty for a robot, and then no button opens the app.
+    web_url: the page behind "Continue on the web"; None without one.
     """
 
     link: Link
@@ -68,6 +69,7 @@ class PageContext(NamedTuple):
     token: str
     language: str
     base_url: str
+    web_url: str | None
 
 
 class LandingPage(NamedTuple):
@@ -115,8 +117,8 @@ def _buttons(context: PageContext) -> Iterator[Button]:
         for name, platform in (("App Store", Platform.IOS), ("Google Play", Platform.ANDROID)):
             if store := store_url(app, platform, link, ""):
                 yield Button(name, store)
-    if link.fallback_url:
-        yield Button(texts.web, link.fallback_url)
+    if context.web_url:
+        yield Button(texts.web, context.web_url)
 
 
 def _phone_buttons(context: PageContext) -> Iterator[Button]:
@@ -124,7 +126,7 @@ def _phone_buttons(context: PageContext) -> Iterator[Button]:
     link, token, platform = context.link, context.token, context.user_agent.platform
     app, texts = context.website.app, TEXTS[context.language]
     hosted_url = link.hosted_url(context.base_url)
-    if token and (open_url := app_url(app, platform, link, token, hosted_url)):
+    if token and (open_url := app_url(app, platform, link, token, hosted_url, context.web_url)):
         yield Button(texts.open_app, open_url)
     if store := store_url(app, platform, link, token):
         copies = platform is Platform.IOS and app.ios_clipboard_matching and token

@@ -11,6 +11,7 @@ class Visit(NamedTuple):
     address: the client's network address.
     is_prefetch: a browser loads the page before the person asks for it.
     is_scan: the address came from a QR code.
+    query: percent-encoded, without the question mark.
     """
 
     slug: str
@@ -21,6 +22,7 @@ class Visit(NamedTuple):
     is_head: bool
     is_prefetch: bool
     is_scan: bool
+    query: str
 
 
 class LinkResponse(NamedTuple):

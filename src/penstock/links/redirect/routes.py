@@ -10,12 +10,19 @@ from penstock.links.redirect.asgi import respond
 from penstock.links.redirect.service import RedirectService
 
 
-@route(PUBLIC_PATH + "{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
 async def open_link(
     request: AnyRequest, redirects: NamedDependency[RedirectService]
 ) -> RawResponse:
-    slug = str(request.path_params["slug"]).removeprefix("/")
-    return await respond(redirects, request.scope, slug)
+    return await respond(redirects, request.scope)
 
 
-ROUTES = (open_link,)
+_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
+_SLUG = "{slug:path}"
+
+ROUTES = (
+    route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),
+    # People and programs write addresses in capitals.
+    route(
+        PUBLIC_PATH.upper() + _SLUG, http_method=_METHODS, status_code=200, include_in_schema=False
+    )(open_link),
+)

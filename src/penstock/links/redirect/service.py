@@ -15,6 +15,7 @@ from penstock.links.redirect.geoip import CountryLookup
 from penstock.links.redirect.landing_page import PageContext, landing_page, missing_page
 from penstock.links.redirect.languages import accepted_languages, page_language
 from penstock.links.redirect.model import LinkResponse, Visit
+from penstock.links.redirect.targets import web_target
 from penstock.settings import Settings
 
 
@@ -85,10 +86,18 @@ class RedirectService:
             match_key=match_key,
         )
         if answer is Answer.REDIRECT:
-            return LinkResponse(302, location=link.fallback_url or "", click=click)
+            return LinkResponse(302, location=web_target(link, visit.query) or "", click=click)
         language = page_language(languages)
         page = landing_page(
-            PageContext(link, website, user_agent, click.token, language, self._base_url)
+            PageContext(
+                link,
+                website,
+                user_agent,
+                click.token,
+                language,
+                self._base_url,
+                web_target(link, visit.query),
+            )
         )
         return LinkResponse(200, page.html, page.has_script, click=click)
 

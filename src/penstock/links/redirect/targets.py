@@ -1,13 +1,17 @@
 """URLs behind the buttons of a landing page: the app and its stores."""
 
+from collections.abc import Iterator
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from penstock.accounts.model import MobileApp
 from penstock.base.user_agent import Platform
 from penstock.links.management.addresses import URL_CHARACTERS
+from penstock.links.management.qr import SCAN_MARK
 from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, Link
 
 _PLAY_HOST = "play.google.com"
+_OWN_PARAMS = {LINK_ID_PARAM, CLICK_TOKEN_PARAM, SCAN_MARK.partition("=")[0]}
+_MAX_TARGET_CHARS = 4096
 _PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
 
 
@@ -33,14 +37,37 @@ def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str
     )
 
 
+def web_target(link: Link, query: str) -> str | None:
+    """The link's fallback URL, with the query of the visit if the link passes it on; None: no URL.
+
+    The page's own parameters stay as they are, and no parameter is added under their names. The
+    link's UTM parameters come before those of the query, since nobody can forge them.
+    """
+    if link.fallback_url is None or not link.pass_query:
+        return link.fallback_url
+    parts = urlsplit(link.fallback_url)
+    own = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    added = {**dict(_passed_on(query)), **link.utm}
+    passed = urlencode({name: added[name] for name in added if name not in own}, quote_via=quote)
+    target = urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, passed)))))
+    return target if len(target) <= _MAX_TARGET_CHARS else link.fallback_url
+
+
+def _passed_on(query: str) -> Iterator[tuple[str, str]]:
+    """The parameters of a visit, without Penstock's own."""
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OWN_PARAMS and (name + value).isprintable():
+            yield name, value
+
+
 def app_url(
-    app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str
+    app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str, web: str | None
 ) -> str | None:
     """The URL that opens the app at the link's destination; None when no such URL is known.
 
     iOS: the app's own scheme. A link to the page's own host stays in Safari, so there is no other.
     Android: an intent with the app's own scheme, or else with the link's address. It falls back to
-    the store when the app is not installed.
+    the store when the app is not installed, or else to web.
     """
     scheme, route = app.custom_scheme, _route(link, token)
     if platform is Platform.IOS:
@@ -52,7 +79,7 @@ def app_url(
     extras = [f"scheme={scheme or web_scheme}"]
     if package is not None:
         extras.append(f"package={quote(package, safe='')}")
-    if store_or_web := store_url(app, platform, link, token) or link.fallback_url:
+    if store_or_web := store_url(app, platform, link, token) or web:
         extras.append(f"S.browser_fallback_url={quote(store_or_web, safe='')}")
     return f"intent://{route if scheme else rest}#Intent;{';'.join(extras)};end"
 
