@@ -423,6 +423,14 @@ class Settings(BaseSettings):
         Field(description="Minimum level of log messages."),
     ] = "info"
 
+    @field_validator("data", "secret_key_file", "geoip", mode="before")
+    @classmethod
+    def _require_path(cls, path: object) -> object:
+        """An empty path, as an unset variable of a script, would be the current folder."""
+        if isinstance(path, str) and not path.strip():
+            raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
+        return path
+
     @field_validator("otlp_endpoint")
     @classmethod
     def _require_telemetry(cls, endpoint: str | None) -> str | None:

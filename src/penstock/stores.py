@@ -1,5 +1,6 @@
 """Both stores: opening them, and bringing their schemas to this program's version."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.metadb.database import Database
@@ -28,9 +29,11 @@ class SchemaVersions(NamedTuple):
 
 
 def open_stores(settings: Settings) -> Stores:
-    """Connect to both stores; neither is migrated. Makes the data folder when it is missing."""
+    """Connect to both stores; neither is migrated. Makes their folders when they are missing."""
     settings.data.mkdir(parents=True, exist_ok=True)
     database = Database(settings.metadb_url, settings.database_timeout_s)
+    if database.is_sqlite and database.url.database:
+        Path(database.url.database).parent.mkdir(parents=True, exist_ok=True)
     warehouse = Warehouse(
         data=settings.data,
         url=settings.warehouse_url,

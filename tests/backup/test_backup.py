@@ -234,16 +234,19 @@ def test_a_backup_of_a_newer_penstock_is_refused(
 ) -> None:
     copy = copy_of(backup, tmp_path / "newer")
     manifest = json.loads((copy / "manifest.json").read_text())
-    newer = "cannot read; use that version"
+    schemas = manifest["schemas"]
+    known = f"knows schemas {schemas['database']} (metadata) and {schemas['event_store']} (events)"
     for content, reason in (
-        (manifest | {"schemas": {"database": "9999", "event_store": 1}}, newer),
-        (manifest | {"schemas": {"database": "0001", "event_store": 99}}, newer),
+        (manifest | {"schemas": {"database": "9999", "event_store": 1}}, "has schemas 9999"),
+        (manifest | {"schemas": {"database": "0001", "event_store": 99}}, "and 99 (events)"),
+        (manifest | {"schemas": {"database": "9999", "event_store": 1}}, known),
         ({"format": 2, "other": 1}, "made by a newer Penstock"),
         ({"format": "x"}, "is damaged"),
     ):
         (copy / "manifest.json").write_text(json.dumps(content))
         code, output = quickly("restore", str(copy), "--data", str(tmp_path / "data"))
         assert (code, reason in output) == (1, True), output
+    assert not (tmp_path / "data").exists()
 
 
 def test_damage_is_detected_and_never_restored(

@@ -46,6 +46,7 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
     (data / "imports").mkdir(parents=True)
     old_file = data / "imports" / "from-an-earlier-version"
     old_file.write_text("x")
+    (data / "penstock.lock").touch()  # every version makes it
     for path, mode in ((data, 0o755), (data / "imports", 0o755), (old_file, 0o644)):
         path.chmod(mode)
     with Served(data, PENSTOCK_LOG_LEVEL="debug", **AWAY, **COLLECTOR) as service:

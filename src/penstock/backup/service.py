@@ -22,6 +22,7 @@ from penstock.backup.tree import (
     Base,
     copy_listed,
     copy_tree,
+    entries_of,
     link_new_files,
     remove_tree,
 )
@@ -163,11 +164,8 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
     return CopyResult(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
 
 
-def restore(settings: Settings, source: Path) -> Manifest:
-    """Fill an empty data folder, which the caller holds, from a backup. `BackupFailed`.
-
-    With PostgreSQL, its database is filled too. A restore that was interrupted begins again.
-    """
+def restorable(settings: Settings, source: Path) -> Manifest:
+    """The manifest of a backup that these settings can restore. `BackupFailed`."""
     manifest = read_manifest(source)
     _check_versions(manifest)
     kind = "sqlite" if settings.database_url is None else "postgresql"
@@ -180,18 +178,25 @@ def restore(settings: Settings, source: Path) -> Manifest:
         raise BackupFailed(
             f"the backup's metadata database is {manifest.database}; {advice} PENSTOCK_DATABASE_URL"
         )
+    return manifest
+
+
+def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
+    """Fill an empty data folder, which the caller holds, from a backup. `BackupFailed`.
+
+    With PostgreSQL, its database is filled too. A restore that was interrupted begins again.
+    """
     with _for_people():
         _empty(settings.data)
         (settings.data / RESTORING).touch()
         sync_folder(settings.data)
         copy_listed(manifest, source / DATA, settings.data)
-        if kind == "postgresql":
+        if manifest.database == "postgresql":
             dump = settings.data / DUMP_FILE
             _restore_postgres(settings, dump)
             dump.unlink()
         (settings.data / RESTORING).unlink()
         sync_folder(settings.data)
-    return manifest
 
 
 def read_manifest(backup: Path) -> Manifest:
@@ -217,9 +222,14 @@ def _check_versions(manifest: Manifest) -> None:
         or manifest.schemas.event_store > known.event_store
     ):
         raise BackupFailed(
-            f"the backup is of Penstock {manifest.version}, whose data this version "
-            f"({__version__}) cannot read; use that version"
+            f"the backup by Penstock {manifest.version} has {_spelled(manifest.schemas)}; this "
+            f"Penstock {__version__} knows {_spelled(known)}; restore with the build that made "
+            "the backup, or a newer one"
         )
+
+
+def _spelled(schemas: Schemas) -> str:
+    return f"schemas {schemas.database} (metadata) and {schemas.event_store} (events)"
 
 
 def _restore_postgres(settings: Settings, dump: Path) -> None:
@@ -238,14 +248,14 @@ def _begin(target: Path) -> None:
     if (target / _UNFINISHED).exists():
         (target / MANIFEST).unlink(missing_ok=True)
         remove_tree(target / DATA)
-    elif any(target.iterdir()):
+    elif entries_of(target):
         raise BackupFailed(f"{target} is not empty; each backup needs a folder of its own")
     (target / _UNFINISHED).touch()
 
 
 def _empty(data: Path) -> None:
     """Make a data folder empty if it holds an interrupted restore; otherwise it must be empty."""
-    entries = {path for path in data.iterdir() if path.name != LOCK}
+    entries = entries_of(data) - {data / LOCK}
     if not entries:
         return
     if data / RESTORING not in entries:

@@ -15,13 +15,13 @@ from penstock.warehouse.frozen_copy import left_over_folders
 
 SNAPSHOTS = "snapshots"
 """Folder of the links in the data folder."""
-_LOCK = "backup.lock"
+BACKUP_LOCK = "backup.lock"
 
 
 @contextmanager
 def one_at_a_time(data: Path) -> Iterator[None]:
     """Hold the folder's lock for backups, and remove what a killed one left. `BackupFailed`."""
-    with (data / _LOCK).open("a") as lock:
+    with (data / BACKUP_LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

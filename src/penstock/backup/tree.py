@@ -22,6 +22,11 @@ class Tree(NamedTuple):
     files: list[str]
 
 
+def entries_of(folder: Path) -> set[Path]:
+    """What people or programs put into a folder: all but `lost+found`, which file systems make."""
+    return {path for path in folder.iterdir() if path.name != "lost+found"}
+
+
 def read_tree(root: Path) -> Tree:
     """Everything below a folder; symbolic links are not followed."""
     tree = Tree([], [], [])

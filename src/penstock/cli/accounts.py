@@ -55,8 +55,9 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
     os.umask(0o077)
     try:
         database = Database(settings.metadb_url, settings.database_timeout_s)
-        if database.is_sqlite and not Path(database.url.database or "").exists():
-            fail(f"{settings.data} contains no Penstock data")
+        if database.is_sqlite and not (file := Path(database.url.database or "")).exists():
+            folder = settings.data if settings.database_url is None else file.parent
+            fail(f"{folder} contains no Penstock data")
         if not database.is_up_to_date():
             fail("the metadata database has another version; run penstock migrate first")
         yield database

@@ -11,7 +11,7 @@ from penstock.base.clock import parse_time, system_clock
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import FAILED, Data, fail, read_settings
-from penstock.cli.stores import InUse, data_folder_lock, one_line_for_errors, opened_stores
+from penstock.cli.stores import one_line_for_errors, opened_stores
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def backup(
 ) -> None:
     """Back up both stores, whether or not the service is running."""
     from penstock.backup.service import back_up
+    from penstock.cli.data_folder import InUse, data_folder_lock, require_data_folder
 
     settings = _settings(data)
     with _one_line_for_errors(settings), ExitStack() as stack:
-        if not settings.data.is_dir():
-            fail(f"{settings.data} contains no Penstock data")
+        require_data_folder(settings.data)
         try:
             stack.enter_context(data_folder_lock(settings.data))
             is_running = False
@@ -53,11 +53,15 @@ def restore(
     folder: Annotated[Path, typer.Argument(help="Folder of a backup.")], data: Data = None
 ) -> None:
     """Restore a backup into a new or empty data folder. Start the service afterwards."""
+    from penstock.backup.service import restorable
     from penstock.backup.service import restore as restore_backup
+    from penstock.cli.data_folder import data_folder_lock
 
     settings = _settings(data)
-    with _one_line_for_errors(settings), data_folder_lock(settings.data):
-        manifest = restore_backup(settings, folder)
+    with _one_line_for_errors(settings):
+        manifest = restorable(settings, folder)
+        with data_folder_lock(settings.data):
+            restore_backup(settings, folder, manifest)
     print(
         f"Restored {_events(manifest)} as of {utc_time(parse_time(manifest.created_at))} "
         f"into {settings.data}."
@@ -83,14 +87,14 @@ def verify(
     Exits with 1 when something is wrong.
     """
     from penstock.backup.verification import verify_backup, verify_stores
+    from penstock.cli.data_folder import require_data_folder
 
     settings = _settings(data)
     with _one_line_for_errors(settings):
         if folder is not None:
             findings = list(verify_backup(folder))
         else:
-            if not settings.data.is_dir():
-                fail(f"{settings.data} contains no Penstock data")
+            require_data_folder(settings.data)
             with opened_stores(settings) as stores:
                 findings = list(verify_stores(stores))
                 if outcomes:

@@ -17,6 +17,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from penstock.backup.tree import entries_of
 from penstock.base.chunks import chunks
 from penstock.base.clock import system_clock
 from penstock.cli.demo_links import APP, use_links
@@ -28,7 +29,7 @@ from penstock.cli.demo_shop import (
     Shop,
     shop_events,
 )
-from penstock.cli.options import Host, Port, fail, read_settings
+from penstock.cli.options import Host, Port, fail, folder_of, read_settings
 from penstock.cli.serve import banner, run
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def demo(
     port: Port = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="New or empty folder to keep; default: a temporary folder."),
+        typer.Option(
+            help="New or empty folder to keep; default: a temporary folder.",
+            parser=folder_of,
+            metavar="PATH",
+        ),
     ] = None,
 ) -> None:
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
@@ -75,7 +80,7 @@ def _empty_folder(data: Path | None) -> Iterator[Path]:
         ) as folder:
             yield Path(folder)
         return
-    if data.exists() and (not data.is_dir() or any(data.iterdir())):
+    if data.exists() and (not data.is_dir() or entries_of(data)):
         fail(f"{data} is not empty; the demo needs a new or empty folder")
     yield data
 

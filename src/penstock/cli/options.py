@@ -26,16 +26,6 @@ Port = Annotated[
         show_default=False,
     ),
 ]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of the embedded stores. (PENSTOCK_DATA, default penstock-data)",
-        show_default=False,
-    ),
-]
-
-URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
-"""Variables of commands that talk to a running service."""
 
 FAILED = 1
 WRONG_USE = 2
@@ -45,6 +35,27 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     """End the command with one line on stderr. code: `FAILED`, or `WRONG_USE` for wrong usage."""
     typer.echo(f"penstock: {message}", err=True)
     raise typer.Exit(code)
+
+
+def folder_of(text: str) -> Path:
+    """The value of `--data`. Empty, as an unset variable of a script, it would be this folder."""
+    if not text.strip():
+        fail("--data: Must not be empty; write . for the current folder.", WRONG_USE)
+    return Path(text)
+
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the embedded stores. (PENSTOCK_DATA, default penstock-data)",
+        show_default=False,
+        parser=folder_of,
+        metavar="PATH",
+    ),
+]
+
+URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
+"""Variables of commands that talk to a running service."""
 
 
 def read_settings(**flags: Any) -> Settings:

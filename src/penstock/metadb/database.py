@@ -9,7 +9,6 @@ error of SQLAlchemy is a bug.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -286,8 +285,6 @@ def _alembic_config() -> Config:
 
 
 def _sqlite_engine(url: URL, timeout_s: float) -> Engine:
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, hide_parameters=True, pool_timeout=timeout_s / 2)
 
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:

@@ -1,0 +1,117 @@
+"""The data folder of a command: whose it is, who may read it, and the one process that uses it."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.backup.service import LOCK, RESTORING
+from penstock.backup.staging import BACKUP_LOCK, SNAPSHOTS
+from penstock.backup.tree import entries_of
+from penstock.metadb.secret_box import KEY_FILE
+from penstock.metadb.snapshot import DUMP_FILE, SQLITE_FILE
+
+_MARKS = (LOCK, SQLITE_FILE, RESTORING, DUMP_FILE, "warehouse/metadata")
+"""Entries that only Penstock makes. Every version so far left at least one of them."""
+_OWN = {
+    LOCK,
+    RESTORING,
+    BACKUP_LOCK,
+    DUMP_FILE,
+    KEY_FILE,
+    *(SQLITE_FILE + suffix for suffix in ("", "-wal", "-shm", "-journal")),
+    *("warehouse", "inserts", "imports", "clicks", SNAPSHOTS),
+}
+"""Everything that any version writes into its data folder, but the socket, which is private."""
+
+
+class InUse(Exception):
+    """Another process uses the data folder. process: its ID."""
+
+    def __init__(self, folder: Path, process: str) -> None:
+        super().__init__(
+            f"{folder} is in use by another Penstock (process {process}); stop it first"
+        )
+
+
+class NoDataFolder(Exception):
+    """The command needs a data folder, and this is not one."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder} contains no Penstock data")
+
+
+class NotPenstocks(Exception):
+    """The folder is not empty, and Penstock did not make it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"{folder} is not empty and not a data folder of Penstock; choose a new or empty "
+            f"folder with --data or PENSTOCK_DATA (if it is one: touch {folder / LOCK})"
+        )
+
+
+def require_data_folder(folder: Path) -> None:
+    """`NoDataFolder` unless a Penstock of any version made this folder. Creates nothing."""
+    if not _is_data_folder(folder):
+        raise NoDataFolder(folder)
+
+
+@contextmanager
+def data_folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
+
+    `InUse` when another process holds it; `NotPenstocks` for the folder of somebody else.
+
+    The embedded engine allows no second process either, but says so less clearly.
+    """
+    _make_private(folder)
+    with (folder / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise InUse(folder, lock.read().strip() or "unknown") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _is_data_folder(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in _MARKS)
+
+
+def _make_private(folder: Path) -> None:
+    """Make the data folder and Penstock's files in it readable for this user only, from now on.
+
+    A folder from before is tightened once. Files of others and targets of symbolic links keep
+    their modes, and so does a folder that holds files of others.
+    """
+    os.umask(0o077)
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = entries_of(folder)
+    if entries and not _is_data_folder(folder):
+        raise NotPenstocks(folder)
+    if stat.S_IMODE(folder.stat().st_mode) == 0o700:
+        return
+    own = [path for path in entries if path.name in _OWN]
+    for path in own:
+        _tighten(path)
+    if len(own) == len(entries):
+        folder.chmod(0o700)  # last: a start that is interrupted before begins anew
+
+
+def _tighten(path: Path) -> None:
+    if path.is_symlink():
+        return
+    if not path.is_dir():
+        path.chmod(0o600)
+        return
+    for folder, _, files in os.walk(path):
+        Path(folder).chmod(0o700)
+        for file in (Path(folder, name) for name in files):
+            if not file.is_symlink():
+                file.chmod(0o600)
