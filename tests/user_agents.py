@@ -159,6 +159,12 @@ ROBOTS = {
     "curl/8.7.1": "crawler",
     "python-requests/2.32.3": "crawler",
     "okhttp/4.12.0": "crawler",
+    "node": "crawler",
+    "Node.js/22": "crawler",
+    "Shop/7 CFNetwork/1496.0.7 Darwin/23.5.0": "crawler",
+    "Dalvik/2.1.0 (Linux; U; Android 14; Pixel 8 Build/AP2A.240805.005)": "crawler",
+    "Mozilla/5.0 (compatible; SnapchatAds/1.0; +https://businesshelp.snapchat.com)": "crawler",
+    "BarracudaCentral.org": "crawler",
     "": "no_user_agent",
 }
 """The reason why each is not a person."""

@@ -341,6 +341,14 @@ class Settings(BaseSettings):
             "matches it.",
         ),
     ] = 7
+    clicks_per_minute: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of clicks per minute that one link stores; an app stores "
+            "five times as many. People are led on all the same, and more clicks are counted only.",
+        ),
+    ] = 6_000
     resolves_per_minute: Annotated[
         int,
         Field(ge=1, description="Maximum number of app opens per minute from one network address."),

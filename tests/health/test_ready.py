@@ -14,6 +14,7 @@ WORKERS = {
     "intake",
     "shipper",
     "click_buffer",
+    "click_quota",
     "imports",
     "jobs",
     "deletions",

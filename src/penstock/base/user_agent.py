@@ -112,6 +112,12 @@ IN_APP = {
 Such a browser opens another app only after a tap.
 """
 
+PROGRAMS = r"^node(?:\.js)?(?:/|$)|^Deno/|^Bun/|\bCFNetwork/|^Dalvik/|SnapchatAds|BarracudaCentral"
+"""Pattern of programs that open a link without a person and that crawlerdetect does not know.
+
+The network libraries of iOS and Android are among them: an app that loads a link shows no page.
+"""
+
 _ANDROID_WEB_VIEW = "; wv)"
 _PREVIEW = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in PREVIEWS.items()))
 _IN_APP = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_APP.items()))
@@ -119,6 +125,7 @@ _IN_APP = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_APP.
 # version equals the system's.
 _REDUCED_ANDROID = "Android 10; K)"
 _SAFARI_VERSION = Pattern(r" Version/(\d{2,3})\.")
+_PROGRAM = Pattern(PROGRAMS, ignore_case=True)
 _YANDEX = "Yandex(?!Search)"
 FROZEN_IOS_MAJOR = 18
 """The iOS version that Safari 26 and later still send."""
@@ -212,7 +219,7 @@ def _robot(user_agent: str, is_crawler: bool) -> str:
         return NO_USER_AGENT
     if preview := _PREVIEW.search(user_agent):
         return f"preview:{_named_group(preview)}"
-    return "crawler" if is_crawler else ""
+    return "crawler" if is_crawler or _PROGRAM.search(user_agent) else ""
 
 
 def _in_app(user_agent: str, platform: Platform) -> str:

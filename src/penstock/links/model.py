@@ -65,6 +65,7 @@ class Link:
     expires_at_ms: from then on the link leads to expired_url; without one it is not found.
     revision: the current one, from 1.
     tags: in lower case, sorted.
+    unstored_clicks: number of clicks over the quota, which are not stored.
     """
 
     id: LinkId
@@ -86,6 +87,7 @@ class Link:
     is_active: bool = True
     is_archived: bool = False
     pass_query: bool = False
+    unstored_clicks: int = 0
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_at_ms is not None and self.expires_at_ms <= now_ms

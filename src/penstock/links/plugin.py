@@ -18,6 +18,7 @@ from penstock.links.attribution.claimable_clicks import ClaimableClickWriter
 from penstock.links.attribution.service import AttributionService
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import MatchKeys
+from penstock.links.clicks.quota import ClickQuota
 from penstock.links.management import routes as link_routes
 from penstock.links.management.service import LinkService
 from penstock.links.management.uploads import LinkUploader
@@ -33,6 +34,7 @@ class LinksRoom(Room):
     links: LinkService
     link_uploads: LinkUploader
     click_buffer: ClickBuffer
+    click_quota: ClickQuota
     link_statistics: StatisticsService
     redirects: RedirectService
     attribution: AttributionService
@@ -46,10 +48,14 @@ class LinksRoom(Room):
     )
 
     def workers(self) -> Sequence[Worker]:
-        return [self.click_buffer.worker, self.attribution.worker]
+        return [self.click_buffer.worker, self.click_quota.worker, self.attribution.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.click_buffer.running(), self.attribution.running()]
+        return [
+            self.click_buffer.running(),
+            self.click_quota.worker.running(),
+            self.attribution.running(),
+        ]
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
@@ -63,6 +69,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
         on_stored=events.shipper.wake,
         process=ClaimableClickWriter(settings).write,
     )
+    click_quota = ClickQuota(database, settings.clicks_per_minute, clock)
     return LinksRoom(
         associations=AssociationService(accounts.website_service, settings),
         links=links,
@@ -74,6 +81,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
             clock,
         ),
         click_buffer=click_buffer,
+        click_quota=click_quota,
         link_statistics=StatisticsService(
             warehouse,
             settings,
@@ -82,7 +90,12 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
             wait_until_shipped=partial(_wait_for_clicks, click_buffer, events.shipper),
         ),
         redirects=RedirectService(
-            links, MatchKeys(database, clock), settings, clock, add_click=click_buffer.add
+            links,
+            MatchKeys(database, clock),
+            settings,
+            clock,
+            quota=click_quota,
+            add_click=click_buffer.add,
         ),
         attribution=AttributionService(
             database, accounts.website_service, links, events.intake, click_buffer, settings, clock

@@ -607,6 +607,13 @@ links = Table(
         server_default=false(),
         comment="whether the fallback URL gets the query of the visit",
     ),
+    Column(
+        "unstored_clicks",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="clicks over the quota, which are not stored",
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),

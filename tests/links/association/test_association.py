@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from litestar.testing import TestClient
 
+from penstock.accounts.websites import service as websites
 from penstock.app import build_services
+from penstock.links.association import service as association
 from tests.applications import application
 from tests.tenant import BASE_URL
 
@@ -152,6 +154,44 @@ def test_changes_and_deletions_reach_the_files_at_once(server, workspace):
     assert server.get(APPLE).json()["applinks"]["details"] == [detail("A1B2C3D4E5.com.example.new")]
     workspace.client.delete(f"/api/settings/websites/{website_id}")
     assert server.get(APPLE).json()["applinks"]["details"] == []
+
+
+def test_a_workspace_has_a_limited_number_of_apps(workspace, monkeypatch):
+    monkeypatch.setattr(websites, "MAX_APPS", 2)
+    first = create_app(workspace)
+    create_app(workspace)
+    answer = workspace.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "mobile"}
+    )
+    [fault] = answer.json()["errors"]
+    assert (answer.status_code, fault["field"], fault["code"]) == (422, "kind", "too_many_apps")
+    workspace.client.delete(f"/api/settings/websites/{first}")
+    create_app(workspace)
+
+
+def test_a_full_file_has_the_first_app_of_each_workspace_and_says_who_is_left_out(
+    server, workspace, other_workspace, monkeypatch
+):
+    """A stranger who creates apps crowds nobody else out."""
+    monkeypatch.setattr(association, "MAX_FILE_BYTES", association._FRAME_BYTES + 700)
+    names = [f"com.example.app{number}" for number in range(30)]
+    apps = [
+        create_app(workspace, **{**IOS, **DROID, "iosBundleId": name, "androidPackage": name})
+        for name in names
+    ]
+    create_app(other_workspace, **{**IOS, "iosBundleId": "com.other"})
+    [listed] = [entry["appIDs"] for entry in server.get(APPLE).json()["applinks"]["details"]]
+    assert listed[:2] == [f"A1B2C3D4E5.{names[0]}", "A1B2C3D4E5.com.other"]
+    assert 2 < len(listed) < 30
+    assert 0 < len(server.get(ANDROID).json()) < 30
+    assert max(len(server.get(path).content) for path in (APPLE, ANDROID)) < 900
+    last = check(workspace, apps[-1]).json()
+    assert (fields_of(last["ios"]), fields_of(last["android"])) == (
+        ["iosBundleId"],
+        ["androidPackage"],
+    )
+    assert "is full" in last["ios"]["findings"][0]["message"]
+    assert check(workspace, apps[0]).json()["ios"]["findings"] == []
 
 
 # The check

@@ -145,6 +145,19 @@ def test_an_organic_install_has_no_click(phone, android, link):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "referrer",
+    [
+        "utm_source=google-play&utm_medium=organic",
+        "utm_source%3Dgoogle-play%26utm_medium%3Dorganic",
+    ],
+)
+def test_an_install_that_the_store_calls_organic_is_not_matched_by_network(android, link, referrer):
+    android.tap(link)
+    assert android.outcome(installReferrer=referrer, installId="i-2") == NOTHING
+    assert android.outcome(installId="i-3")[0] == "network"
+
+
 def test_matching_by_network_is_a_setting_of_the_app(client, phone, android, app_id, link):
     settings = client.get(f"/api/settings/websites/{app_id}").json()
     assert (settings["iosProbabilisticMatching"], settings["androidProbabilisticMatching"]) == (

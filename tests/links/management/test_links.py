@@ -286,7 +286,9 @@ def test_a_website_that_is_not_an_app_of_the_workspace_is_not_found(
     assert (answer.status_code, answer.json()["code"], answer.json()["detail"]) == (
         404,
         "app_not_found",
-        "App not found",
+        "App not found: the website with this ID is of kind web, not mobile."
+        if which == "web"
+        else "App not found",
     )
 
 

@@ -6,6 +6,8 @@ Methods block on the metadata DB unless they say otherwise: call them from a wor
 from dataclasses import replace
 from functools import partial
 
+from sqlalchemy import Connection
+
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, MobileApp, Website, WebsiteKind
@@ -18,11 +20,14 @@ from penstock.accounts.websites.schema import (
     only_mobile,
 )
 from penstock.base.clock import Clock
-from penstock.base.errors import Invalid, NotFound, Unauthorized
+from penstock.base.errors import Fault, Invalid, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
+
+MAX_APPS = 50
+"""Mobile apps of a workspace. The apps of all workspaces share the files that phones fetch."""
 
 _TOPIC, _CACHE_TTL_S = "websites", 2.0
 
@@ -63,6 +68,8 @@ class WebsiteService:
             retention_days=form.retention_after({}),
         )
         with self._database.write() as db:
+            if form.kind is WebsiteKind.MOBILE:
+                _require_room_for_app(db, workspace_id)
             store.add_website(db, website)
             audit.record(db, by, Action.WEBSITE_CREATED, f"{website.id} {website.name}", now_ms)
             self._apps.announce(db)
@@ -113,12 +120,13 @@ class WebsiteService:
         Source: interface, section 7.
         """
         website = self.find_website(website_id)
-        if (
-            website is None
-            or website.workspace_id != workspace_id
-            or website.kind is not WebsiteKind.MOBILE
-        ):
+        if website is None or website.workspace_id != workspace_id:
             raise NotFound("App not found", code="app_not_found")
+        if website.kind is not WebsiteKind.MOBILE:
+            raise NotFound(
+                "App not found: the website with this ID is of kind web, not mobile.",
+                code="app_not_found",
+            )
         return website
 
     def find_website(self, website_id: str) -> Website | None:
@@ -149,10 +157,14 @@ class WebsiteService:
             return store.all_websites(db, workspace_id)
 
     async def mobile_apps(self) -> tuple[MobileApp, ...]:
-        """The apps of all workspaces, oldest first. Does not block the event loop."""
+        """The apps of all workspaces, as `store.mobile_apps`. Does not block the event loop."""
         if (apps := self._apps.get(None)) is not None:
             return apps
         return await self._apps.fetch(None, self._read_apps) or ()
+
+    def load_mobile_apps(self) -> tuple[MobileApp, ...]:
+        """Like `mobile_apps`. Blocks only on a cache miss."""
+        return self._apps.load(None, self._read_apps) or ()
 
     def _read_apps(self) -> tuple[MobileApp, ...]:
         with self._database.read() as db:
@@ -197,6 +209,12 @@ class WebsiteService:
             self._websites.announce(db)
         self._websites.forget(website_id)
         self._apps.forget(None)
+
+
+def _require_room_for_app(db: Connection, workspace_id: WorkspaceId) -> None:
+    if store.count_apps(db, workspace_id) >= MAX_APPS:
+        message = f"A workspace has at most {MAX_APPS} mobile apps; delete one that is not used."
+        raise Invalid([Fault("kind", "too_many_apps", message)])
 
 
 def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:

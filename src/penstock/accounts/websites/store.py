@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, null, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, null, select, update
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import websites
+from penstock.metadb.tables import websites, workspaces
+
+_MAX_LISTED_APPS = 5_000
+"""More than the files for phones have room for."""
 
 
 def _app(values: Mapping[str, Any]) -> MobileApp:
@@ -94,14 +97,30 @@ def websites_with_retention(db: Connection) -> list[Website]:
     return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 
 
+def count_apps(db: Connection, workspace_id: WorkspaceId) -> int:
+    """Number of mobile apps of a workspace. Locks the workspace until the transaction ends."""
+    db.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
+    c = websites.c
+    return db.execute(
+        select(func.count()).where(
+            c.workspace_id == workspace_id,
+            c.kind == WebsiteKind.MOBILE.value,
+            c.deleted_at.is_(None),
+        )
+    ).scalar_one()
+
+
 def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
-    """The apps of all workspaces, oldest first: they share the installation's one public host."""
-    apps = select(websites.c.app).where(
-        websites.c.kind == WebsiteKind.MOBILE.value, websites.c.deleted_at.is_(None)
-    )
-    return tuple(
-        _app(values) for values in db.scalars(apps.order_by(websites.c.created_at, websites.c.id))
-    )
+    """The apps of all workspaces, which share the installation's one public host.
+
+    The first app of each workspace comes first, then the second ones, and so on; oldest first among
+    these. So no workspace can crowd the others out of a file that is full.
+    """
+    c = websites.c
+    rank = func.row_number().over(partition_by=c.workspace_id, order_by=(c.created_at, c.id))
+    apps = select(c.app).where(c.kind == WebsiteKind.MOBILE.value, c.deleted_at.is_(None))
+    ordered = apps.order_by(rank, c.created_at, c.id).limit(_MAX_LISTED_APPS)
+    return tuple(_app(values) for values in db.scalars(ordered))
 
 
 def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:

@@ -4,8 +4,11 @@ Nothing here is fetched. Sources: Apple, "Supporting associated domains"; Google
 Links" and "Configure dynamic App Links rules".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 from urllib.parse import urlsplit
+
+from pydantic_core import to_json
 
 from penstock.accounts.model import MobileApp, Website
 from penstock.accounts.websites.service import WebsiteService
@@ -34,6 +37,12 @@ from penstock.settings import Settings
 APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
+MAX_FILE_BYTES = 128 * 1024
+"""Size of either file. Apple's content delivery network refuses a larger one."""
+
+_FRAME_BYTES = 200
+"""What a file has around its entries, and some room."""
+_Entry = TypeVar("_Entry", str, AndroidStatement)
 _LINK_PATHS = (PathPattern(path=f"{PUBLIC_PATH}*"),)
 _PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
 _ONLY_HTTPS = "phones fetch the files over HTTPS only"
@@ -54,38 +63,59 @@ class AssociationService:
 
     def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
         """Raises `NotFound` for an app of another workspace. Blocks: call it from a thread."""
-        return check(self._websites.app(workspace_id, website_id), self._settings)
+        website = self._websites.app(workspace_id, website_id)
+        return check(website, self._settings, self._websites.load_mobile_apps())
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
-    """Apps with a bundle ID and a team ID, each once, in the given order."""
+    """Apps with a bundle ID and a team ID, each once, in the given order, as far as they fit."""
     details = filter(None, map(_apple_detail, apps))
-    app_ids = dict.fromkeys(app_id for detail in details for app_id in detail.app_ids)
+    app_ids = _fitting(dict.fromkeys(app_id for detail in details for app_id in detail.app_ids))
     # One detail for all apps: they open the same paths, and Apple limits the file to 128 KB.
     return AppleFile(applinks=AppleLinks(details=(_detail_of(*app_ids),) if app_ids else ()))
 
 
 def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
-    """Apps with a package and a fingerprint, each once, in the given order."""
-    return AndroidFile(tuple(dict.fromkeys(filter(None, map(_android_statement, apps)))))
+    """Apps with a package and a fingerprint, each once, in the given order, as far as they fit."""
+    return AndroidFile(tuple(_fitting(dict.fromkeys(filter(None, map(_android_statement, apps))))))
 
 
-def check(website: Website, settings: Settings) -> AppLinksCheck:
-    """An app's entries in the files, its missing settings, and problems with the public URL."""
+def _fitting(entries: Iterable[_Entry]) -> list[_Entry]:
+    """The entries that fit into a file, in their order. A large one leaves room to later ones."""
+    fitting, left = [], MAX_FILE_BYTES - _FRAME_BYTES
+    for entry in entries:
+        size = len(to_json(entry, by_alias=True)) + 1
+        if size <= left:
+            left -= size
+            fitting.append(entry)
+    return fitting
+
+
+def check(website: Website, settings: Settings, apps: Sequence[MobileApp]) -> AppLinksCheck:
+    """An app's entries in the files, its missing settings, and problems with the public URL.
+
+    apps: those of the whole installation.
+    """
     app = website.app
+    apple_entry, android_entry = _apple_detail(app), _android_statement(app)
+    listed_ids = {app_id for each in apple_file(apps).applinks.details for app_id in each.app_ids}
     address = AddressCheck(url=settings.link_url, findings=tuple(_address_findings(settings)))
-    ios_findings, android_findings = tuple(_ios_findings(app)), tuple(_android_findings(app))
+    ios_findings, android_findings = [*_ios_findings(app)], [*_android_findings(app)]
+    if apple_entry and not listed_ids.issuperset(apple_entry.app_ids):
+        ios_findings.append(_left_out("iosBundleId"))
+    if android_entry and android_entry not in android_file(apps).root:
+        android_findings.append(_left_out("androidPackage"))
     ios = IosCheck(
         state=_state(app.ios_bundle_id or app.ios_team_id, ios_findings),
         file=settings.link_url + APPLE_FILE,
-        entry=_apple_detail(app),
-        findings=ios_findings,
+        entry=apple_entry,
+        findings=tuple(ios_findings),
     )
     android = AndroidCheck(
         state=_state(app.android_package or app.android_sha256_fingerprints, android_findings),
         file=settings.link_url + ANDROID_FILE,
-        entry=_android_statement(app),
-        findings=android_findings,
+        entry=android_entry,
+        findings=tuple(android_findings),
     )
     states = {ios.state, android.state}
     ready = not address.findings and "ready" in states and "notReady" not in states
@@ -118,7 +148,15 @@ def _android_statement(app: MobileApp) -> AndroidStatement | None:
     )
 
 
-def _state(has_settings: object, findings: tuple[Finding, ...]) -> PlatformState:
+def _left_out(field: str) -> Finding:
+    return Finding(
+        field=field,
+        message=f"The file of this installation is full at {MAX_FILE_BYTES // 1024} KB and leaves "
+        "this app out. Delete apps that are not used, or ask the operator.",
+    )
+
+
+def _state(has_settings: object, findings: Sequence[Finding]) -> PlatformState:
     if not has_settings:
         return "notSet"
     return "notReady" if findings else "ready"

@@ -50,6 +50,17 @@ def referrer_token(referrer: str) -> str:
     return token or _parse_query(unquote(referrer)).get(CLICK_TOKEN_PARAM, "")
 
 
+def is_organic(referrer: str) -> bool:
+    """Whether the install referrer says that the person found the app in Google Play by themselves.
+
+    Source: Google, "Play Install Referrer Library".
+    """
+    return any(
+        (params.get("utm_source"), params.get("utm_medium")) == ("google-play", "organic")
+        for params in (_parse_query(referrer), _parse_query(unquote(referrer)))
+    )
+
+
 def _parse_query(query: str) -> dict[str, str]:
     """Without values that contain NUL, which PostgreSQL does not store."""
     try:

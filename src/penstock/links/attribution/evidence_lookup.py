@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from penstock.base.user_agent import Platform
 from penstock.links.attribution import store
-from penstock.links.attribution.evidence import parse_opened_url, referrer_token
+from penstock.links.attribution.evidence import is_organic, parse_opened_url, referrer_token
 from penstock.links.attribution.model import ClaimableClick, Decision, Match, Method, Reason
 from penstock.links.attribution.open_context import OpenContext
 from penstock.links.attribution.rules import (
@@ -121,7 +121,7 @@ def _click_of_token(db: Connection, context: OpenContext, token: str) -> Claimab
 
 def _by_network(db: Connection, context: OpenContext) -> Decision | None:
     app_open, app = context.app_open, context.website.app
-    if not app_open.first_open:
+    if not app_open.first_open or is_organic(app_open.install_referrer or ""):
         return None
     allowed = (
         app.ios_probabilistic_matching

@@ -1,10 +1,11 @@
 """SQL of buffer files and match key secrets. Functions run in the caller's transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
-from penstock.metadb.tables import click_buffer_files, match_keys
+from penstock.base.ids import LinkId
+from penstock.metadb.tables import click_buffer_files, links, match_keys
 
 _INSERT_SECRET = text(
     "INSERT INTO match_keys (period, key, expires_at) VALUES (:period, :key, :expires_at)"
@@ -26,6 +27,16 @@ def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> Non
     """Record that a buffer file's rows are in the outbox, and forget the names of removed files."""
     db.execute(delete(click_buffer_files).where(click_buffer_files.c.name.in_({name, *removed})))
     db.execute(insert(click_buffer_files).values(name=name))
+
+
+def add_unstored_clicks(db: Connection, clicks: Mapping[LinkId, int]) -> None:
+    """Add to the counts of links, in the order of their IDs, so that nodes cannot deadlock."""
+    db.execute(
+        update(links)
+        .where(links.c.id == bindparam("link_id"))
+        .values(unstored_clicks=links.c.unstored_clicks + bindparam("clicks")),
+        [{"link_id": link_id, "clicks": number} for link_id, number in sorted(clicks.items())],
+    )
 
 
 def find_match_secret(db: Connection, period: int) -> bytes | None:

@@ -168,11 +168,14 @@ async def change_link(
     """A disabled link responds like an unknown link. The slug stays taken for ever.
 
     Clicks and their app opens keep the name, destination and UTM of their time. Read-only fields
-    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; `stats` is ignored.
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; `stats` and
+    `unstoredClicks` are ignored.
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
     stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
-    read_only.check(LinkRecord.of(stored, settings.link_url, None), computed=("stats",))
+    read_only.check(
+        LinkRecord.of(stored, settings.link_url, None), computed=("stats", "unstoredClicks")
+    )
     link = await to_thread.run_sync(links.change, caller, change)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
     return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))

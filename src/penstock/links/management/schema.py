@@ -252,6 +252,10 @@ class LinkRecord(Record):
     ]
     created_at: str
     updated_at: str
+    unstored_clicks: Annotated[
+        int,
+        Field(description="Clicks over PENSTOCK_CLICKS_PER_MINUTE, which are only counted here."),
+    ]
     stats: Annotated[
         TotalsRecord | None,
         Field(description="Of all time; null while the event store is unavailable."),
@@ -279,6 +283,7 @@ class LinkRecord(Record):
             revision=link.revision,
             created_at=iso(link.created_at_ms),
             updated_at=iso(link.updated_at_ms),
+            unstored_clicks=link.unstored_clicks,
             stats=stats,
         )
 

@@ -54,6 +54,7 @@ def _link(row: Row[Any]) -> Link:
         is_active=row.is_active,
         is_archived=row.is_archived,
         pass_query=row.pass_query,
+        unstored_clicks=row.unstored_clicks,
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
     )

@@ -9,6 +9,7 @@ from penstock.base.user_agent import Platform, UserAgent, parse_in_thread, parse
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
+from penstock.links.clicks.quota import ClickQuota
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.links.redirect.geoip import CountryLookup
@@ -28,11 +29,13 @@ class RedirectService:
         match_keys: MatchKeys,
         settings: Settings,
         clock: Clock,
+        quota: ClickQuota,
         add_click: Callable[[bytes], None],
     ) -> None:
         """Raises `GeoipFileError` when the setting names an unusable GeoIP file."""
         self._links, self._match_keys = links, match_keys
         self._base_url, self._clock, self._add_click = settings.link_url, clock, add_click
+        self._quota = quota
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
@@ -103,6 +106,8 @@ class RedirectService:
 
     def record(self, visit: Visit, click: Click) -> None:
         """Hand the click over to storage, exactly once for each response. Call it on the loop."""
+        if not self._quota.admits(click.link):
+            return
         first_of_day = not click.robot and self._browsers.is_first(
             click.link.id, visit.address, visit.user_agent, click.at_ms
         )

@@ -1,4 +1,4 @@
-"""Links can pass the query of a visit on to their fallback URL.
+"""Links can pass the query of a visit on, and count clicks over their quota.
 
 Revision ID: 0015
 Revises: 0014
@@ -22,6 +22,16 @@ def upgrade() -> None:
             nullable=False,
             server_default=sa.false(),
             comment="whether the fallback URL gets the query of the visit",
+        ),
+    )
+    op.add_column(
+        "links",
+        sa.Column(
+            "unstored_clicks",
+            sa.BigInteger(),
+            nullable=False,
+            server_default="0",
+            comment="clicks over the quota, which are not stored",
         ),
     )
 

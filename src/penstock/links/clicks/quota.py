@@ -1,0 +1,64 @@
+"""How many clicks of a link, and of all links of an app, are stored in a minute."""
+
+from collections import Counter
+from threading import Lock
+
+from penstock.base.clock import Clock
+from penstock.base.errors import RateLimited, RatePolicy
+from penstock.base.ids import LinkId
+from penstock.base.worker import Worker
+from penstock.http.rate_limiter import RateLimiter
+from penstock.links.clicks import store
+from penstock.links.model import Link
+from penstock.metadb.database import Database
+
+_LINKS_WORTH = 5
+_PERIOD_S = 5.0
+
+
+class ClickQuota:
+    """Admits clicks, and counts those that are not stored.
+
+    The rate of a network address is limited at the edge; this limits what many addresses together
+    make the service store. Each node counts for itself.
+    """
+
+    def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
+        """per_minute: clicks of one link that are stored; an app may have five times as many."""
+        self._database, self._clock = database, clock
+        self._of_link = RateLimiter(RatePolicy("link_clicks", per_minute, 60))
+        self._of_website = RateLimiter(RatePolicy("app_clicks", per_minute * _LINKS_WORTH, 60))
+        self._excess: Counter[LinkId] = Counter()
+        self._lock = Lock()
+        self.worker = Worker(
+            "click_quota",
+            self._store_excess,
+            clock,
+            period_s=_PERIOD_S,
+            last_step=self._store_excess,
+        )
+
+    def admits(self, link: Link) -> bool:
+        """Whether to store a click on the link now. If not, the click is counted."""
+        now_ms = self._clock()
+        try:
+            self._of_link.count(link.id, now_ms)
+            self._of_website.count(link.website_id, now_ms)
+        except RateLimited:
+            with self._lock:
+                self._excess[link.id] += 1
+            return False
+        return True
+
+    def _store_excess(self) -> None:
+        with self._lock:
+            excess, self._excess = self._excess, Counter()
+        if not excess:
+            return
+        try:
+            with self._database.write() as db:
+                store.add_unstored_clicks(db, excess)
+        except Exception:
+            with self._lock:
+                self._excess += excess
+            raise
