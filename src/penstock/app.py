@@ -29,6 +29,7 @@ from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.fast_path import EventFastPath, TrackFastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
+from penstock.events.losses.model import Loss
 from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts
 from penstock.funnels import plugin as funnels_room
@@ -147,6 +148,7 @@ def build_services(
         gauges=[gauge for room in rooms for gauge in room.gauges()],
         outbox=events.shipper.outbox_state,
         outcomes=funnels.outcome_maintenance.state,
+        missing=events.losses.state,
     )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
@@ -245,7 +247,9 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
 def _read_gaps(
     events: EventsRoom, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[Gap]:
-    """Imports and deletions of some websites as gaps of an answer's coverage, oldest first."""
+    """Imports, deletions and losses of some websites as gaps of an answer's coverage, oldest
+    first.
+    """
     imports = events.imports.spans(workspace_id, website_ids)
     deletions = events.deletions.spans(workspace_id, website_ids)
     gaps = [
@@ -255,8 +259,15 @@ def _read_gaps(
             _retention_gap(history)
             for history in events.deletions.retained_histories(workspace_id, website_ids)
         ),
+        *(_loss_gap(loss, site) for loss in events.losses.losses() for site in website_ids),
     ]
     return sorted(gaps, key=lambda gap: gap.at_ms)
+
+
+def _loss_gap(loss: Loss, website_id: WebsiteId) -> Gap:
+    """Nobody knows which events of which time are gone, only that they were stored before."""
+    span = (0, loss.at_ms)
+    return Gap("loss", website_id, *span, span, loss.at_ms, loss.state, note=loss.note)
 
 
 def _retention_gap(history: RetainedHistory) -> Gap:

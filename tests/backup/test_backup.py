@@ -277,6 +277,7 @@ def test_differences_between_the_stores_are_found(
     assert verified.returncode == 1
     problems = [line for line in verified.stdout.splitlines() if line.startswith("PROBLEM")]
     assert [line.split(":")[0] for line in problems] == [
+        "PROBLEM rows of events",
         "PROBLEM accepted events",
         "PROBLEM catalogue",
     ]

@@ -26,6 +26,7 @@ WORKERS = {
     "store_sizes",
     "backup_fence",
     "checkpoints",
+    "event_rows",
 }
 
 

@@ -12,6 +12,7 @@ from penstock.metadb.tables import (
     event_counts,
     installation,
     links,
+    losses,
     metadata,
     outbox,
     quarantine,
@@ -109,6 +110,12 @@ def events_deleted_by_period(connection: Connection) -> int:
         (events or 0) + (removed or {}).get("database", {}).get("quarantined", 0)
         for events, removed in rows
     )
+
+
+def accepted_losses(connection: Connection) -> int:
+    """Rows of events that operators recorded as lost."""
+    rows = select(func.sum(losses.c.rows)).where(losses.c.accepted_at.is_not(None))
+    return connection.execute(rows).scalar() or 0
 
 
 def unbalanced_counts(connection: Connection) -> list[str]:

@@ -1,7 +1,9 @@
 """Checks of a backup's files, and of both stores against each other. They change nothing."""
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from msgspec import json
@@ -10,16 +12,23 @@ from penstock.backup import store
 from penstock.backup.model import Finding
 from penstock.backup.service import DATA, read_manifest
 from penstock.backup.tree import damaged_files
+from penstock.base.chunks import chunks
+from penstock.base.clock import system_clock
+from penstock.base.errors import StoreUnavailable
+from penstock.base.ids import WebsiteId
 from penstock.base.wording import count_of
+from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
+from penstock.events.losses.service import LossService
 from penstock.metadb.database import Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.errors import QueryFailed
+from penstock.warehouse.errors import WAREHOUSE_DAMAGED, QueryFailed
 from penstock.warehouse.queries import load
 
 _SQL = "penstock.backup"
 _EXAMPLES = 5
+_POLL_S = 0.05
 
 
 def verify_backup(folder: Path) -> Iterator[Finding]:
@@ -35,19 +44,28 @@ def verify_backup(folder: Path) -> Iterator[Finding]:
     yield Finding("metadata database", count_of(sum(manifest.rows.values()), "row"))
 
 
-def verify_stores(stores: Stores) -> Iterator[Finding]:
-    """All checks of open stores that no service uses."""
+def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Finding]:
+    """All checks of open stores that no service uses.
+
+    accept_loss: record missing rows of events as lost for good, before the other checks.
+    """
     database, warehouse = stores
     schemas = list(_schemas(database, warehouse))
     yield from schemas
     if any(finding.problem for finding in schemas):
         return
+    if accept_loss:
+        yield from _accept_loss(database, warehouse)
     for check in _CHECKS:
         try:
             yield from check(database, warehouse)
-        except QueryFailed as error:  # of a damaged part, which other checks may not need
+        except (QueryFailed, StoreUnavailable) as error:
+            if isinstance(error, StoreUnavailable) and error.code != WAREHOUSE_DAMAGED:
+                raise
+            # Of a damaged part, which other checks may not need.
             name = check.__name__.strip("_").replace("_", " ")
-            yield Finding(name, f"cannot be read: {str(error).splitlines()[0]}", problem=True)
+            reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
+            yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
 
 
 def _schemas(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
@@ -76,6 +94,35 @@ def _database_file(database: Database, _: Warehouse) -> Iterator[Finding]:
     if database.is_sqlite:
         with database.read() as connection:
             yield _finding("metadata database", store.file_errors(connection), "no damage")
+
+
+def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    """Also rebuilds the catalogue, which counts the lost events too."""
+    losses = LossService(database, warehouse, system_clock)
+    comparison = losses.compare()
+    if comparison is None or not comparison.missing:
+        yield Finding("loss", "no rows of events are missing; nothing to accept")
+        return
+    with database.read() as connection:
+        websites = [WebsiteId(website_id) for website_id in store.scopes_of_websites(connection)]
+    catalogue = WarehouseDeletion(warehouse, pause=partial(sleep, _POLL_S))
+    for chunk in chunks(websites):
+        catalogue.rebuild_catalogue(chunk)
+    yield Finding("loss", f"{count_of(losses.accept(), 'missing row')} of events accepted as lost")
+
+
+def _rows_of_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    comparison = LossService(database, warehouse, system_clock).compare()
+    if comparison is None:
+        yield Finding("rows of events", "not compared: deletions are running")
+        return
+    rows, missing = comparison.rows, comparison.missing
+    lost = (
+        f"{missing:,} of {count_of(rows + missing, 'row')} {'is' if missing == 1 else 'are'} "
+        "missing: restore a backup, or record the loss with penstock verify --accept-loss"
+    )
+    text = lost if missing else f"{count_of(rows, 'row')}, none missing"
+    yield Finding("rows of events", text, bool(missing))
 
 
 def _parts(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
@@ -117,9 +164,13 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Every event whose ID was accepted is stored or waits, unless its period was deleted."""
+    """Every event whose ID was accepted is stored or waits, unless its period was deleted.
+
+    An operator may have accepted a loss.
+    """
     with database.read() as connection:
         waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)
+        lost_rows = store.accepted_losses(connection)
         missing: list[str] = []
         keys = 0
         for event_ids in store.event_ids_of_keys(connection):
@@ -127,8 +178,9 @@ def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Findi
             span = {"first": min(event_ids), "last": max(event_ids)}
             rows = warehouse.query(load(_SQL, "stored_event_ids"), span)[1]
             missing += sorted(event_ids - {row[0] for row in rows} - waiting)
-    if len(missing) <= deleted:
-        text = f"{count_of(keys, 'ID')}, {len(missing):,} of them of deleted periods"
+    if len(missing) <= deleted + lost_rows:
+        kind = "deleted periods or accepted losses" if lost_rows else "deleted periods"
+        text = f"{count_of(keys, 'ID')}, {len(missing):,} of them of {kind}"
         yield Finding("accepted events", text)
     else:
         lost = (
@@ -172,6 +224,7 @@ def _metadata_references(database: Database, _: Warehouse) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (
     _database_file,
     _parts,
+    _rows_of_events,
     _rows,
     _owners,
     _accepted_events,

@@ -80,6 +80,13 @@ def verify(
             help="Also compare stored outcomes with events, and rebuild those that differ.",
         ),
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Record events that the event store has lost. Reports keep a gap.",
+        ),
+    ] = False,
     data: Data = None,
 ) -> None:
     """Verify the files of a backup, or the stores of a data folder that no service uses.
@@ -96,7 +103,7 @@ def verify(
         else:
             require_data_folder(settings.data)
             with opened_stores(settings) as stores:
-                findings = list(verify_stores(stores))
+                findings = list(verify_stores(stores, accept_loss=accept_loss))
                 if outcomes:
                     findings += _outcomes(settings, stores)
                 stores.close()

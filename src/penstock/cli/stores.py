@@ -77,7 +77,7 @@ def one_line_for_errors(settings: Settings) -> Iterator[None]:
     from penstock.base.schema_version import NewerSchema
     from penstock.cli.data_folder import InUse, NoDataFolder, NotPenstocks
     from penstock.metadb.database import InvalidUrl
-    from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
+    from penstock.warehouse.errors import WAREHOUSE_DAMAGED, WAREHOUSE_UNAVAILABLE, QueryFailed
 
     try:
         yield
@@ -92,7 +92,7 @@ def one_line_for_errors(settings: Settings) -> Iterator[None]:
             WRONG_USE,
         )
     except StoreUnavailable as error:
-        if error.code != WAREHOUSE_UNAVAILABLE:
+        if error.code not in (WAREHOUSE_DAMAGED, WAREHOUSE_UNAVAILABLE):
             fail(f"cannot use the metadata database: {error.reason}")
         _fail_without_warehouse(settings, error.reason)
     except QueryFailed as error:

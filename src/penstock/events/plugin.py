@@ -14,6 +14,7 @@ from penstock.events.deletions.service import DeletionService, ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.losses.service import LossService
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quarantine.replays import ReadCall, Replayer
 from penstock.events.quarantine.service import QuarantineService
@@ -32,6 +33,7 @@ class EventsRoom(Room):
     imports: ImportService
     deletions: DeletionService
     retention: RetentionService
+    losses: LossService
 
     routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
 
@@ -42,6 +44,7 @@ class EventsRoom(Room):
             self.imports.worker,
             self.deletions.worker,
             self.retention.worker,
+            self.losses.worker,
         ]
 
     def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
@@ -67,6 +70,11 @@ class EventsRoom(Room):
                 self.quarantine.entries_by_reason,
                 "reason",
             ),
+            PolledGauge(
+                "penstock_missing_events",
+                "Stored events that the event store had lost at the last comparison.",
+                lambda: self.losses.state().events or 0,
+            ),
         ]
 
     def _read_outbox(self) -> tuple[float, float]:
@@ -74,8 +82,11 @@ class EventsRoom(Room):
         return state.bundles, state.oldest_age_s or 0
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """The shipper stops last: it carries what the others stored."""
+        """Rows are compared before any is shipped. Of the others, the shipper stops last: it
+        carries what they stored.
+        """
         return [
+            self.losses.running(),
             self.shipper.running(),
             self.deletions.running(),
             self.retention.running(),
@@ -148,4 +159,5 @@ def build(
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=deletions,
         retention=RetentionService(accounts.website_service, deletions, clock),
+        losses=LossService(database, warehouse, clock),
     )

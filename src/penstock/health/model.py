@@ -26,6 +26,13 @@ class OutboxState(NamedTuple):
     last_failure: FailedShipment | None = None
 
 
+class MissingEvents(NamedTuple):
+    """How many stored events the event store had lost at the last comparison; None: none yet."""
+
+    events: int | None
+    compared_at_ms: int | None
+
+
 class OutcomesHealth(NamedTuple):
     """Stored outcomes of funnels on this node.
 
@@ -73,7 +80,7 @@ class Readiness(NamedTuple):
 
     failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
     database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
-    resources: None when the disk does not answer. outcomes: never makes the node unready.
+    resources: None when the disk does not answer. outcomes, missing: never make the node unready.
     """
 
     stores: Mapping[str, bool]
@@ -83,6 +90,7 @@ class Readiness(NamedTuple):
     is_outbox_old: bool
     resources: Resources | None
     outcomes: OutcomesHealth
+    missing: MissingEvents
 
     @property
     def is_ready(self) -> bool:

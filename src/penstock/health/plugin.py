@@ -9,7 +9,7 @@ from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.health import routes
 from penstock.health.metrics_server import MetricsServer
-from penstock.health.model import OutboxState, OutcomesHealth
+from penstock.health.model import MissingEvents, OutboxState, OutcomesHealth
 from penstock.health.resources import resource_gauges
 from penstock.health.service import HealthService, worker_gauges
 from penstock.health.store_sizes import StoreSizes
@@ -42,8 +42,11 @@ def build(
     gauges: Sequence[PolledGauge | PolledGauges],
     outbox: Callable[[], OutboxState],
     outcomes: Callable[[], OutcomesHealth],
+    missing: Callable[[], MissingEvents],
 ) -> HealthRoom:
-    """workers, gauges: of all other rooms. outbox, outcomes: read their state; outbox blocks."""
+    """workers, gauges: of all other rooms. outbox, outcomes, missing: read their state; outbox
+    blocks.
+    """
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings
     sizes = StoreSizes(core.database, core.warehouse, core.clock)
@@ -58,6 +61,7 @@ def build(
             core.clock,
             outbox=outbox,
             outcomes=outcomes,
+            missing=missing,
             outbox_age_s=settings.outbox_age_s,
             data=settings.data,
         ),

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.worker import WorkerHealth
-from penstock.health.model import OutcomesHealth, Readiness, Resources
+from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 
@@ -25,6 +25,7 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
         **readiness.stores,
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
+        "missingEvents": _missing(readiness.missing),
         "storedOutcomes": _outcomes(readiness.outcomes),
         "workers": [_worker(worker) for worker in readiness.workers],
     }
@@ -59,6 +60,10 @@ def _resources(resources: Resources | None) -> dict[str, int] | None:
         "diskFreeBytes": resources.disk_free,
         "diskTotalBytes": resources.disk_total,
     }
+
+
+def _missing(missing: MissingEvents) -> dict[str, Any]:
+    return {"events": missing.events, "comparedAt": iso_or_none(missing.compared_at_ms)}
 
 
 def _outcomes(state: OutcomesHealth) -> dict[str, Any]:

@@ -11,7 +11,13 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import OutboxState, OutcomesHealth, Readiness, Resources
+from penstock.health.model import (
+    MissingEvents,
+    OutboxState,
+    OutcomesHealth,
+    Readiness,
+    Resources,
+)
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
@@ -32,17 +38,19 @@ class HealthService:
         *,
         outbox: Callable[[], OutboxState],
         outcomes: Callable[[], OutcomesHealth],
+        missing: Callable[[], MissingEvents],
         outbox_age_s: int,
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
         """answers_by_store: store name -> a blocking check whether it answers.
 
-        outbox: reads its state; blocks. outcomes: reads the state of stored outcomes. outbox_age_s:
-        of the oldest rows, from which the node is not ready. data: the data folder.
+        outbox: reads its state; blocks. outcomes: reads the state of stored outcomes. missing: how
+        many stored events are missing. outbox_age_s: of the oldest rows, from which the node is not
+        ready. data: the data folder.
         """
         self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
-        self._outcomes = outcomes
+        self._outcomes, self._missing = outcomes, missing
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._clock, self._answer_s = workers, clock, answer_s
@@ -83,6 +91,7 @@ class HealthService:
             is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
             resources=resources,
             outcomes=self._outcomes(),
+            missing=self._missing(),
         )
 
     async def _outbox_state(self) -> OutboxState | None:

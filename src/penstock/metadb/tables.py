@@ -453,6 +453,41 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
+event_ledger = Table(
+    "event_ledger",
+    metadata,
+    Column(
+        "number",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="always 1: there is one row",
+    ),
+    Column("stored", BigInteger, nullable=False, comment="rows of events that were shipped"),
+    Column(
+        "removed",
+        BigInteger,
+        nullable=False,
+        comment="rows of events that deletions removed, counted before they begin",
+    ),
+    Column("shipment", BigInteger, nullable=False, comment="the highest number of shipments"),
+)
+
+losses = Table(
+    "losses",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    Column(
+        "found_at",
+        BigInteger,
+        nullable=False,
+        comment="when events that were stored before were missing",
+    ),
+    Column("rows", BigInteger, nullable=False, comment="of events that are missing"),
+    Column("accepted_at", BigInteger, comment="unset: what the last comparison found"),
+    sqlite_autoincrement=True,
+)
+
 event_counts = Table(
     "event_counts",
     metadata,

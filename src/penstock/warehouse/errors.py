@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import structlog
 from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
 
 from penstock.base.errors import StoreUnavailable, Unavailable
+
+log = structlog.get_logger()
 
 _RETRY_AFTER_S = 5
 
@@ -19,11 +22,18 @@ _SERVER_IS_AWAY = frozenset(
 )
 """Codes by which a server says that it, or what it needs, cannot be reached right now."""
 
-_DAMAGED = frozenset((33, 40, 246))
+_DAMAGED = frozenset(
+    # Data that end too early, whose checksum differs, or that are broken otherwise. Files of a
+    # part: sizes of marks, missing, not expected, of another size. Parts that are not expected,
+    # have bad names or may be broken.
+    (33, 40, 246, 271, 91, 107, 226, 227, 228, 231, 233, 740)
+)
 """Codes by which the engine says that it cannot read what it has written: see `written_parts`."""
 
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
 """`StoreUnavailable.code` of this store."""
+WAREHOUSE_DAMAGED = "warehouse_damaged"
+"""`StoreUnavailable.code` when this store answers, but cannot read its files."""
 
 
 class QueryFailed(Exception):
@@ -45,7 +55,9 @@ def translated_errors() -> Iterator[None]:
     except ClickHouseError as error:
         code = _code_of(error)
         is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
-        if is_driver_error or code in _SERVER_IS_AWAY or code in _DAMAGED:
+        if code in _DAMAGED:
+            raise _damaged(str(error)) from error
+        if is_driver_error or code in _SERVER_IS_AWAY:
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
 
@@ -79,5 +91,16 @@ def unavailable(reason: str = "") -> StoreUnavailable:
         "The event store does not answer right now; try again.",
         code=WAREHOUSE_UNAVAILABLE,
         retry_after_s=_RETRY_AFTER_S,
+        reason=reason,
+    )
+
+
+def _damaged(reason: str) -> StoreUnavailable:
+    """No time to try again: the files stay as they are until somebody acts."""
+    log.error("event_store_damaged", reason=reason.splitlines()[0])
+    return StoreUnavailable(
+        "The event store is damaged and cannot read some of its files: restore a backup.",
+        code=WAREHOUSE_DAMAGED,
+        retry_after_s=None,
         reason=reason,
     )

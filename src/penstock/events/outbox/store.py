@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, StoreConflict
 from penstock.base.ids import WebsiteId, new_id
+from penstock.events.losses.store import add_to_ledger
 from penstock.events.model import EventCounts, Target
 from penstock.events.outbox.model import Bundle, Shipment, UnshippableRow
 from penstock.events.quarantine import store as quarantine_store
@@ -114,6 +115,7 @@ class Outbox:
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
             if not is_cut:  # other nodes were faster
                 _remove(connection, number)
+            add_to_ledger(connection, shipment=number)
         return is_cut
 
     @contextmanager
@@ -147,6 +149,7 @@ class Outbox:
         self, connection: Connection, shipment: Shipment, rows: Mapping[WebsiteId, int]
     ) -> None:
         """rows: as of `_shipped_rows`."""
+        newest = shipment.number
         shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
         changes = {
             website_id: EventCounts(waiting=-number, stored=number)
@@ -155,7 +158,7 @@ class Outbox:
         if rest and shipment.refused is None:
             for bundle in shipped:
                 connection.execute(_REMOVE_SOME, {"bundle": bundle.number})
-            _halve(connection, shipment.target, rest, self._clock())
+            newest = _halve(connection, shipment.target, rest, self._clock())
             connection.execute(_REMOVE, {"number": shipment.number})
         else:
             if shipment.refused is not None:
@@ -164,6 +167,7 @@ class Outbox:
                     changes[website_id] = changes.get(website_id, EventCounts()).plus(change)
             _remove(connection, shipment.number)
         add_counts(connection, changes)
+        add_to_ledger(connection, stored=sum(rows.values()), shipment=newest)
 
     def _quarantine(
         self, connection: Connection, target: Target, row: UnshippableRow
@@ -246,8 +250,11 @@ def _oldest(connection: Connection, target: Target) -> Shipment | None:
     return Shipment(number, target, [Bundle(*row) for row in rows])
 
 
-def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], now_ms: int) -> None:
-    """Cut bundles into two shipments with numbers of their own; a single bundle by its rows."""
+def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], now_ms: int) -> int:
+    """Cut bundles into two shipments with numbers of their own; a single bundle by its rows.
+
+    Returns the higher number.
+    """
     if len(bundles) == 1:
         rows = bundles[0].lines.split("\n")
         middle = len(rows) // 2
@@ -271,6 +278,7 @@ def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], no
             update(outbox).where(outbox.c.id == bindparam("bundle")).values(shipment_id=number),
             [{"bundle": bundle.number} for bundle in half],
         )
+    return int(number)
 
 
 def _number_below_all(connection: Connection) -> int:

@@ -16,7 +16,7 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A deletion, an import or retention that changed a website's history.
+    """A deletion, an import, retention or a loss that changed a website's history.
 
     from_ms, to_ms: the span of events that it changed. at_ms: when it was requested.
     affected_range: times of the first and last event that it changed or may have left out.
@@ -99,8 +99,12 @@ def _kinds(definition: Definition) -> set[str]:
 
 def _gap_notes(gaps: Iterable[Gap]) -> list[Note]:
     """Each note once, also where several gaps share it."""
-    texts = (gap.note for gap in gaps if gap.note and gap.dismissed_at_ms is None)
-    return [Note(NoteCode.GAP, text) for text in dict.fromkeys(texts)]
+    notes = (
+        Note(NoteCode.LOSS if gap.kind == "loss" else NoteCode.GAP, gap.note)
+        for gap in gaps
+        if gap.note and gap.dismissed_at_ms is None
+    )
+    return list(dict.fromkeys(notes))
 
 
 def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:

@@ -84,7 +84,7 @@ class CohortKeyRecord(Record):
 
 
 class GapRecord(Record):
-    """A deletion or an import that changed the history an answer is based on."""
+    """A deletion, an import or a loss that changed the history an answer is based on."""
 
     kind: str
     website_id: str
@@ -98,6 +98,7 @@ class NoteCode(StrEnum):
     """What a note of the coverage is about."""
 
     GAP = "gap"
+    LOSS = "loss"
     DISMISSED_GAP = "dismissed_gap"
     NO_EVENTS = "no_events"
     SHORT_HISTORY = "short_history"

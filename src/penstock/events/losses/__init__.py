@@ -1,0 +1,1 @@
+"""Losses: stored events that the event store no longer has."""

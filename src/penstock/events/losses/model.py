@@ -1,0 +1,60 @@
+"""Plain types of losses. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.base.clock import iso
+
+
+class LossState(StrEnum):
+    """FOUND: the last comparison found it. ACCEPTED: an operator recorded it for good."""
+
+    FOUND = "found"
+    ACCEPTED = "accepted"
+
+
+class Ledger(NamedTuple):
+    """What the metadata DB knows about the rows of `events`.
+
+    stored: rows of all shipments. removed: rows that deletions removed or are about to remove.
+    shipment: the highest number of a shipment. is_quiet: whether no shipment of events and no
+    deletion is unfinished.
+    """
+
+    stored: int
+    removed: int
+    shipment: int
+    is_quiet: bool
+
+    @property
+    def expected(self) -> int:
+        """Rows that the event store has at least."""
+        return self.stored - self.removed
+
+
+class Loss(NamedTuple):
+    """Rows that were missing at `at_ms`; nobody knows which, only that they were stored before."""
+
+    number: int
+    at_ms: int
+    rows: int
+    state: LossState
+
+    @property
+    def note(self) -> str:
+        """The gap in a sentence, for reports."""
+        return (
+            f"The event store lost some of the events that it had before {iso(self.at_ms)}; "
+            "they are not counted."
+        )
+
+
+class Comparison(NamedTuple):
+    """The rows of `events`. missing: how many of the expected ones are not there.
+
+    surplus: rows beyond the expected ones that are not explained yet.
+    """
+
+    rows: int
+    missing: int
+    surplus: int

@@ -1,0 +1,140 @@
+"""Compares the rows of `events` with what the metadata DB knows as stored, less deleted.
+
+The engine moves a part that it cannot read out of the table when it starts, and says so in its own
+log only; files may also be removed by others. Fewer rows than expected are a loss: reports are
+incomplete then, while the intake continues.
+
+The order makes it exact while events are shipped and deleted. Rows are in the event store before
+the ledger counts them as stored, and the ledger counts them as removed before the deletion begins;
+so the event store has at least what the ledger said before the count, unless a deletion began
+meanwhile, which the ledger shows after the count.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from anyio import to_thread
+
+from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
+from penstock.base.worker import Worker
+from penstock.events.losses import store
+from penstock.events.losses.model import Comparison, Ledger, Loss
+from penstock.health.model import MissingEvents
+from penstock.metadb.database import Database
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
+from penstock.warehouse.queries import load
+
+log = structlog.get_logger()
+
+_WORK = 7305808869229538673
+"""The number of the lock that one node holds while it compares."""
+
+_SQL = "penstock.events.losses"
+_PERIOD_S, _SOON_S = 3600.0, 60.0
+_ATTEMPTS = 3
+_PAUSE_S = 0.3
+_REPLICA_S = 3.0
+"""How long a replica may be behind the one that was written to."""
+
+
+class LossService:
+    """Methods other than `state` block."""
+
+    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+        self._database, self._warehouse, self._clock = database, warehouse, clock
+        self._state = MissingEvents(None, None)
+        self.worker = Worker(
+            "event_rows", self._step, clock, period_s=_PERIOD_S, first_after_s=_PERIOD_S
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Compare now, before anything is shipped or answered, and hourly.
+
+        A store that is away does not stop the start; the worker tries again.
+        """
+        with suppress(StoreUnavailable, QueryFailed):
+            if await to_thread.run_sync(self._step) is not None:
+                self.worker.wake()
+        if self._state.compared_at_ms is None:
+            self.worker.wake()
+        async with self.worker.running():
+            yield
+
+    def state(self) -> MissingEvents:
+        """What the last comparison on this node found."""
+        return self._state
+
+    def losses(self) -> Sequence[Loss]:
+        """Losses that stand, for the coverage of reports, oldest first."""
+        with self._database.read() as db:
+            return store.all_losses(db)
+
+    def accept(self) -> int:
+        """Record the rows that the last comparison missed as lost. Returns their number."""
+        with self._database.write() as db:
+            return store.accept_found(db, self._clock())
+
+    def compare(self) -> Comparison | None:
+        """Compare now, and record what is missing.
+
+        None when it cannot be told: another node compares, or deletions keep beginning.
+        """
+        with self._database.alone(_WORK) as is_mine:
+            comparison = self._compare() if is_mine else None
+            if comparison is not None and comparison.missing and self._warehouse.folder is None:
+                self.worker.pause(_REPLICA_S)
+                comparison = self._compare()
+            if comparison is None:
+                return None
+            now_ms = self._clock()
+            with self._database.read() as db:
+                missing_before = store.rows_found(db)
+            if comparison.missing != missing_before:
+                with self._database.write() as db:
+                    store.save_found(db, comparison.missing, now_ms)
+                _log_change(comparison, missing_before)
+        self._state = MissingEvents(comparison.missing, now_ms)
+        return comparison
+
+    def _step(self) -> float | None:
+        comparison = self.compare()
+        return None if comparison is not None and not comparison.surplus else _SOON_S
+
+    def _compare(self) -> Comparison | None:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self.worker.pause(_PAUSE_S)
+            with self._database.read() as db:
+                before = store.ledger(db)
+            [[mutations]] = self._warehouse.query_at_once(load(_SQL, "open_mutations"))[1]
+            [[rows]] = self._warehouse.query_at_once(load(_SQL, "stored_rows"))[1]
+            with self._database.read() as db:
+                after = store.ledger(db)
+            if after.removed == before.removed:
+                surplus = rows - before.expected
+                if surplus > 0 and after == before and before.is_quiet and not mutations:
+                    self._expect_all(before, rows)
+                    surplus = 0
+                return Comparison(rows, max(0, -surplus), max(0, surplus))
+        return None
+
+    def _expect_all(self, ledger: Ledger, rows: int) -> None:
+        """Expect from now on what is there.
+
+        An earlier version counted no rows, and of a deletion that a crash interrupted, the ledger
+        may have removed more rows than there were.
+        """
+        with self._database.write() as db:
+            store.add_to_ledger(db, stored=rows - ledger.expected)
+        log.info("event_rows_baseline", rows=rows, expected_before=ledger.expected)
+
+
+def _log_change(comparison: Comparison, missing_before: int) -> None:
+    if comparison.missing > missing_before:
+        log.error("events_lost", missing=comparison.missing, rows=comparison.rows)
+    else:
+        log.info("lost_events_are_back", missing=comparison.missing, rows=comparison.rows)

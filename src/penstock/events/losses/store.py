@@ -1,0 +1,79 @@
+"""Rows of losses, and the ledger of the rows that the event store should have."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, case, delete, exists, insert, select, update
+
+from penstock.events.losses.model import Ledger, Loss, LossState
+from penstock.events.model import Target
+from penstock.metadb.tables import deletions, event_ledger, losses, shipments
+
+_LEDGER, _L = event_ledger.c, losses.c
+_READ = select(
+    _LEDGER.stored,
+    _LEDGER.removed,
+    _LEDGER.shipment,
+    ~exists().where(shipments.c.target == Target.EVENTS)
+    & ~exists().where(deletions.c.state.in_(("queued", "running"))),
+)
+_ADD = update(event_ledger).values(
+    stored=_LEDGER.stored + bindparam("more_stored"),
+    removed=_LEDGER.removed + bindparam("more_removed"),
+    shipment=case(
+        (_LEDGER.shipment < bindparam("newest"), bindparam("newest")), else_=_LEDGER.shipment
+    ),
+)
+_ALL = select(_L.id, _L.found_at, _L.rows, _L.accepted_at).order_by(_L.id)
+_FOUND = _L.accepted_at.is_(None)
+_FOUND_ROWS = select(_L.rows).where(_FOUND)
+
+
+def add_to_ledger(
+    connection: Connection, *, stored: int = 0, removed: int = 0, shipment: int = 0
+) -> None:
+    """Add to the ledger's numbers of rows. Call it last: it locks a row that all nodes share.
+
+    shipment: the number of one; the highest stays.
+    """
+    connection.execute(_ADD, {"more_stored": stored, "more_removed": removed, "newest": shipment})
+
+
+def ledger(connection: Connection) -> Ledger:
+    return Ledger(*connection.execute(_READ).one())
+
+
+def all_losses(connection: Connection) -> Sequence[Loss]:
+    """Oldest first."""
+    return [
+        Loss(number, at_ms, rows, LossState.FOUND if accepted_at is None else LossState.ACCEPTED)
+        for number, at_ms, rows, accepted_at in connection.execute(_ALL)
+    ]
+
+
+def rows_found(connection: Connection) -> int:
+    """How many rows the last comparison missed."""
+    return connection.execute(_FOUND_ROWS).scalar() or 0
+
+
+def save_found(connection: Connection, rows: int, at_ms: int) -> None:
+    """Record how many rows are missing now, 0 for none.
+
+    The time moves only when more are missing than before.
+    """
+    before = rows_found(connection)
+    if not rows:
+        connection.execute(delete(losses).where(_FOUND))
+    elif not before:
+        connection.execute(insert(losses).values(found_at=at_ms, rows=rows))
+    else:
+        moved = {"found_at": at_ms} if rows > before else {}
+        connection.execute(update(losses).where(_FOUND).values(rows=rows, **moved))
+
+
+def accept_found(connection: Connection, at_ms: int) -> int:
+    """Keep the found loss for good and expect its rows no longer. Returns their number."""
+    rows = rows_found(connection)
+    if rows:
+        connection.execute(update(losses).where(_FOUND).values(accepted_at=at_ms))
+        add_to_ledger(connection, stored=-rows)
+    return rows
