@@ -137,13 +137,11 @@ def test_an_unknown_address_gets_the_same_answer_and_no_mail(
     assert len(mails.mails) == 2
 
 
-def test_requests_are_limited_per_address_of_mail_and_per_network(
+def test_requests_are_limited_per_address_of_mail_and_network_and_per_network(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
     for email in (workspace.email, "nobody@example.com"):
-        statuses = [
-            forget(workspace, email, f"198.51.100.{number}").status_code for number in range(4)
-        ]
+        statuses = [forget(workspace, email, "198.51.100.1").status_code for _ in range(4)]
         assert statuses == [204, 204, 204, 429]
     statuses = [
         forget(workspace, f"nobody{number}@example.com", "203.0.113.1").status_code
@@ -151,7 +149,37 @@ def test_requests_are_limited_per_address_of_mail_and_per_network(
     ]
     assert statuses == [204] * 20 + [429]
     clock.advance(seconds=3600)
-    assert forget(workspace).status_code == 204
+    assert forget(workspace, address="198.51.100.1").status_code == 204
+
+
+def test_requests_of_strangers_do_not_block_the_owner(
+    workspace: Tenant, mails: MailServer, clock: ShiftedClock
+) -> None:
+    for _ in range(3):
+        assert forget(workspace, address="198.51.100.1").status_code == 204
+    assert forget(workspace, address="203.0.113.7").status_code == 204
+    assert token_in(mails.text(3))
+
+
+def test_a_day_of_requests_by_strangers_leaves_the_owners_mails_and_is_bounded(
+    workspace: Tenant, mails: MailServer, clock: ShiftedClock
+) -> None:
+    own = "203.0.113.7"
+    form = {"email": workspace.email, "password": PASSWORD}
+    logged_in = beside(workspace).post(
+        "/api/auth/login", json=form, headers={"X-Forwarded-For": own}
+    )
+    assert logged_in.status_code == 200
+    for number in range(30):
+        assert forget(workspace, address=f"198.51.100.{number}").status_code == 204
+    mails.mail(9)
+    assert forget(workspace, address=own).status_code == 204
+    assert token_in(mails.text(10))
+    for _ in range(11):
+        clock.advance(seconds=3600)
+        assert forget(workspace, address=own).status_code == 204
+    mails.mail(19)
+    assert len(mails.mails) <= 21, "ten for strangers, ten for the owner, and one a day later"
 
 
 def test_a_foreign_page_cannot_request_it(workspace: Tenant) -> None:

@@ -32,6 +32,8 @@ def another_node(services):
         services.database,
         services.audit_log,
         services.second_factors,
+        services.confirmations,
+        services.networks,
         services.settings,
         services.clock,
     )

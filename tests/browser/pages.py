@@ -33,6 +33,8 @@ PAGES = (
     ShownPage("login", "/login", at("/login"), signed_in=False, dark=True),
     ShownPage("reset-password", "/reset-password", at("/reset-password"), signed_in=False),
     ShownPage("new-password", "/reset-password/new", at("/reset-password/new#x"), signed_in=False),
+    ShownPage("confirm-email", "/confirm-email", at("/confirm-email?token=x")),
+    ShownPage("secured", "/login/secured", at("/login/secured")),
     ShownPage("signup", "/signup", at("/signup"), signed_in=False),
     ShownPage("welcome", "/welcome", at("/welcome")),
     ShownPage("welcome-waiting", "/welcome/{website_id}", at("/welcome/{silent}")),

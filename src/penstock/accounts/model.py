@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId
+from penstock.base.ids import (
+    KeyId,
+    ScopeId,
+    SessionId,
+    UserAccountId,
+    WebsiteId,
+    WorkspaceId,
+)
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 
 
@@ -13,7 +21,8 @@ class Caller:
     """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`).
 
     name: of the key, or email address of the user. scopes: what the key may do; all for a user.
-    website_id: the only website that the key is for; None for all of the workspace.
+    website_id: the only website that the key is for; None for all of the workspace. session_id: the
+    session of a user.
     """
 
     workspace_id: WorkspaceId
@@ -22,13 +31,17 @@ class Caller:
     name: str = ""
     scopes: frozenset[KeyScope] = ALL_SCOPES
     website_id: WebsiteId | None = None
+    session_id: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """email_confirmed_at_ms: None until the user has proven that the address is theirs."""
+
     id: UserAccountId
     email: str
     created_at_ms: int
+    email_confirmed_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +60,21 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentUser:
-    """The user of a session, in the workspace of that session. role: in that workspace."""
+    """A user in a workspace. role: in that workspace. session_id: None outside of a session."""
 
     user: User
     workspace: Workspace
     role: Role
+    session_id: SessionId | None = None
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.workspace.id, user_id=self.user.id, name=self.user.email)
+        return Caller(
+            self.workspace.id,
+            user_id=self.user.id,
+            name=self.user.email,
+            session_id=self.session_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +82,16 @@ class PendingLogIn:
     """A log-in that waits for the code of the second factor. token: for the browser's cookie."""
 
     token: str
+
+
+class VerifiedLogIn(NamedTuple):
+    """A log-in by an identity provider. opened: the token of the session, and the user.
+
+    is_reclaimed: whether the account was taken from whoever had it before.
+    """
+
+    opened: tuple[str, CurrentUser] | PendingLogIn
+    is_reclaimed: bool
 
 
 class WebsiteKind(StrEnum):

@@ -10,12 +10,15 @@ from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
 from penstock.accounts.audit import routes as audit_routes
 from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.confirmations import routes as confirmation_routes
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.identity_secrets import routes as identity_secret_routes
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.invitations import routes as invitation_routes
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys import routes as key_routes
 from penstock.accounts.keys.service import KeyService
+from penstock.accounts.known_networks.service import KnownNetworks
 from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members import routes as member_routes
 from penstock.accounts.members.service import MemberService
@@ -44,6 +47,8 @@ class AccountsRoom(Room):
     identity_secrets: IdentitySecretService
     members: MemberService
     invitations: InvitationService
+    confirmations: ConfirmationService
+    networks: KnownNetworks
     own_account: OwnAccountService
     second_factors: SecondFactorService
     password_resets: PasswordResetService
@@ -59,6 +64,7 @@ class AccountsRoom(Room):
         *identity_secret_routes.ROUTES,
         *member_routes.ROUTES,
         *invitation_routes.ROUTES,
+        *confirmation_routes.ROUTES,
         *own_account_routes.ROUTES,
         *second_factor_routes.ROUTES,
         *password_reset_routes.ROUTES,
@@ -90,17 +96,25 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
     own_account = OwnAccountService(database, clock)
     mailer = Mailer(settings, clock)
     second_factors = SecondFactorService(database, own_account, box, clock)
-    accounts = AccountService(database, audit_log, second_factors, settings, clock)
+    confirmations = ConfirmationService(database, keys, mailer, settings, clock)
+    networks = KnownNetworks(database, box)
+    accounts = AccountService(
+        database, audit_log, second_factors, confirmations, networks, settings, clock
+    )
     return AccountsRoom(
         accounts=accounts,
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
         members=MemberService(database, keys, clock),
-        invitations=InvitationService(database, mailer, settings, clock),
+        invitations=InvitationService(database, confirmations, mailer, settings, clock),
+        confirmations=confirmations,
+        networks=networks,
         own_account=own_account,
         second_factors=second_factors,
-        password_resets=PasswordResetService(database, mailer, settings, clock),
+        password_resets=PasswordResetService(
+            database, confirmations, networks, mailer, settings, clock
+        ),
         mailer=mailer,
         single_sign_on=SingleSignOnService(accounts, box, settings, clock),
         limits=WorkspaceService(database, settings, clock),

@@ -115,10 +115,18 @@ class UserRecord(Record):
     id: str
     email: str
     created_at: str
+    email_confirmed: Annotated[
+        bool, Field(description="Whether the user has proven that the address is theirs.")
+    ]
 
     @classmethod
     def of(cls, user: User) -> Self:
-        return cls(id=user.id, email=user.email, created_at=iso(user.created_at_ms))
+        return cls(
+            id=user.id,
+            email=user.email,
+            created_at=iso(user.created_at_ms),
+            email_confirmed=user.email_confirmed_at_ms is not None,
+        )
 
 
 class WorkspaceRecord(Record):

@@ -3,6 +3,7 @@
 Methods that are no coroutines block on the metadata DB: call them from a worker thread.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -11,6 +12,7 @@ from penstock.accounts import store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.credentials import (
     hash_secret,
     new_token,
@@ -19,8 +21,16 @@ from penstock.accounts.credentials import (
     unusable_password_hash,
 )
 from penstock.accounts.invitations import tokens as invitation_tokens
+from penstock.accounts.known_networks.service import KnownNetworks
 from penstock.accounts.log_in_limits import LogInLimits
-from penstock.accounts.model import CurrentUser, PendingLogIn, Role, User, Workspace
+from penstock.accounts.model import (
+    CurrentUser,
+    PendingLogIn,
+    Role,
+    User,
+    VerifiedLogIn,
+    Workspace,
+)
 from penstock.accounts.schema import SignUp
 from penstock.accounts.second_factor import store as second_factor_store
 from penstock.accounts.second_factor.service import SecondFactorService
@@ -51,11 +61,14 @@ class AccountService:
         database: Database,
         audit_log: AuditLog,
         second_factors: SecondFactorService,
+        confirmations: ConfirmationService,
+        networks: KnownNetworks,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
         self._audit_log, self._second_factors = audit_log, second_factors
+        self._confirmations, self._networks = confirmations, networks
         self._limits = LogInLimits(settings.failed_log_ins)
         self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
@@ -92,26 +105,33 @@ class AccountService:
         address: IP address of the client. `Forbidden` when sign-up is closed to this request,
         `NotFound` for an invalid invitation, `Conflict` when the email address has an account.
         """
-        work = partial(self._sign_up, form, is_local_client, setup_token)
-        return await self.password_work.run(client_network(address), work)
+        network = client_network(address)
+        work = partial(self._sign_up, form, network, is_local_client, setup_token)
+        token, account = await self.password_work.run(network, work)
+        self._confirmations.send_after_sign_up(account.user, network)
+        return token, account
 
     def _sign_up(
-        self, form: SignUp, is_local_client: bool, setup_token: str | None
+        self, form: SignUp, network: str, is_local_client: bool, setup_token: str | None
     ) -> tuple[str, CurrentUser]:
         with self._database.read() as db:
             self._check_sign_up(db, form, is_local_client, setup_token)
         hashed_password = password_hash(form.password.get_secret_value())
         now_ms = self._clock()
-        user = User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms)
         with self._database.write() as db:
             store.lock_sign_ups(db)
             # Again: in the meantime another sign-up may have been first, on any node.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
-            store.add_user(db, user, hashed_password)
+            # The operator's own account needs no proof: nobody else could create it.
+            confirmed_at_ms = None if store.any_account(db) else now_ms
+            user_id = UserAccountId(new_id("usr", now_ms))
+            user = User(user_id, form.email, now_ms, confirmed_at_ms)
             account = self._first_workspace(db, user, form)
+            user = account.user
+            store.add_user(db, user, hashed_password)
             store.add_member(db, account, now_ms)
-            token = self._open_session(db, account, now_ms)
+            token = self._open_session(db, account, network, now_ms)
             action = Action.SIGNED_UP if form.invitation is None else Action.MEMBER_JOINED
             audit.record(db, account.caller, action, f"{user.id} {user.email}", now_ms)
         self._has_accounts = True
@@ -123,6 +143,8 @@ class AccountService:
             invitation = invitation_tokens.redeem(
                 db, form.invitation.get_secret_value(), user.email, user.created_at_ms
             )
+            if invitation.proves_address:
+                user = replace(user, email_confirmed_at_ms=user.created_at_ms)
             return CurrentUser(user, invitation.workspace, invitation.role)
         workspace = Workspace(
             WorkspaceId(new_id("wsp", user.created_at_ms)),
@@ -172,7 +194,7 @@ class AccountService:
         network = client_network(address)
         self._limits.count(email, network, now_ms)
         try:
-            opened = await self.password_work.run(network, self._log_in, email, password)
+            opened = await self.password_work.run(network, self._log_in, email, password, network)
         except QueueFull:  # no password was compared
             self._limits.forgive(email, network)
             raise
@@ -182,7 +204,9 @@ class AccountService:
             self._limits.succeed(email, network)
         return opened
 
-    def _log_in(self, email: str, password: str) -> tuple[str, CurrentUser] | PendingLogIn:
+    def _log_in(
+        self, email: str, password: str, network: str
+    ) -> tuple[str, CurrentUser] | PendingLogIn:
         now_ms = self._clock()
         with self._database.read() as db:
             account = store.account_by_email(db, email)
@@ -198,10 +222,10 @@ class AccountService:
             # The password may have changed, or the user been removed, while we hashed.
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
-            return self._sign_in(db, account[0], f"{user_id} {email}", now_ms)
+            return self._sign_in(db, account[0], f"{user_id} {email}", network, now_ms)
 
     def _sign_in(
-        self, db: Connection, account: CurrentUser, target: str, now_ms: int
+        self, db: Connection, account: CurrentUser, target: str, network: str, now_ms: int
     ) -> tuple[str, CurrentUser] | PendingLogIn:
         """Open a session, or ask for the second factor first. target: for the audit log."""
         store.delete_expired_sessions(db, now_ms)
@@ -210,13 +234,15 @@ class AccountService:
             store.add_pending_log_in(db, hash_secret(pending), account.user.id, expires_at_ms)
             return PendingLogIn(pending)
         audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
-        return self._open_session(db, account, now_ms), account
+        return self._open_session(db, account, network, now_ms), account
 
-    def log_in_verified(self, email: str) -> tuple[str, CurrentUser] | PendingLogIn | None:
+    def log_in_verified(self, email: str, network: str) -> VerifiedLogIn | None:
         """Open a session for a person whom an identity provider verified; None if unknown.
 
-        As `log_in` without the password.
+        As `log_in` without the password. An account whose address nobody has proven may be a
+        stranger's, who signed up first: it is reclaimed, and its second factor is turned off.
         """
+        now_ms, revoked = self._clock(), None
         with self._database.write() as db:
             match = store.account_by_email(db, email)
             if match is None:
@@ -225,18 +251,26 @@ class AccountService:
             store.lock_user(db, account.user.id)
             if store.account_by_email(db, email) != match:  # removed while we waited for the lock
                 return None
+            if account.user.email_confirmed_at_ms is None:
+                second_factor_store.delete_second_factor(db, account.user.id)
+                revoked = self._confirmations.reclaim(db, account, "single sign-on", now_ms)
+                user = replace(account.user, email_confirmed_at_ms=now_ms)
+                account = replace(account, user=user)
             target = f"{account.user.id} {email}: single sign-on"
-            return self._sign_in(db, account, target, self._clock())
+            opened = self._sign_in(db, account, target, network, now_ms)
+        if revoked is not None:
+            self._confirmations.tell_reclaimed(account.user, revoked)
+        return VerifiedLogIn(opened, is_reclaimed=revoked is not None)
 
     def join_verified(
-        self, email: str, workspace_id: WorkspaceId, role: Role
-    ) -> tuple[str, CurrentUser] | None:
+        self, email: str, workspace_id: WorkspaceId, role: Role, network: str
+    ) -> VerifiedLogIn | None:
         """As `log_in_verified`, for a person without an account, who joins this workspace.
 
         None when the workspace does not exist, or the person has an account by now.
         """
         now_ms = self._clock()
-        user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms)
+        user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms, now_ms)
         with self._database.write() as db:
             store.lock_sign_ups(db)
             workspace = store.workspace(db, workspace_id)
@@ -247,7 +281,8 @@ class AccountService:
             store.add_member(db, account, now_ms)
             target = f"{user.id} {email}: single sign-on"
             audit.record(db, account.caller, Action.MEMBER_JOINED, target, now_ms)
-            return self._open_session(db, account, now_ms), account
+            session = self._open_session(db, account, network, now_ms)
+        return VerifiedLogIn((session, account), is_reclaimed=False)
 
     def finish_log_in(self, pending: str, code: str, address: str) -> tuple[str, CurrentUser]:
         """Open the session of a pending log-in, with a code of the second factor.
@@ -272,7 +307,7 @@ class AccountService:
             if is_valid:
                 store.end_pending_log_in(db, token_hash)
                 audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
-                session = self._open_session(db, account, now_ms)
+                session = self._open_session(db, account, network, now_ms)
             else:
                 store.count_wrong_code(db, token_hash, _MAX_WRONG_CODES)
         if not is_valid:
@@ -285,7 +320,8 @@ class AccountService:
         self._limits.succeed(user.email, network)
         return session, account
 
-    def _open_session(self, db: Connection, account: CurrentUser, now_ms: int) -> str:
+    def _open_session(self, db: Connection, account: CurrentUser, network: str, now_ms: int) -> str:
+        self._networks.remember(db, account.user.id, network, now_ms)
         token = new_token()
         session_id = SessionId(new_id("ses", now_ms))
         store.add_session(

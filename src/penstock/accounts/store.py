@@ -72,7 +72,11 @@ def email_taken(db: Connection, email: str) -> bool:
 def add_user(db: Connection, user: User, password_hash: str) -> None:
     db.execute(
         insert(users).values(
-            id=user.id, email=user.email, password_hash=password_hash, created_at=user.created_at_ms
+            id=user.id,
+            email=user.email,
+            password_hash=password_hash,
+            created_at=user.created_at_ms,
+            email_confirmed_at=user.email_confirmed_at_ms,
         )
     )
 
@@ -106,6 +110,7 @@ _ACCOUNT = (
     users.c.id,
     users.c.email,
     users.c.created_at,
+    users.c.email_confirmed_at,
     workspaces.c.id.label("workspace_id"),
     workspaces.c.name.label("workspace_name"),
     workspaces.c.created_at.label("workspace_created_at"),
@@ -113,7 +118,7 @@ _ACCOUNT = (
 )
 
 _SESSION = (
-    select(*_ACCOUNT, sessions.c.expires_at)
+    select(*_ACCOUNT, sessions.c.id.label("session_id"), sessions.c.expires_at)
     .join(users, users.c.id == sessions.c.user_id)
     .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
     .join(
@@ -128,13 +133,14 @@ _SESSION = (
 )
 
 
-def _current_user(row: Row[*tuple[Any, ...]]) -> CurrentUser:
+def _current_user(row: Row[*tuple[Any, ...]], session_id: SessionId | None = None) -> CurrentUser:
     return CurrentUser(
-        user=User(UserAccountId(row.id), row.email, row.created_at),
+        user=User(UserAccountId(row.id), row.email, row.created_at, row.email_confirmed_at),
         workspace=Workspace(
             WorkspaceId(row.workspace_id), row.workspace_name, row.workspace_created_at
         ),
         role=Role(row.role),
+        session_id=session_id,
     )
 
 
@@ -210,7 +216,14 @@ def add_session(
 def session(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, int] | None:
     """The user of an open session, and when it ends. None for a user who left the workspace."""
     row = db.execute(_SESSION, {"token_hash": token_hash, "now_ms": now_ms}).first()
-    return None if row is None else (_current_user(row), row.expires_at)
+    if row is None:
+        return None
+    return _current_user(row, SessionId(row.session_id)), row.expires_at
+
+
+def session_is_open(db: Connection, session_id: SessionId) -> bool:
+    statement = select(sessions.c.id).where(sessions.c.id == session_id)
+    return db.execute(statement).first() is not None
 
 
 def extend_session(db: Connection, token_hash: bytes, now_ms: int, expires_at_ms: int) -> None:
@@ -223,6 +236,18 @@ def extend_session(db: Connection, token_hash: bytes, now_ms: int, expires_at_ms
 
 def end_session(db: Connection, token_hash: bytes) -> None:
     db.execute(delete(sessions).where(sessions.c.token_hash == token_hash))
+
+
+def end_sessions(db: Connection, user_id: UserAccountId) -> int:
+    """End all sessions of the user, and log-ins that wait for a code. Returns how many sessions."""
+    db.execute(delete(pending_log_ins).where(pending_log_ins.c.user_id == user_id))
+    return db.execute(delete(sessions).where(sessions.c.user_id == user_id)).rowcount
+
+
+def confirm_email(db: Connection, user_id: UserAccountId, now_ms: int) -> None:
+    """Note the proof that the address is the user's; an earlier one stays."""
+    is_unconfirmed = (users.c.id == user_id, users.c.email_confirmed_at.is_(None))
+    db.execute(update(users).where(*is_unconfirmed).values(email_confirmed_at=now_ms))
 
 
 def delete_expired_sessions(db: Connection, now_ms: int) -> None:

@@ -77,6 +77,28 @@ users = Table(
     Column("email", Text, nullable=False, unique=True, comment="lower case"),
     Column("password_hash", Text, nullable=False, comment="argon2id"),
     Column("created_at", BigInteger, nullable=False),
+    Column("email_confirmed_at", BigInteger, comment="unset: anyone may have signed up with it"),
+)
+
+email_confirmations = Table(
+    "email_confirmations",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the URL"),
+    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)
+
+known_networks = Table(
+    "known_networks",
+    metadata,
+    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "network_hash",
+        LargeBinary,
+        primary_key=True,
+        comment="keyed hash of the network of a log-in",
+    ),
+    Column("last_log_in_at", BigInteger, nullable=False),
 )
 
 memberships = Table(
@@ -145,6 +167,13 @@ password_resets = Table(
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the URL"),
     Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("expires_at", BigInteger, nullable=False, index=True),
+    Column(
+        "is_mailed",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="whether only the mail to the user has the token",
+    ),
 )
 
 invitations = Table(
@@ -160,6 +189,13 @@ invitations = Table(
         nullable=False,
         unique=True,
         comment="SHA-256 of the token in the URL",
+    ),
+    Column(
+        "mailed_token_hash",
+        LargeBinary,
+        unique=True,
+        index=True,
+        comment="SHA-256 of the longer token, which only the mail has; unset: not mailed",
     ),
     Column(
         "invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"

@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from pydantic import ValidationError
 
 from penstock.accounts.callers import session_token
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.model import CurrentUser, Role, Website
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
@@ -49,6 +50,7 @@ class View:
     request: AnyRequest
     reader: CurrentUser
     own_account: OwnAccountService
+    confirmations: ConfirmationService
     ignored: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -121,6 +123,7 @@ class View:
         if block is None:
             memberships = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE))
             shared["memberships"] = memberships.data
+            shared["asks_to_confirm"] = self.confirmations.asks(self.reader.user)
         return html(self.request, template, {**shared, **content}, block=block, status=status)
 
 
@@ -135,13 +138,14 @@ async def provide_view(
     request: AnyRequest,
     accounts: NamedDependency[AccountService],
     own_account: NamedDependency[OwnAccountService],
+    confirmations: NamedDependency[ConfirmationService],
 ) -> View:
     """Raises `LogInRequired` without a valid session."""
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
         raise LogInRequired(path_of(request) + (f"?{query}" if query else ""))
-    return View(request, reader, own_account)
+    return View(request, reader, own_account, confirmations)
 
 
 async def provide_respond(

@@ -13,6 +13,8 @@ class Action(StrEnum):
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - no password
     PASSWORD_RESET_REQUESTED = "password_reset_requested"  # noqa: S105 - no password
     PASSWORD_RESET = "password_reset"  # noqa: S105 - no password
+    EMAIL_CONFIRMED = "email_confirmed"
+    ACCOUNT_RECLAIMED = "account_reclaimed"
     SECOND_FACTOR_ENABLED = "second_factor_enabled"
     SECOND_FACTOR_DISABLED = "second_factor_disabled"
     SECOND_FACTOR_RESET = "second_factor_reset"

@@ -8,7 +8,11 @@ from penstock.base.ids import InvitationId
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An open invitation without its token. invited_by: email address at that time."""
+    """An open invitation without its token. invited_by: email address at that time.
+
+    proves_address: whether it was found by the token of its mail, which only the invited person
+    has. The person who invites knows the URL as well.
+    """
 
     id: InvitationId
     workspace: Workspace
@@ -17,3 +21,4 @@ class Invitation:
     invited_by: str
     created_at_ms: int
     expires_at_ms: int
+    proves_address: bool = False

@@ -3,28 +3,35 @@
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.credentials import hash_secret, new_token
 from penstock.accounts.invitations import store, tokens
 from penstock.accounts.invitations.model import Invitation
 from penstock.accounts.mail.model import Mail
+from penstock.accounts.mail.names import plain_name
 from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members import store as members_store
 from penstock.accounts.members.service import require_owner
-from penstock.accounts.model import CurrentUser, Role
+from penstock.accounts.model import CurrentUser, Role, User
+from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.own_account.model import WorkspaceMembership
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, RateLimited, RatePolicy, Unauthorized
+from penstock.base.errors import Conflict, NotFound, RateLimited, RatePolicy
 from penstock.base.ids import InvitationId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.patterns import Pattern
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 _OPEN_DAYS = 7
 _MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
-_MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=50, window_s=DAY_S)
+_MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=20, window_s=DAY_S)
+_MAILED_IN_ALL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
 """Beyond them, owners pass the URL on themselves: nobody may flood a mailbox through us."""
+_PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
+"""Other addresses are valid, but could contain another one: `visit/evil.example/@example.com`."""
 
 
 class InvitationService:
@@ -34,16 +41,25 @@ class InvitationService:
     """
 
     def __init__(
-        self, database: Database, mailer: Mailer, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        confirmations: ConfirmationService,
+        mailer: Mailer,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._mailer = mailer
+        self._confirmations, self._mailer = confirmations, mailer
         self._of_address = RateLimiter(_MAILED_TO_ADDRESS)
         self._of_workspace = RateLimiter(_MAILED_BY_WORKSPACE)
+        self._in_all = RateLimiter(_MAILED_IN_ALL)
 
-    @property
-    def are_mailed(self) -> bool:
-        return self._mailer.is_set_up
+    def are_mailed(self, by: User) -> bool:
+        """Whether invitations by this user are mailed, within the limits.
+
+        Those of an unconfirmed address are not: the mail would vouch for it.
+        """
+        return self._mailer.is_set_up and by.email_confirmed_at_ms is not None
 
     def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
         """A new invitation, its URL, which cannot be read again, and whether it is mailed.
@@ -63,6 +79,7 @@ class InvitationService:
         )
         with self._database.write() as db:
             members_store.lock_members(db, by.workspace.id)
+            require_open_session(db, by.caller)
             require_owner(db, by)
             if members_store.is_member(db, by.workspace.id, email):
                 raise Conflict(
@@ -70,17 +87,24 @@ class InvitationService:
                     code="already_member",
                 )
             store.delete_expired_invitations(db, by.workspace.id, now_ms)
-            store.add_invitation(db, invitation, hash_secret(token))
+            mailed_token = token + new_token() if self._may_mail(by, email) else None
+            mailed_hash = hash_secret(mailed_token) if mailed_token else None
+            store.add_invitation(db, invitation, hash_secret(token), mailed_hash)
             target = f"{invitation.id} {email}: {role}"
             audit.record(db, by.caller, Action.MEMBER_INVITED, target, now_ms)
-        url = f"{self._settings.base_url}/signup?invitation={token}"
-        mail = Mail(email, "Invitation to Penstock", _MAIL.format(invitation=invitation, url=url))
-        return invitation, url, self._may_mail(by, email) and self._mailer.post(lambda: mail)
+        url = f"{self._settings.base_url}/signup?invitation="
+        if mailed_token is None:
+            return invitation, url + token, False
+        mail = _mail(invitation, url + mailed_token)
+        return invitation, url + token, self._mailer.post(lambda: mail)
 
     def _may_mail(self, by: CurrentUser, email: str) -> bool:
+        if not self.are_mailed(by.user):
+            return False
         try:
             self._of_workspace.count(by.workspace.id, self._clock())
             self._of_address.count(email, self._clock())
+            self._in_all.count((), self._clock())
         except RateLimited:
             return False
         return True
@@ -110,9 +134,10 @@ class InvitationService:
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            if not accounts_store.lock_user(db, by.user.id):
-                raise Unauthorized("This account no longer exists.", code="session_ended")
+            require_open_session(db, by.caller)
             invitation = tokens.redeem(db, token, by.user.email, now_ms)
+            if invitation.proves_address:
+                self._confirmations.accept_proof(db, by, now_ms)
             membership = own_account_store.membership(db, by.user.id, invitation.workspace.id)
             if membership is None:
                 joined = CurrentUser(by.user, invitation.workspace, invitation.role)
@@ -122,12 +147,22 @@ class InvitationService:
         return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)
 
 
+def _mail(invitation: Invitation, url: str) -> Mail:
+    """The invitation as a mail. Texts that people chose contain nothing to click on."""
+    name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
+    text = _MAIL.format(
+        who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",
+        workspace=f'the workspace\n"{name}"' if name else "a workspace",
+        url=url,
+    )
+    return Mail(invitation.email, "Invitation to Penstock", text)
+
+
 _MAIL = """\
 Hello,
 
-{invitation.invited_by} invites you to the workspace
-"{invitation.workspace.name}" on Penstock. To accept, open this link within
-seven days:
+{who} invites you to {workspace}
+on Penstock. To accept, open this link within seven days:
 
 {url}
 

@@ -2,18 +2,26 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select
+from sqlalchemy import Connection, Row, Select, delete, insert, or_, select
 
 from penstock.accounts.invitations.model import Invitation
-from penstock.accounts.model import Role, Workspace
+from penstock.accounts.model import Role, User, Workspace
 from penstock.base.ids import InvitationId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import invitations, workspaces
+from penstock.metadb.tables import invitations, memberships, workspaces
 
 
-def add_invitation(db: Connection, invitation: Invitation, token_hash: bytes) -> None:
-    """Store the invitation; it replaces an earlier one for the same email address."""
+def add_invitation(
+    db: Connection,
+    invitation: Invitation,
+    token_hash: bytes,
+    mailed_token_hash: bytes | None,
+) -> None:
+    """Store the invitation; it replaces an earlier one for the same email address.
+
+    mailed_token_hash: None when it is not mailed.
+    """
     is_earlier = (
         invitations.c.workspace_id == invitation.workspace.id,
         invitations.c.email == invitation.email,
@@ -26,6 +34,7 @@ def add_invitation(db: Connection, invitation: Invitation, token_hash: bytes) ->
             email=invitation.email,
             role=invitation.role.value,
             token_hash=token_hash,
+            mailed_token_hash=mailed_token_hash,
             invited_by=invitation.invited_by,
             created_at=invitation.created_at_ms,
             expires_at=invitation.expires_at_ms,
@@ -46,7 +55,7 @@ def _open_invitations(now_ms: int) -> Select[Any]:
     return select(invitations, *workspace).join(workspaces).where(invitations.c.expires_at > now_ms)
 
 
-def _invitation(row: Row[Any]) -> Invitation:
+def _invitation(row: Row[Any], token_hash: bytes | None = None) -> Invitation:
     return Invitation(
         id=InvitationId(row.id),
         workspace=Workspace(WorkspaceId(row.workspace_id), row.name, row.workspace_created_at),
@@ -55,6 +64,7 @@ def _invitation(row: Row[Any]) -> Invitation:
         invited_by=row.invited_by,
         created_at_ms=row.created_at,
         expires_at_ms=row.expires_at,
+        proves_address=token_hash is not None and row.mailed_token_hash == token_hash,
     )
 
 
@@ -70,11 +80,18 @@ def invitations_page(
 
 
 def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | None:
-    """The open invitation with this token, in any workspace."""
-    row = db.execute(
-        _open_invitations(now_ms).where(invitations.c.token_hash == token_hash)
-    ).first()
-    return None if row is None else _invitation(row)
+    """The open invitation with this token, of its URL or of its mail, in any workspace."""
+    c = invitations.c
+    has_token = or_(c.token_hash == token_hash, c.mailed_token_hash == token_hash)
+    row = db.execute(_open_invitations(now_ms).where(has_token)).first()
+    return None if row is None else _invitation(row, token_hash)
+
+
+def end_invitations_by(db: Connection, user: User) -> None:
+    """Delete the open invitations by the user into their present workspaces."""
+    own = select(memberships.c.workspace_id).where(memberships.c.user_id == user.id)
+    is_theirs = (invitations.c.workspace_id.in_(own), invitations.c.invited_by == user.email)
+    db.execute(delete(invitations).where(*is_theirs))
 
 
 def end_invitation(db: Connection, workspace_id: WorkspaceId, invitation_id: str) -> bool:

@@ -17,6 +17,7 @@ from penstock.accounts.keys import store
 from penstock.accounts.keys.model import ApiKey
 from penstock.accounts.keys.schema import NewKey
 from penstock.accounts.model import Caller
+from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Forbidden, Invalid, NotFound, Unauthorized
@@ -137,6 +138,7 @@ class KeyService:
             created_by=by.name,
         )
         with self._database.write() as db:
+            require_open_session(db, by)
             store.add_key(db, by, key, hash_secret(secret))
             audit.record(db, by, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
         return key, secret

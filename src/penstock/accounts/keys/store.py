@@ -6,11 +6,11 @@ from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 
 from penstock.accounts.keys.model import ApiKey
 from penstock.accounts.model import Caller
-from penstock.base.ids import KeyId, WorkspaceId
+from penstock.base.ids import KeyId, UserAccountId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import api_keys
+from penstock.metadb.tables import api_keys, memberships
 
 
 def add_key(db: Connection, by: Caller, key: ApiKey, key_hash: bytes) -> None:
@@ -87,6 +87,21 @@ def revoke_keys_of(
     """Revoke the keys that a user created in the workspace. Returns their hashes."""
     is_key = (
         api_keys.c.workspace_id == workspace_id,
+        api_keys.c.created_by == user_id,
+        api_keys.c.revoked_at.is_(None),
+    )
+    return list(
+        db.execute(
+            update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(api_keys.c.key_hash)
+        ).scalars()
+    )
+
+
+def revoke_all_keys_of(db: Connection, user_id: UserAccountId, now_ms: int) -> list[bytes]:
+    """Revoke the keys that a user created in their present workspaces. Returns their hashes."""
+    own = select(memberships.c.workspace_id).where(memberships.c.user_id == user_id)
+    is_key = (
+        api_keys.c.workspace_id.in_(own),
         api_keys.c.created_by == user_id,
         api_keys.c.revoked_at.is_(None),
     )

@@ -26,6 +26,7 @@ def _members(workspace_id: WorkspaceId) -> Select[Any]:
         users.c.id,
         users.c.email,
         users.c.created_at,
+        users.c.email_confirmed_at,
         memberships.c.role,
         memberships.c.created_at.label("since"),
         second_factors.c.confirmed_at,
@@ -38,7 +39,7 @@ def _members(workspace_id: WorkspaceId) -> Select[Any]:
 
 
 def _member(row: Row[Any]) -> Member:
-    user = User(UserAccountId(row.id), row.email, row.created_at)
+    user = User(UserAccountId(row.id), row.email, row.created_at, row.email_confirmed_at)
     return Member(user, Role(row.role), row.since, row.confirmed_at is not None)
 
 

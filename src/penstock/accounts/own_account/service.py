@@ -4,6 +4,7 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret, password_hash, password_matches
 from penstock.accounts.model import CurrentUser, User
+from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
 from penstock.accounts.password_resets.store import end_resets
@@ -32,9 +33,12 @@ class OwnAccountService:
         `Invalid` when `current` is wrong, `RateLimited` after too many attempts.
         """
         user = by.user
-        self.require_password(user, current, "current")
+        stored_hash = self.require_password(user, current, "current")
         new_hash = password_hash(new)
         with self._database.write() as db:
+            require_open_session(db, by.caller)
+            if store.password_hash(db, user.id) != stored_hash:
+                raise _wrong_password("current")
             store.change_password(db, user.id, new_hash)
             store.end_other_sessions(db, user.id, hash_secret(token))
             store.end_pending_log_ins(db, user.id)
@@ -42,17 +46,18 @@ class OwnAccountService:
             target = f"{user.id} {user.email}"
             audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
-    def require_password(self, user: User, password: str, field: str) -> None:
-        """`Invalid`, at this field of the input, unless it is the user's password.
+    def require_password(self, user: User, password: str, field: str) -> str:
+        """The stored hash. `Invalid`, at this field of the input, unless it is the user's password.
 
         `RateLimited` after too many attempts. Takes as long as a password hash.
         """
         self._attempts.count((user.id,), self._clock())
         with self._database.read() as db:
             stored_hash = store.password_hash(db, user.id)
-        if not password_matches(password, stored_hash):
-            raise Invalid([Fault(field, "wrong_password", "This is not your current password.")])
+        if stored_hash is None or not password_matches(password, stored_hash):
+            raise _wrong_password(field)
         self._attempts.forget((user.id,))
+        return stored_hash
 
     def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
         """Open sessions in all workspaces, most recently seen first."""
@@ -78,3 +83,7 @@ class OwnAccountService:
             account = CurrentUser(user, membership.workspace, membership.role)
             store.switch_session(db, hash_secret(token), account)
         return account
+
+
+def _wrong_password(field: str) -> Invalid:
+    return Invalid([Fault(field, "wrong_password", "This is not your current password.")])

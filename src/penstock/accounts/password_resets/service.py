@@ -6,40 +6,55 @@ that sends mails looks it up.
 
 from functools import partial
 
+import structlog
 from sqlalchemy import Connection
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.credentials import hash_secret, new_token, password_hash
+from penstock.accounts.known_networks.service import KnownNetworks
 from penstock.accounts.mail.model import Mail
 from penstock.accounts.mail.service import Mailer
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.password_resets import store
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, QueueFull, RatePolicy
+from penstock.base.errors import Conflict, NotFound, QueueFull, RateLimited, RatePolicy
 from penstock.base.networks import client_network
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
-from penstock.settings import Settings
+from penstock.settings import DAY_S, Settings
+
+log = structlog.get_logger()
 
 _VALID_S = 3600
-_OF_ACCOUNT = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
-"""For one email address, whether or not it has an account."""
+_REQUESTS = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
+"""For one email address from one network, whether or not it has an account."""
 _OF_NETWORK = RatePolicy("password_reset_network", quota=20, window_s=3600, counted="requests")
+_MAILS = RatePolicy("password_reset_mails", quota=10, window_s=DAY_S)
+"""To one user. Requests from networks that the user has logged in from count for themselves, so
+that strangers cannot use up the mails of the user."""
 
 
 class PasswordResetService:
     """Resets passwords by a link in a mail."""
 
     def __init__(
-        self, database: Database, mailer: Mailer, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        confirmations: ConfirmationService,
+        networks: KnownNetworks,
+        mailer: Mailer,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
-        self._database, self._mailer = database, mailer
-        self._settings, self._clock = settings, clock
-        self._requests_of_account = RateLimiter(_OF_ACCOUNT)
+        self._database, self._confirmations, self._mailer = database, confirmations, mailer
+        self._networks, self._settings, self._clock = networks, settings, clock
+        self._requests = RateLimiter(_REQUESTS)
         self._requests_of_network = RateLimiter(_OF_NETWORK)
+        self._mails = RateLimiter(_MAILS)
 
     @property
     def is_set_up(self) -> bool:
@@ -57,28 +72,36 @@ class PasswordResetService:
                 "Mail is not set up. The service operator can run `penstock reset-password`.",
                 code="mail_not_set_up",
             )
-        now_ms = self._clock()
-        self._requests_of_network.count(client_network(address), now_ms)
-        self._requests_of_account.count(email, now_ms)
-        if not self._mailer.post(partial(self._mail_with_link, email)):
+        now_ms, network = self._clock(), client_network(address)
+        self._requests_of_network.count(network, now_ms)
+        self._requests.count((email, network), now_ms)
+        if not self._mailer.post(partial(self._mail_with_link, email, network)):
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 
-    def _mail_with_link(self, email: str) -> Mail | None:
-        """The mail; None for an address without an account."""
+    def _mail_with_link(self, email: str, network: str) -> Mail | None:
+        """The mail; None for an address without an account, and after too many mails in a day."""
+        is_known, now_ms = self._networks.knows(email, network), self._clock()
         with self._database.write() as db:
             match = accounts_store.account_by_email(db, email)
             if match is None:
                 return None
-            url = reset_url(db, self._settings, match[0], self._clock())
-            target = f"{match[0].user.id} {email}"
-            audit.record(
-                db, match[0].caller, Action.PASSWORD_RESET_REQUESTED, target, self._clock()
-            )
-        return Mail(email, "Reset your Penstock password", _MAIL.format(email=email, url=url))
+            account, _ = match
+            try:
+                self._mails.count((account.user.id, is_known), now_ms)
+            except RateLimited:
+                log.warning("password_reset_not_mailed", user_id=account.user.id)
+                return None
+            url = reset_url(db, self._settings, account, now_ms, is_mailed=True)
+            target = f"{account.user.id} {email}"
+            audit.record(db, account.caller, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
+        consequence = "" if account.user.email_confirmed_at_ms is not None else _TAKES_OVER
+        text = _MAIL.format(url=url, consequence=consequence)
+        return Mail(email, "Reset your Penstock password", text)
 
     def reset(self, token: str, password: str) -> None:
         """Set the password and end all sessions of the user. Blocks; hashes a password.
 
+        A mailed token proves the address: if nobody did before, the account is reclaimed.
         `NotFound` for a token that is unknown, used or expired.
         """
         token_hash = hash_secret(token)
@@ -86,18 +109,22 @@ class PasswordResetService:
             _account_of_reset(db, token_hash, self._clock())
         new_hash = password_hash(password)
         with self._database.write() as db:
-            user = _account_of_reset(db, token_hash, self._clock()).user
+            user = _account_of_reset(db, token_hash, self._clock())[0].user
             accounts_store.lock_user(db, user.id)
             # Again: another request may have used the token while we waited for the lock.
-            account = _account_of_reset(db, token_hash, self._clock())
+            account, is_mailed = _account_of_reset(db, token_hash, self._clock())
+            is_reclaimed = is_mailed and account.user.email_confirmed_at_ms is None
+            if is_reclaimed:
+                revoked = self._confirmations.reclaim(db, account, "password reset", self._clock())
             own_account_store.change_password(db, user.id, new_hash)
-            own_account_store.end_pending_log_ins(db, user.id)
-            store.end_sessions(db, user.id)
+            accounts_store.end_sessions(db, user.id)
             store.end_resets(db, user.id)
             target = f"{user.id} {user.email}"
             audit.record(db, account.caller, Action.PASSWORD_RESET, target, self._clock())
-        done = Mail(user.email, "Your Penstock password was changed", _DONE.format(user=user))
+        done = Mail(user.email, "Your Penstock password was changed", _DONE)
         self._mailer.post(lambda: done)
+        if is_reclaimed:
+            self._confirmations.tell_reclaimed(user, revoked)
 
 
 def operator_reset_url(
@@ -111,48 +138,59 @@ def operator_reset_url(
         account, _ = match
         by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
         audit.record(db, by, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
-        return reset_url(db, settings, account, now_ms)
+        return reset_url(db, settings, account, now_ms, is_mailed=False)
 
 
-def reset_url(db: Connection, settings: Settings, account: CurrentUser, now_ms: int) -> str:
-    """A new URL for a new password, valid for an hour.
+def reset_url(
+    db: Connection, settings: Settings, account: CurrentUser, now_ms: int, *, is_mailed: bool
+) -> str:
+    """A new URL for a new password, valid for an hour. is_mailed: to the user, and to nobody else.
 
     The token stands behind `#`: browsers do not send it, so that no log has it.
     """
     token = new_token()
     expires_at_ms = now_ms + _VALID_S * 1000
-    store.add_reset(db, hash_secret(token), account.user.id, now_ms, expires_at_ms)
+    store.add_reset(
+        db, hash_secret(token), account.user.id, now_ms, expires_at_ms, is_mailed=is_mailed
+    )
     return f"{settings.base_url}/reset-password/new#{token}"
 
 
-def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser:
-    email = store.email_of_reset(db, token_hash, now_ms)
-    match = accounts_store.account_by_email(db, email) if email is not None else None
-    if match is None:
+def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, bool]:
+    """The user of the token, and whether it was mailed to them."""
+    reset = store.reset(db, token_hash, now_ms)
+    match = accounts_store.account_by_email(db, reset[0]) if reset is not None else None
+    if reset is None or match is None:
         raise NotFound(
             "This link was used already or is older than an hour. Request a new one.",
             code="reset_not_found",
         )
-    return match[0]
+    return match[0], reset[1]
 
 
 _MAIL = """\
 Hello,
 
-someone asked to reset the password of the Penstock account {email}.
-To choose a new password, open this link within one hour:
+someone asked to reset the password of your Penstock account. To choose a
+new password, open this link within one hour:
 
 {url}
-
+{consequence}
 The link works once. If you did not ask for it, ignore this mail:
 your password stays as it is.
+"""
+
+_TAKES_OVER = """
+The address of this account was never confirmed, so somebody else may have
+created the account. With the new password it is yours alone: the API keys
+that it created stop working, and so do its open invitations.
 """
 
 _DONE = """\
 Hello,
 
-the password of the Penstock account {user.email} was changed with a link
-that we sent to this address, and all its sessions were ended.
+the password of your Penstock account was changed with a link that we sent
+to this address, and all its sessions were ended.
 
 If this was not you, reset the password again and tell an owner of your
 workspace.

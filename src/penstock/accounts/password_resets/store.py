@@ -3,35 +3,44 @@
 from sqlalchemy import Connection, delete, insert, select
 
 from penstock.base.ids import UserAccountId
-from penstock.metadb.tables import password_resets, sessions, users
+from penstock.metadb.tables import password_resets, users
 
 
 def add_reset(
-    db: Connection, token_hash: bytes, user_id: UserAccountId, now_ms: int, expires_at_ms: int
+    db: Connection,
+    token_hash: bytes,
+    user_id: UserAccountId,
+    now_ms: int,
+    expires_at_ms: int,
+    *,
+    is_mailed: bool,
 ) -> None:
-    """Store the reset; expired ones of all users are deleted."""
+    """Store the reset; expired ones of all users are deleted.
+
+    is_mailed: whether only the mail to the user has the token.
+    """
     db.execute(delete(password_resets).where(password_resets.c.expires_at <= now_ms))
     db.execute(
         insert(password_resets).values(
-            token_hash=token_hash, user_id=user_id, expires_at=expires_at_ms
+            token_hash=token_hash,
+            user_id=user_id,
+            expires_at=expires_at_ms,
+            is_mailed=is_mailed,
         )
     )
 
 
-def email_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> str | None:
-    """Email address of the user with this token; None when it is unknown, used or expired."""
+def reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[str, bool] | None:
+    """Email address of the user with this token, and whether it was mailed to them.
+
+    None when it is unknown, used or expired.
+    """
     c = password_resets.c
     is_valid = (c.token_hash == token_hash, c.expires_at > now_ms)
-    email: str | None = db.scalar(
-        select(users.c.email).join(password_resets, c.user_id == users.c.id).where(*is_valid)
-    )
-    return email
+    columns = select(users.c.email, c.is_mailed).join(password_resets, c.user_id == users.c.id)
+    row = db.execute(columns.where(*is_valid)).first()
+    return None if row is None else (row.email, row.is_mailed)
 
 
 def end_resets(db: Connection, user_id: UserAccountId) -> None:
     db.execute(delete(password_resets).where(password_resets.c.user_id == user_id))
-
-
-def end_sessions(db: Connection, user_id: UserAccountId) -> None:
-    """End all sessions of the user."""
-    db.execute(delete(sessions).where(sessions.c.user_id == user_id))

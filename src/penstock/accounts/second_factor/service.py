@@ -12,6 +12,7 @@ from penstock.accounts.credentials import hash_secret
 from penstock.accounts.members import store as members_store
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser, User
+from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.second_factor import store
@@ -53,7 +54,7 @@ class SecondFactorService:
         self._own_account.require_password(by.user, password, "password")
         secret, now_ms = new_totp_secret(), self._clock()
         with self._database.write() as db:
-            accounts_store.lock_user(db, by.user.id)
+            require_open_session(db, by.caller)
             if store.is_enabled(db, by.user.id):
                 raise Conflict(
                     "The second factor is on already. Turn it off first.",
@@ -67,7 +68,7 @@ class SecondFactorService:
         """Turn the second factor on and end the user's other sessions: the recovery codes."""
         now_ms, codes = self._clock(), new_recovery_codes()
         with self._database.write() as db:
-            accounts_store.lock_user(db, by.user.id)
+            require_open_session(db, by.caller)
             factor = store.second_factor(db, by.user.id)
             if factor is None or factor.confirmed_at_ms is not None:
                 raise Conflict(
@@ -92,7 +93,7 @@ class SecondFactorService:
         codes = new_recovery_codes()
         self._require_proof(by.user, password, code)
         with self._database.write() as db:
-            accounts_store.lock_user(db, by.user.id)
+            require_open_session(db, by.caller)
             if not store.is_enabled(db, by.user.id):
                 raise _not_on()
             store.replace_recovery_codes(db, by.user.id, _hashes(codes))
@@ -102,7 +103,7 @@ class SecondFactorService:
     def turn_off(self, by: CurrentUser, password: str | None, code: str | None) -> None:
         self._require_proof(by.user, password, code)
         with self._database.write() as db:
-            accounts_store.lock_user(db, by.user.id)
+            require_open_session(db, by.caller)
             if not store.delete_second_factor(db, by.user.id):
                 raise _not_on()
             self._record(db, by, Action.SECOND_FACTOR_DISABLED, by.user)

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from penstock.accounts.credentials import new_token
-from penstock.accounts.model import CurrentUser, PendingLogIn, Role
+from penstock.accounts.model import Role, VerifiedLogIn
 from penstock.accounts.schema import Email
 from penstock.accounts.service import AccountService
 from penstock.accounts.single_sign_on.model import Claims, ProviderAnswer, SignOnAttempt
@@ -66,8 +66,8 @@ class SingleSignOnService:
 
     async def finish(
         self, sealed_attempt: str, answer: ProviderAnswer, address: str
-    ) -> tuple[tuple[str, CurrentUser] | PendingLogIn, str]:
-        """The opened session, or the log-in that waits for a code; and the page to open next.
+    ) -> tuple[VerifiedLogIn, str]:
+        """The log-in, and the page to open next.
 
         `Unauthorized` when the answer is not for this browser or not valid, `Forbidden` for a
         person who may not log in.
@@ -83,18 +83,18 @@ class SingleSignOnService:
                 "The identity provider did not log you in. Try again, or ask its administrator.",
                 code="sign_on_refused",
             )
-        use_case = partial(self._log_in, provider, answer.code, attempt)
+        use_case = partial(self._log_in, provider, answer.code, attempt, network)
         return await self._work.run(network, use_case), attempt.next_path
 
     def _log_in(
-        self, provider: IdentityProvider, code: str, attempt: SignOnAttempt
-    ) -> tuple[str, CurrentUser] | PendingLogIn:
+        self, provider: IdentityProvider, code: str, attempt: SignOnAttempt, network: str
+    ) -> VerifiedLogIn:
         email = self._email(provider.claims(code, attempt, self._redirect_uri))
-        opened = self._accounts.log_in_verified(email)
+        opened = self._accounts.log_in_verified(email, network)
         if opened is None and self._settings.oidc_join_workspace is not None:
             workspace_id = WorkspaceId(self._settings.oidc_join_workspace)
             opened = self._accounts.join_verified(
-                email, workspace_id, Role(self._settings.oidc_join_role)
+                email, workspace_id, Role(self._settings.oidc_join_role), network
             )
         if opened is None:
             raise Forbidden(

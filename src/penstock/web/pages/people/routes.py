@@ -29,7 +29,7 @@ def members(
         parts=("members", "invitations"),
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
-        invitations_are_mailed=invitations.are_mailed,
+        invitations_are_mailed=invitations.are_mailed(view.reader.user),
         is_owner=view.is_owner,
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )

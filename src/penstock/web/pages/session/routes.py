@@ -18,8 +18,10 @@ from penstock.accounts.callers import (
     set_sign_on_attempt,
     sign_on_attempt,
 )
+from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.model import PendingLogIn
+from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.password_resets.service import PasswordResetService
 from penstock.accounts.service import AccountService
 from penstock.accounts.single_sign_on.model import ProviderAnswer
@@ -33,6 +35,7 @@ from penstock.base.errors import (
     Unauthorized,
     Unavailable,
 )
+from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
@@ -105,13 +108,16 @@ async def return_from_provider(
         query.get("code"), query.get("state"), query.get("iss"), query.get("error")
     )
     try:
-        opened, next_path = await single_sign_on.finish(
+        log_in, next_path = await single_sign_on.finish(
             sign_on_attempt(request), answer, address_of(request)
         )
     except (Forbidden, Unauthorized, Unavailable, RateLimited) as error:
         response: Response[Any] = await to_thread.run_sync(_sign_on_failed, request, error)
         set_sign_on_attempt(response, request, settings, None)
         return response
+    opened = log_in.opened
+    if log_in.is_reclaimed:
+        next_path = f"/login/secured?{urlencode({'next': next_path})}"
     if isinstance(opened, PendingLogIn):
         query_text = urlencode({"next": next_path, "code": ""})
         response = Redirect(f"/login?{query_text}", status_code=302)
@@ -131,6 +137,44 @@ def _sign_on_failed(request: AnyRequest, error: PenstockError) -> Response[bytes
     if "Retry-After" in problem.headers:
         response.headers["Retry-After"] = problem.headers["Retry-After"]
     return response
+
+
+@get("/login/secured")
+async def secured(
+    request: AnyRequest,
+    accounts: Accounts,
+    own_account: NamedDependency[OwnAccountService],
+) -> Response[Any]:
+    """Where a log-in leads that took the account from whoever had it before."""
+    next_path = safe_next(request.query_params.get("next"))
+    reader = await reader_of(request, accounts)
+    if reader is None:
+        return Redirect("/login", status_code=302)
+    page = Page(1, MAX_PAGE_SIZE)
+    workspaces = await to_thread.run_sync(own_account.workspaces, reader.user, page)
+    content = {"next": next_path, "reader": reader, "workspaces": workspaces.data}
+    return await to_thread.run_sync(html, request, "session/secured.html", content)
+
+
+@get("/confirm-email")
+async def confirm_email(
+    request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
+) -> Response[Any]:
+    """Where a mailed link leads. It needs the session of the account as well."""
+    token, reader = request.query_params.get("token", ""), await reader_of(request, accounts)
+    if reader is None:
+        here = f"/confirm-email?{urlencode({'token': token})}"
+        return Redirect(f"/login?{urlencode({'next': here})}", status_code=302)
+    is_confirmed = reader.user.email_confirmed_at_ms is not None
+    is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
+    content = {
+        "reader": reader,
+        "token": token,
+        "is_confirmed": is_confirmed,
+        "is_valid": is_valid,
+        "asks": confirmations.asks(reader.user),
+    }
+    return await to_thread.run_sync(html, request, "session/confirm_email.html", content)
 
 
 @get("/reset-password", sync_to_thread=True)
@@ -197,6 +241,8 @@ ROUTES = (
     log_in,
     leave_for_provider,
     return_from_provider,
+    secured,
+    confirm_email,
     reset_password,
     new_password,
     sign_up,

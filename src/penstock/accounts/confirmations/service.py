@@ -1,0 +1,180 @@
+"""Use cases of confirmations: the mailed link, and the owner of an address who takes over.
+
+Sign-up proves no address, so anybody can hold an account with somebody else's. A link is confirmed
+with the session of the account itself: the mail alone makes no stranger's account trusted. When
+somebody else proves that the address is theirs, they get the account, and whoever had it loses it.
+"""
+
+from functools import partial
+
+from sqlalchemy import Connection
+
+from penstock.accounts import store as accounts_store
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.confirmations import store
+from penstock.accounts.credentials import hash_secret, new_token, unusable_password_hash
+from penstock.accounts.invitations import store as invitations_store
+from penstock.accounts.keys import store as keys_store
+from penstock.accounts.keys.service import KeyService
+from penstock.accounts.known_networks import store as networks_store
+from penstock.accounts.mail.model import Mail
+from penstock.accounts.mail.service import Mailer
+from penstock.accounts.model import Caller, CurrentUser, User
+from penstock.accounts.open_sessions import require_open_session
+from penstock.accounts.own_account import store as own_account_store
+from penstock.accounts.password_resets import store as resets_store
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, NotFound, QueueFull, RateLimited, RatePolicy
+from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.http.rate_limiter import RateLimiter
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S, Settings
+
+_VALID_S = DAY_S
+_TO_ADDRESS = RatePolicy("confirmation_mails_address", quota=5, window_s=DAY_S, counted="requests")
+_FROM_NETWORK = RatePolicy(
+    "confirmation_mails_network", quota=20, window_s=DAY_S, counted="requests"
+)
+"""Beyond them a sign-up works, and sends no mail: nobody may flood mailboxes through us."""
+
+
+class ConfirmationService:
+    """Proof of email addresses. Methods block unless they say otherwise."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: KeyService,
+        mailer: Mailer,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._database, self._keys, self._mailer = database, keys, mailer
+        self._settings, self._clock = settings, clock
+        self._to_address = RateLimiter(_TO_ADDRESS)
+        self._from_network = RateLimiter(_FROM_NETWORK)
+
+    def asks(self, user: User) -> bool:
+        """Whether the user can, and has yet to, confirm their address. Never blocks."""
+        return self._mailer.is_set_up and user.email_confirmed_at_ms is None
+
+    def send(self, user: User, network: str) -> None:
+        """Mail a link to the user. Never blocks.
+
+        `RateLimited`, `QueueFull`; `Conflict` without a mail server, and when it is confirmed.
+        """
+        if not self._mailer.is_set_up:
+            raise Conflict("Mail is not set up on this server.", code="mail_not_set_up")
+        if user.email_confirmed_at_ms is not None:
+            raise Conflict("Your address is confirmed already.", code="email_confirmed")
+        self._from_network.count(network, self._clock())
+        self._to_address.count(user.email, self._clock())
+        if not self._mailer.post(partial(self._mail_with_link, user)):
+            raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
+
+    def send_after_sign_up(self, user: User, network: str) -> None:
+        """As `send`, if it is possible and needed: the user can ask for a mail later."""
+        if self.asks(user):
+            try:
+                self.send(user, network)
+            except (RateLimited, QueueFull):
+                return
+
+    def _mail_with_link(self, user: User) -> Mail:
+        token, now_ms = new_token(), self._clock()
+        with self._database.write() as db:
+            store.add_confirmation(
+                db, hash_secret(token), user.id, now_ms, now_ms + _VALID_S * 1000
+            )
+        url = f"{self._settings.base_url}/confirm-email?token={token}"
+        return Mail(user.email, "Confirm your address for Penstock", _MAIL.format(url=url))
+
+    def is_valid(self, user: User, token: str) -> bool:
+        """Whether `confirm` would work."""
+        with self._database.read() as db:
+            return store.is_valid(db, hash_secret(token), user.id, self._clock())
+
+    def confirm(self, by: CurrentUser, token: str) -> None:
+        """Confirm the user's address with the token of a mail to it.
+
+        `NotFound` for a token that is unknown, used, expired or another user's.
+        """
+        now_ms = self._clock()
+        with self._database.write() as db:
+            require_open_session(db, by.caller)
+            if not store.is_valid(db, hash_secret(token), by.user.id, now_ms):
+                raise NotFound(
+                    "This link was used already, is older than a day, or is for another account.",
+                    code="confirmation_not_found",
+                )
+            store.end_confirmations(db, by.user.id)
+            self.accept_proof(db, by, now_ms)
+
+    def accept_proof(self, db: Connection, account: CurrentUser, now_ms: int) -> None:
+        """Note that the holder of the account has proven the address; they keep the account."""
+        if account.user.email_confirmed_at_ms is None:
+            accounts_store.confirm_email(db, account.user.id, now_ms)
+            target = f"{account.user.id} {account.user.email}"
+            audit.record(db, account.caller, Action.EMAIL_CONFIRMED, target, now_ms)
+
+    def reclaim(self, db: Connection, account: CurrentUser, proof: str, now_ms: int) -> list[bytes]:
+        """Give an account whose address was never confirmed to the person who just proved it.
+
+        Whoever had it may have been a stranger: their sessions end, and the password, all tokens,
+        the invitations they sent and the API keys they created in the user's workspaces are void.
+        The second factor is the caller's affair. proof: for the audit log of each workspace.
+        Returns the hashes of the keys, to `forget` after the commit. The caller has locked the
+        user.
+        """
+        user = account.user
+        sessions = accounts_store.end_sessions(db, user.id)
+        own_account_store.change_password(db, user.id, unusable_password_hash())
+        resets_store.end_resets(db, user.id)
+        store.end_confirmations(db, user.id)
+        networks_store.forget_all(db, user.id)
+        invitations_store.end_invitations_by(db, user)
+        revoked = keys_store.revoke_all_keys_of(db, user.id, now_ms)
+        if revoked:
+            self._keys.announce(db)
+        accounts_store.confirm_email(db, user.id, now_ms)
+        target = (
+            f"{user.id} {user.email}: first {proof} of an address that was never confirmed; "
+            f"sessions ended: {sessions}, API keys revoked: {len(revoked)}, password void"
+        )
+        for membership in own_account_store.memberships_page(
+            db, user.id, Page(1, MAX_PAGE_SIZE)
+        ).data:
+            by = Caller(membership.workspace.id, user_id=user.id, name=user.email)
+            audit.record(db, by, Action.ACCOUNT_RECLAIMED, target, now_ms)
+        return revoked
+
+    def tell_reclaimed(self, user: User, revoked: list[bytes]) -> None:
+        """After the commit of `reclaim`: refuse the keys, and mail the user. Never blocks."""
+        self._keys.forget(revoked)
+        mail = Mail(user.email, "Your Penstock account was secured", _RECLAIMED)
+        self._mailer.post(lambda: mail)
+
+
+_MAIL = """\
+Hello,
+
+this address was used to create a Penstock account. To confirm that the
+address is yours, open this link within 24 hours and log in:
+
+{url}
+
+The link works once. If you did not create the account, ignore this mail:
+without your confirmation, nobody trusts that account with your address.
+"""
+
+_RECLAIMED = """\
+Hello,
+
+you proved that your Penstock account is yours. Nobody had confirmed its
+address before, so somebody else may have created it. Penstock ended all
+its sessions and made its old password, API keys and invitations void.
+
+Before you use its workspaces, look at their members, websites and audit
+log. Create new API keys if your own were among the revoked ones.
+"""

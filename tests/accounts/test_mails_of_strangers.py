@@ -1,0 +1,76 @@
+"""Texts that strangers chose, in mails that the operator's server sends."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from penstock.settings import Settings
+from tests.mail_server import MailServer, mail_server
+from tests.tenant import BASE_URL, Tenant, invited
+
+
+@pytest.fixture
+def mails() -> Iterator[MailServer]:
+    with mail_server() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(settings: Settings, mails: MailServer) -> Settings:
+    return settings.model_copy(
+        update={"smtp_url": SecretStr(mails.url), "mail_from": "penstock@example.com"}
+    )
+
+
+def shown_name(tenant: Tenant, mails: MailServer, name: str) -> str:
+    """The name as the mail of an invitation shows it."""
+    renamed = tenant.browser.patch("/api/settings/workspace", json={"name": name})
+    assert renamed.status_code == 200, renamed.text
+    invited(tenant)
+    text = mails.text()
+    links = re.findall(r"https?://\S+", text)
+    assert [link.startswith(f"{BASE_URL}/signup?") for link in links] == [True]
+    assert text.count('"') in (0, 2)
+    return (re.findall(r'"(.*)"', text) or [""])[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (
+            'Acme". Your account is locked, verify now: https://evil.example',
+            "Acme Your account is locked, verify now https evil example",
+        ),
+        ("Ann's Shop & Co (Berlin)", "Ann's Shop & Co (Berlin)"),
+        ("Bücher für Café 24", "Bücher für Café 24"),
+        ("東京の店", "東京の店"),
+        ("www.evil.example/x?y=1#z", "www evil example x y 1 z"),
+        ("mail help@evil.example", "mail help evil example"),
+        (
+            "evil\uff0eexample evil\u3002example evil\u2024example",
+            "evil example evil example evil example",
+        ),
+        ("evil\u200b.\u200bexample", "evil example"),
+        ("\u202eelpmaxe.live", "elpmaxe live"),
+        ("10.0.0.1 and [::1]", "10 0 0 1 and 1"),
+        ("call +1 (800) 555-0199 now", "call now"),
+        ("call 18005550199", "call"),
+        ("“locked” «now» `x` <b>y</b>", "locked now x b y b"),
+        ("://", ""),
+        ("{url} {invitation.token_hash}", "url invitation token hash"),
+    ],
+)
+def test_a_name_has_nothing_that_a_mail_client_links(
+    workspace: Tenant, mails: MailServer, name: str, shown: str
+) -> None:
+    assert shown_name(workspace, mails, name) == shown
+
+
+def test_a_long_name_is_cut(workspace: Tenant, mails: MailServer) -> None:
+    assert shown_name(workspace, mails, "word " * 40) == "word " * 11 + "word…"
+
+
+def test_a_workspace_mails_twenty_invitations_a_day(workspace: Tenant, mails: MailServer) -> None:
+    assert [invited(workspace)["mailed"] for _ in range(21)] == [True] * 20 + [False]
