@@ -127,6 +127,14 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         funnel(steps=[event(), event(), {**group(event("q")), "diagnostic": True}]),
         [("steps[2].mode", "diagnostic_group")],
     ),
+    "any event": (
+        funnel(steps=[event("*"), event("b", or_=[event("**")])]),
+        [("steps[0].value", "not_a_name"), ("steps[1].or[0].value", "not_a_name")],
+    ),
+    "any screen, any transaction": (
+        funnel(steps=[event("*", type="Screen view"), event("*", type="Transaction")]),
+        [("steps[0].value", "not_a_name"), ("steps[1].value", "not_a_name")],
+    ),
     "diagnostic is a text": (
         funnel(steps=[event(), event(), event(diagnostic="true")]),
         [("steps[2].diagnostic", "wrong_type")],

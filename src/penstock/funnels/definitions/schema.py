@@ -27,6 +27,8 @@ from penstock.settings import Settings
 MAX_FILTERS = 20
 
 GOAL = "Goal"
+_NAMED = ("Screen view", "Event", "Transaction")
+"""Types whose values are exact names."""
 MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
 
 
@@ -142,6 +144,12 @@ class MatchIn(Input):
         if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
             raise RuleBroken(
                 "not_a_path", "Must begin with / or *, such as /pricing; other paths match no page."
+            )
+        if match_type in _NAMED and not value.strip("*"):
+            raise RuleBroken(
+                "not_a_name",
+                "Only the path of a Pageview may have * for any characters. "
+                f"Name one {match_type.lower()}; use `or` rows for several.",
             )
         if match_type == GOAL and value not in info.context.goals:
             raise RuleBroken(
