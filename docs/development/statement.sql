@@ -14,9 +14,10 @@
 --     p8: 1735689600000
 --     p9: 1738368000000
 --     p10: [1, 6, 8, 0]
---     p11: checkout_started
---     p12: 1
---     p13: 20
+--     p11: [1, 6, 8, 0, 0]
+--     p12: checkout_started
+--     p13: 1
+--     p14: 20
 
 WITH
     matched AS
@@ -324,7 +325,7 @@ WITH
             SELECT
                 *,
                 arrayFold(
-                    (s, ts, seq, mask) -> CAST(
+                    (s, ts, seq, mask, same_ts, same_seq) -> CAST(
                         if(
                             bitAnd(mask, {p10:Array(UInt64)}[s.reached + 1]) != 0,
                             if(
@@ -341,7 +342,13 @@ WITH
                                         seq,
                                         if(seq = 18446744073709551615, s.least, seq + 1),
                                         s.skips,
-                                        s.ties,
+                                        0,
+                                        0,
+                                        s.ties + if(
+                                            seq = 18446744073709551615,
+                                            s.early * same_ts,
+                                            s.early_same * same_seq
+                                        ),
                                         bitOr(
                                             s.chosen,
                                             if(
@@ -370,6 +377,12 @@ WITH
                                         s.last_seq,
                                         s.least,
                                         s.skips + 1,
+                                        (s.early_same * same_seq) + (
+                                            bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                        ),
+                                        (s.early * same_ts) + (
+                                            bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                        ),
                                         s.ties,
                                         s.chosen
                                     )
@@ -380,17 +393,52 @@ WITH
                                     s.last_seq,
                                     s.least,
                                     s.skips,
+                                    (s.early_same * same_seq) + (
+                                        bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                    ),
+                                    (s.early * same_ts) + (
+                                        bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                    ),
                                     s.ties + 1,
                                     s.chosen
                                 )
                             ),
-                            s
+                            tuple(
+                                s.reached,
+                                s.last_ts,
+                                s.last_seq,
+                                s.least,
+                                s.skips,
+                                (s.early_same * same_seq) + (
+                                    bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                ),
+                                (s.early * same_ts) + (
+                                    bitAnd(mask, {p11:Array(UInt64)}[s.reached + 2]) != 0
+                                ),
+                                s.ties,
+                                s.chosen
+                            )
                         ),
-                        'Tuple(reached UInt8, last_ts Int64, last_seq UInt64, least UInt64, skips UInt32, ties UInt32, chosen UInt64)'
+                        'Tuple(reached UInt8, last_ts Int64, last_seq UInt64, least UInt64, skips UInt32, early_same UInt32, early UInt32, ties UInt32, chosen UInt64)'
                     ),
                     followers.ts,
                     followers.seq,
                     followers.mask,
+                    arrayMap(
+                        (now, previous) -> (now = previous),
+                        followers.ts,
+                        arrayPopBack(arrayPushFront(followers.ts, followers.ts[1]))
+                    ),
+                    arrayMap(
+                        (now, previous) -> (now = previous),
+                        arrayZip(followers.ts, followers.seq),
+                        arrayPopBack(
+                            arrayPushFront(
+                                arrayZip(followers.ts, followers.seq),
+                                arrayZip(followers.ts, followers.seq)[1]
+                            )
+                        )
+                    ),
                     CAST(
                         (
                             1,
@@ -399,6 +447,8 @@ WITH
                             entry.least,
                             0,
                             0,
+                            0,
+                            early_ties,
                             toUInt64(
                                 bitAnd(
                                     bitAnd(first_event.mask, toUInt64(1)),
@@ -406,14 +456,27 @@ WITH
                                 )
                             )
                         ),
-                        'Tuple(reached UInt8, last_ts Int64, last_seq UInt64, least UInt64, skips UInt32, ties UInt32, chosen UInt64)'
+                        'Tuple(reached UInt8, last_ts Int64, last_seq UInt64, least UInt64, skips UInt32, early_same UInt32, early UInt32, ties UInt32, chosen UInt64)'
                     )
                 ) AS progress
             FROM
             (
                 SELECT
                     *,
-                    arrayFilter(x -> (bitAnd(x.mask, 14) != 0), later) AS followers
+                    arrayFilter(x -> (bitAnd(x.mask, 14) != 0), later) AS followers,
+                    arrayCount(
+                        (x, i) -> (
+                            (i < entry.at)
+                            AND (x.ts = entry_ts)
+                            AND (bitAnd(x.mask, 6) != 0)
+                            AND (
+                                (first_event.seq = 18446744073709551615)
+                                OR (x.seq = first_event.seq)
+                            )
+                        ),
+                        history,
+                        arrayEnumerate(history)
+                    ) AS early_ties
                 FROM
                 (
                     SELECT
@@ -570,7 +633,7 @@ WITH
                 WHERE (events.website_id IN ({p6:Array(String)})) AND (
                     events.occurred_at <= fromUnixTimestamp64Milli({p7:Int64})
                 ) AND (events.name IN ({p0:Array(String)})) AND ((events.kind = 'event') AND (
-                    events.name = {p11:String}
+                    events.name = {p12:String}
                 )) AND (
                     (events.occurred_at >= fromUnixTimestamp64Milli({p8:Int64}))
                     AND (events.occurred_at < fromUnixTimestamp64Milli({p9:Int64}))
@@ -660,7 +723,7 @@ WITH
     )
 SELECT *
 FROM ranked
-WHERE is_total OR ((place >= {p12:UInt64}) AND (place <= {p13:UInt64}))
+WHERE is_total OR ((place >= {p13:UInt64}) AND (place <= {p14:UInt64}))
 ORDER BY
     is_total DESC,
     place ASC

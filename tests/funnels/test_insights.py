@@ -55,7 +55,8 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
     scene.story("5/A", attempt="b")
     scene.story(f"{3 * DAY_S}/A {3 * DAY_S + 30}/B", attempt="c")
     funnel_id = scene.attempts("A", "B")
-    record = read_insight(scene, funnel_id, "trend", interval="day")
+    period = {"startAt": "2026-03-02T00:00:00Z", "endAt": "2026-03-06T00:00:00Z"}
+    record = read_insight(scene, funnel_id, "trend", interval="day", **period)
     assert [
         (bucket["from"], bucket["entered"], bucket["completed"], bucket["droppedOff"])
         for bucket in record["data"]
@@ -99,8 +100,9 @@ def test_trend_keeps_days_whole_across_clock_changes(
 ) -> None:
     starting(scene, "2026-03-28T22:30:00+00:00")
     attempts_every(scene, HOUR_S, 48, completed=0)
+    period = {"startAt": scene.at(0), "endAt": scene.at(47 * HOUR_S + 1)}
     record = read_insight(
-        scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone
+        scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone, **period
     )
     if begins is None:
         assert {bucket["from"][14:16] for bucket in record["data"]} == {"30"}, (
@@ -154,6 +156,54 @@ def test_a_bucket_that_the_period_cuts_has_no_windows_after_it(
     assert {bucket["maturing"] for bucket in record["data"]} == {False}
 
 
+def looks_and_purchases(scene: Scene) -> None:
+    """On each of seven days all of 49 visitors look, and seven of them buy a minute later."""
+    items = []
+    for visitor in range(49):
+        name = f"v{visitor}"
+        items += [scene.item(day * DAY_S + visitor, "look", name) for day in range(7)]
+        items.append(scene.item(visitor % 7 * DAY_S + visitor + 60, "buy", name))
+    for start in range(0, len(items), 100):
+        scene.track(items[start : start + 100])
+
+
+@pytest.mark.parametrize("definition", [{}, {"sequenceProperty": "n"}])
+def test_each_bucket_of_a_trend_of_visitors_is_the_report_of_its_span(
+    scene: Scene, definition: Json
+) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    looks_and_purchases(scene)
+    funnel_id = scene.funnel("look", "buy", conversionWindowSeconds=HOUR_S, **definition)
+    period = {"startAt": "2026-03-02T00:00:00Z", "endAt": "2026-03-09T00:00:00Z"}
+    trend = read_insight(scene, funnel_id, "trend", **period)
+    figures = ("entered", "completed", "pending", "droppedOff", "medianCompletionMinutes")
+    buckets = [[bucket[name] for name in figures] for bucket in trend["data"]]
+    assert buckets == [[49, 7, 0, 42, 1]] * 7
+    for bucket in trend["data"]:
+        report = scene.results(funnel_id, startAt=bucket["from"], endAt=bucket["to"])
+        assert {name: report["aggregate"][name] for name in figures} == {
+            name: bucket[name] for name in figures
+        }
+    assert "do not add up" in trend["note"]
+    total = scene.results(funnel_id, **period)["aggregate"]
+    assert (total["entered"], total["completed"]) == (49, 49)
+
+
+def test_a_visitor_who_buys_on_day_seven_looked_on_six_days(scene: Scene) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    scene.story(" ".join(f"{day * DAY_S}/look" for day in range(7)) + f" {6 * DAY_S + 60}/buy")
+    funnel_id = scene.funnel("look", "buy", conversionWindowSeconds=HOUR_S)
+    trend = read_insight(scene, funnel_id, "trend")
+    days = [(bucket["entered"], bucket["completed"]) for bucket in trend["data"]]
+    assert days[:7] == [(1, 0)] * 6 + [(1, 1)]
+    assert set(days[7:]) == {(0, 0)}
+
+
+def test_the_trend_of_attempts_adds_up(scene: Scene) -> None:
+    scene.story("0/A")
+    assert read_insight(scene, scene.attempts("A", "B"), "trend")["note"] is None
+
+
 def test_trend_of_one_cohort(scene: Scene) -> None:
     scene.story("0/A", attempt="a", plan="pro")
     scene.story("0/A", attempt="b", plan="free")
@@ -163,7 +213,8 @@ def test_trend_of_one_cohort(scene: Scene) -> None:
         "trend",
         cohort={"plan": "pro"},
     )
-    assert [bucket["entered"] for bucket in record["data"]] == [1]
+    assert sum(bucket["entered"] for bucket in record["data"]) == 1
+    assert record["data"][0]["entered"] == 1
 
 
 def test_trend_without_events_is_empty(scene: Scene) -> None:
@@ -193,28 +244,45 @@ def wrong_time(scene: Scene, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["A", "unrelated"])
 @pytest.mark.parametrize("interval", ["hour", "day", "week", "month"])
-def test_a_trend_survives_an_event_of_1970(scene: Scene, interval: str, name: str) -> None:
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_a_trend_survives_an_event_of_1970(
+    workspace: Tenant, clock: ShiftedClock, unit: str, interval: str, name: str
+) -> None:
+    scene = Scene(workspace, clock, ago_s=80 * DAY_S)
     wrong_time(scene, name)
     attempts_every(scene, 40 * DAY_S, 2, completed=1)
-    trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval=interval)
+    funnel_id = scene.attempts("A", "B") if unit == "attempt" else scene.funnel("A", "B")
+    trend = read_insight(scene, funnel_id, "trend", interval=interval)
     assert [bucket["entered"] for bucket in trend["data"] if bucket["entered"]] == [1, 1]
-    assert trend["data"][0]["entered"] == trend["data"][-1]["entered"] == 1
+    assert trend["data"][0]["entered"] == 1
     assert trend["servedFrom"] == "query"
 
 
-def test_a_trend_ends_with_the_last_entry_however_long_history_is(scene: Scene) -> None:
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_a_trend_runs_from_the_first_entry_until_now(
+    workspace: Tenant, clock: ShiftedClock, unit: str
+) -> None:
+    scene = Scene(workspace, clock, ago_s=5 * HOUR_S)
     scene.send_event(-300 * DAY_S, "unrelated")
     attempts_every(scene, HOUR_S, 3, completed=0)
-    scene.send_event(99 * DAY_S, "unrelated")
-    trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval="hour")
-    assert [bucket["entered"] for bucket in trend["data"]] == [1, 1, 1]
+    funnel_id = scene.attempts("A", "B") if unit == "attempt" else scene.funnel("A", "B")
+    trend = read_insight(scene, funnel_id, "trend", interval="hour")
+    assert [bucket["entered"] for bucket in trend["data"]] == [1, 1, 1, 0, 0, 0]
+
+
+def test_a_trend_of_groups_begins_with_the_first_complete_one(scene: Scene) -> None:
+    scene.story(f"0/A {2 * DAY_S}/B {2 * DAY_S + 5}/C")
+    funnel_id = scene.funnel(step("A", "B", mode="all_of"), "C")
+    trend = read_insight(scene, funnel_id, "trend")
+    assert trend["data"][0]["from"] == scene.at(2 * DAY_S)[:10] + "T00:00:00.000Z"
+    assert trend["data"][0]["completed"] == 1
 
 
 def test_a_trend_keeps_a_pause_of_a_year(scene: Scene) -> None:
     starting(scene, "2024-11-29T10:00:00+00:00")
     attempts_every(scene, 364 * DAY_S, 2, completed=0)
     trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval="month")
-    assert [bucket["entered"] for bucket in trend["data"]] == [1, *[0] * 11, 1]
+    assert [bucket["entered"] for bucket in trend["data"]][:13] == [1, *[0] * 11, 1]
 
 
 def test_a_trend_refuses_entries_that_span_too_many_buckets(scene: Scene) -> None:
@@ -345,7 +413,7 @@ def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
 def test_times_are_utc(scene: Scene) -> None:
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A")
-    record = read_insight(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    record = read_insight(scene, scene.attempts("A", "B"), "trend", interval="day")
     assert datetime.fromisoformat(record["data"][0]["from"]).tzinfo == UTC
 
 
@@ -354,11 +422,12 @@ def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
     starting(scene, "2011-12-29T12:00:00-10:00")
     scene.story(f"0/A {DAY_S}/C", attempt="a")
     scene.story(f"{DAY_S}/A", attempt="b")
-    record = read_insight(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
-    assert [(bucket["from"][:13], bucket["entered"]) for bucket in record["data"]] == [
-        ("2011-12-29T10", 1),
-        ("2011-12-30T10", 1),
-    ]
+    period = {"startAt": scene.at(0), "endAt": scene.at(DAY_S + 1)}
+    record = read_insight(
+        scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia", **period
+    )
+    buckets = [(bucket["from"][:13], bucket["entered"]) for bucket in record["data"]]
+    assert buckets[:2] == [("2011-12-29T10", 1), ("2011-12-30T10", 1)]
 
 
 @pytest.mark.parametrize("name", ["startAt", "endAt"])

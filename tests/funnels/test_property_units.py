@@ -5,13 +5,16 @@ Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs h
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from penstock.base.clock import LATEST_MS
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
@@ -25,7 +28,13 @@ from penstock.funnels.statements.one_unit import (
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
-from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnostics
+from penstock.funnels.units.trace import (
+    FunnelPath,
+    conflicts,
+    funnel_paths,
+    in_period,
+    seen_by_diagnostics,
+)
 from penstock.funnels.units.traced_unit import unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
@@ -67,9 +76,9 @@ class StoredCase:
             self.definition, self.units, case.start_ms, case.end_ms
         )
 
-    def counted(self) -> CountedUnits:
+    def counted(self, edges_ms: Sequence[int] | None = None) -> CountedUnits:
         strategy = Strategy.GENERAL if self.case.strategy is Strategy.AUTO else self.case.strategy
-        return CountedUnits(self.definition, self.params, self.profile, strategy)
+        return CountedUnits(self.definition, self.params, self.profile, strategy, edges_ms=edges_ms)
 
     def records(self, statement: Statement) -> list[dict[str, Any]]:
         settings = {**ENGINE_SETTINGS, **statement.settings}
@@ -228,26 +237,39 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
 
 
 def assert_trend(stored: StoredCase) -> None:
-    entries = sorted(path.entry_ms for path in stored.selected.values())
+    """Each bucket is the report of its span, cut by the period."""
+    case, definition = stored.case, stored.definition
+    paths = [
+        path
+        for events in stored.units.values()
+        for path in funnel_paths(definition, events)
+        if in_period(path.entry_ms, case.start_ms, case.end_ms)
+    ]
+    entries = sorted(path.entry_ms for path in paths)
     if not entries:
         return
     edges = sorted({entries[0], entries[0] + 1, entries[len(entries) // 2], entries[-1]})
-    rows = stored.records(trend(stored.counted(), edges))
-    n = len(stored.definition.steps)
-    assert sum(row["entered"] for row in rows) == len(stored.selected)
-    for row in rows:
-        later = [edge for edge in edges if edge > row["bucket"]]
-        own = [
-            j
-            for j in stored.selected.values()
-            if row["bucket"] <= j.entry_ms and not (later and j.entry_ms >= later[0])
-        ]
-        pending = [j for j in own if j.reached < n and j.is_open(stored.case.evaluated_at_ms)]
-        assert (row["entered"], row["completed"], row["pending"]) == (
-            len(own),
-            sum(j.reached == n for j in own),
-            len(pending),
-        )
+    rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
+    n = len(definition.steps)
+    for start_ms, end_ms in pairwise([*edges, LATEST_MS]):
+        own = reference.selected_units(
+            definition,
+            stored.units,
+            max(start_ms, case.start_ms or 0),
+            min(end_ms, case.end_ms or LATEST_MS),
+        ).values()
+        done = [path for path in own if path.reached == n]
+        expected = {
+            "entered": len(own),
+            "completed": len(done),
+            "pending": sum(path.reached < n and path.is_open(case.evaluated_at_ms) for path in own),
+        }
+        row = rows.pop(start_ms, dict.fromkeys(expected, 0))
+        assert {name: row[name] for name in expected} == expected
+        if done:
+            took = [path.completed[-1].at_ms - path.entry_ms for path in done]
+            assert row["median_ms"] == median(took)
+    assert not rows
 
 
 def assert_timing(stored: StoredCase) -> None:

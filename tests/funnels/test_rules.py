@@ -219,6 +219,35 @@ def test_rule06_without_sequence_property_ties_stay_unordered(scene: Scene) -> N
     assert scene.counts(scene.attempts("A", "B", sequenceProperty=None)) == [1, 0]
 
 
+@pytest.mark.parametrize("sent", ["as told", "backwards"])
+def test_rule06_the_order_of_arrival_changes_no_count_of_ties(scene: Scene, sent: str) -> None:
+    scene.story("0/A 0/B", attempt="at the entry", sent=sent)
+    scene.story("0/A(1)", attempt="later")
+    scene.story("5/B(2) 5/C(2) 9/C(3)", attempt="later", sent=sent)
+    scene.story("0/A(1)", attempt="proven before")
+    scene.story("5/C(1) 5/B(2) 9/C(3)", attempt="proven before", sent=sent)
+    funnel = scene.attempts("A", "B", "C")
+    report = scene.results(funnel)
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 2, 2]
+    assert report["dataQuality"]["unorderedTies"] == 2
+    assert report["dataQuality"]["unitsWithOrderingIssues"] == 2
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/at the entry").json()
+    tie = next(event for event in trace["events"] if event["name"] == "B")
+    assert (tie["decision"], tie["step"]) == ("unorderedTie", 2)
+    assert tie["explanation"] == (
+        "Not accepted for step 2: it has the same timestamp as the event that completed step 1, "
+        "and no sequence numbers on both prove which came first."
+    )
+
+
+@pytest.mark.parametrize("sent", ["as told", "backwards"])
+def test_rule06_an_event_that_served_a_step_is_no_tie(scene: Scene, sent: str) -> None:
+    """The parts of a group may tie, and match the next step as well."""
+    scene.story("0/A 0/B", sent=sent)
+    report = scene.results(scene.attempts(step("A", "B", mode="all_of"), step("A", "B")))
+    assert report["dataQuality"]["unorderedTies"] == 0
+
+
 def test_rule07_stale_sequence_is_skipped(scene: Scene) -> None:
     scene.story("0/A(5) 10/B(5) 20/B(4)", attempt="stale")
     scene.story("0/A(5) 10/B(4) 20/B(6) 30/C(7)", attempt="goes on")

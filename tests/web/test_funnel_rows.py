@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from penstock.base.clock import iso
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import visitor
 
@@ -27,6 +28,31 @@ def test_the_list_asks_for_the_figures_of_each_row(workspace, row):
     page = workspace.browser.get("/funnels").text
     assert f'hx-get="{row}"' in page
     assert "hx-get" not in workspace.browser.get(row).text
+
+
+def test_the_totals_of_a_row_are_those_of_the_report(workspace, row, clock):
+    """A visitor who signs up daily and pays once counts once, though on three days of the trend."""
+    now_ms = clock()
+    events = [(day, "signed_up") for day in (3, 2, 1)] + [(1, "paid")]
+    workspace.client.post(
+        "/api/track",
+        json={
+            "websiteId": workspace.website_id,
+            "events": [
+                {
+                    "type": "event",
+                    "name": name,
+                    "visitorId": "ann",
+                    "timestamp": iso(now_ms - days * 86_400_000 + len(name)),
+                }
+                for days, name in events
+            ],
+        },
+    )
+    page = re.sub(r"\s+", " ", workspace.browser.get(row).text)
+    entered, rate = re.findall(r'data-label="(?:Entered|Conversion)">(.*?)</td>', page)
+    assert re.sub("<.*?>", "", entered).strip() == "1"
+    assert re.sub("<.*?>", "", rate).strip() == "100.0%"
 
 
 def test_a_row_whose_query_takes_too_long_says_so_and_can_be_retried(workspace, row, warehouse):

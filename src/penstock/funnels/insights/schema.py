@@ -34,10 +34,19 @@ class TrendBucketRecord(Record):
 
 
 class TrendRecord(HeadRecord):
-    """A funnel by time of entry, with empty buckets. Without a period: from first to last entry."""
+    """A funnel by time of entry, with empty buckets: each is the report of its span.
+
+    Without a period: from the first entry until now.
+    """
 
     interval: Interval
     timezone: str
+    note: Annotated[
+        str | None,
+        Field(
+            description="Of visitors: the buckets do not add up to the total. null: of attempts."
+        ),
+    ]
     data: list[TrendBucketRecord]
 
 

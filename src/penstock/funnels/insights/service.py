@@ -1,6 +1,6 @@
 """Units over time: trends by entry, times between steps, and what units did after they stopped."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -33,7 +33,13 @@ from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import Statement
-from penstock.funnels.statements.units import Outcome, next_events, timing, trend
+from penstock.funnels.statements.units import (
+    Outcome,
+    next_events,
+    possible_entries,
+    timing,
+    trend,
+)
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 BIN_EDGES_MS = (
@@ -44,6 +50,11 @@ BIN_EDGES_MS = (
     *(n * _DAY for n in (1, 2, 4, 7, 14, 30, 60, 90, 180, 365)),
 )
 """Starts of a histogram's bins: durations with familiar names, each about twice the one before."""
+
+_NOTE = (
+    "A visitor counts once in each bucket that it entered in, so the buckets do not add up to the "
+    "number of visitors in the period."
+)
 
 
 class InsightService:
@@ -63,11 +74,13 @@ class InsightService:
         edges, result = self._trend(context, query)
         rows = {row["bucket"]: row for row in result.rows}
         now_ms = self._runner.now_ms()
+        by_visitor = context.definition.counting_unit is CountingUnit.VISITOR
         return TrendRecord.model_validate(
             {
                 **head_of(context, result.provenance),
                 "interval": query.interval,
                 "timezone": query.timezone,
+                "note": _NOTE if by_visitor else None,
                 "data": [
                     _bucket(context, now_ms, start_ms, end_ms, rows.get(start_ms))
                     for start_ms, end_ms in pairwise(edges)
@@ -81,29 +94,39 @@ class InsightService:
         if start_ms is not None and end_ms is not None:
             edges = query.edges(start_ms, end_ms - 1, "The period")
             return edges, self._entries(context, edges)
-        first_ms, last_ms = context.profile.first_event_ms, context.profile.last_event_ms
-        if first_ms is None or last_ms is None:
+        first_ms, now_ms = context.profile.first_event_ms, self._runner.now_ms()
+        if first_ms is None:
             return [], without_rows(context)
-        history = query.edges_or_none(first_ms, last_ms)
+        counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
+        history = query.edges_or_none(first_ms, now_ms) if counts_attempts else None
         if history is not None:
             result = self._entries(context, history)
             rows = _after_last_pause(result)
-            first, last = (rows[0]["bucket"], rows[-1]["bucket"]) if rows else (0, -1)
-            return history[bisect_left(history, first) : bisect_right(history, last) + 1], result
-        # More buckets than a trend may have: find where the entries lie before counting them.
-        years = self._entries(context, _years(first_ms, last_ms))
+            return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
+        # Find where the entries lie before counting them. An attempt has one entry; of a visitor,
+        # the best of a year would hide the others.
+        find = self._entries if counts_attempts else self._possible_entries
+        years = find(context, _years(first_ms, now_ms))
         rows = _after_last_pause(years)
         if not rows:
             return [], years
-        span = "The time from the first entry to the last"
-        edges = query.edges(rows[0]["first_ms"], rows[-1]["last_ms"], span)
+        edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
         earlier = min(edges[0], 0) - 1  # a bucket for the entries before the last pause
         result = self._entries(context, [earlier, *edges])
+        buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
+        edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
         return edges, QueryResult(result.rows, years.provenance + result.provenance)
 
     def _entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
-        """Units by the bucket of their entry."""
-        return self._fetch(context, lambda counted: trend(counted, edges[:-1]))
+        """Units by the bucket of their entry, visitors once in each."""
+        starts = edges[:-1]
+        return self._fetch(context, lambda counted: trend(counted, starts), starts)
+
+    def _possible_entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
+        statement = possible_entries(
+            context.definition, context.params, context.profile, edges[:-1]
+        )
+        return self._runner.fetch_events(context, statement)
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
         return self.timing_of(self._prepare(workspace_id, funnel_id, query), query)
@@ -157,12 +180,17 @@ class InsightService:
         )
 
     def _fetch(
-        self, context: QueryContext, statement_of: Callable[[CountedUnits], Statement]
+        self,
+        context: QueryContext,
+        statement_of: Callable[[CountedUnits], Statement],
+        edges_ms: Sequence[int] | None = None,
     ) -> QueryResult:
-        """The rows of a statement over counted units."""
+        """The rows of a statement over counted units. edges_ms: as of `CountedUnits`."""
         return self._runner.fetch(
             context,
-            lambda profile: statement_of(CountedUnits(context.definition, context.params, profile)),
+            lambda profile: statement_of(
+                CountedUnits(context.definition, context.params, profile, edges_ms=edges_ms)
+            ),
         )
 
     def _prepare(

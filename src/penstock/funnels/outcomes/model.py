@@ -10,6 +10,11 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 from penstock.warehouse.work import Work
 
+COUNTING_RULES = 2
+"""Raise it with every change of the counting rules: rows of other rules are not read, and built
+again. 2: ties do not depend on the order of arrival.
+"""
+
 
 class Unsettled(Exception):
     """Inserts followed each other so fast that their events could not be counted."""
@@ -37,9 +42,10 @@ class Subject:
     def outcome(self) -> str:
         """Its name in the event store. Equal definitions over equal websites share their rows.
 
-        Another version of Penstock may count differently, so it has rows of its own.
+        Another version of Penstock, or of its rules, may count differently, so it has rows of its
+        own.
         """
-        parts = (__version__, self.definition, tuple(sorted(self.website_ids)))
+        parts = (__version__, COUNTING_RULES, self.definition, tuple(sorted(self.website_ids)))
         return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

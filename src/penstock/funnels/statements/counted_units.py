@@ -4,6 +4,7 @@ The same two folds as in a report (`penstock.funnels.statements.report`), put to
 what they decided earlier, where that is stored (`penstock.funnels.statements.stored`).
 """
 
+from collections.abc import Sequence
 from functools import reduce
 
 from penstock.funnels.definitions.model import Definition
@@ -26,7 +27,8 @@ _MATERIALIZED = ("chains", "entry_values")
 
 
 class CountedUnits:
-    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
+    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period; with
+    `edges_ms`, one per visitor and span, as of `Plan`.
 
     keys are hashes; the relation `entry_values` has their texts if the funnel has breakdown
     properties.
@@ -38,8 +40,10 @@ class CountedUnits:
         params: QueryParams,
         profile: DataProfile,
         strategy: Strategy = Strategy.AUTO,
+        *,
+        edges_ms: Sequence[int] | None = None,
     ) -> None:
-        self.plan = Plan(definition, params, profile)
+        self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
         if profile.build is None:
             self._relations = counted_units(self.plan, strategy)
             if self.plan.breadth:

@@ -19,8 +19,8 @@ least: the least number that may follow (rule 4)."""
 def entries_of(plan: Plan) -> str:
     """The entries that may count: an attempt's first; a visitor's in the period.
 
-    Where time alone decides which of a visitor's entries leads furthest, only that one. Else there
-    may be one more than `MAX_ENTRIES`, which shows that there are more.
+    Where time alone decides which of a visitor's entries leads furthest, only that one, or that of
+    each span. Else there may be one more than `max_entries`, which shows that there are more.
     """
     if plan.steps[0].row.all_of:
         return _group_entries(plan)
@@ -33,7 +33,7 @@ def entries_of(plan: Plan) -> str:
         position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
     if time_decides(plan):
-        return f"arrayMap(i -> {entries}[i], {_best_entry(plan)})"
+        return f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
     return f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
 
 
@@ -103,8 +103,9 @@ def time_decides(plan: Plan) -> bool:
     )
 
 
-def _best_entry(plan: Plan) -> str:
-    """Position of the entry that leads furthest, the earliest of several, without folding each.
+def _best_entries(plan: Plan) -> str:
+    """Position of the entry that leads furthest, the earliest of several, without folding each; of
+    each span, if the plan has any.
 
     From the last step back: for every event, the times at which the later steps would be completed
     after it, which are those of the first match that is strictly later. So the work grows with
@@ -123,6 +124,13 @@ def _best_entry(plan: Plan) -> str:
     inside = "1" if plan.window_ms is None else f"time <= x.ts + {plan.window_ms}"
     count = f"if({_starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
     reached = f"arrayMap((x, times) -> {count}, history, {times})"
+    if plan.spans is not None:
+        ranks = f"arrayMap((reached, x, i) -> ({plan.span('x.ts')}, -toInt64(reached), i), "
+        ranks += f"{reached}, history, arrayEnumerate(history))"
+        ranked = f"arraySort(arrayFilter(rank -> rank.2 < 0, {ranks}))"
+        nth = "arrayEnumerateUniq(arrayMap(rank -> rank.1, ranked))"
+        best = f"arrayFilter((rank, nth) -> nth = 1, ranked, {nth})"
+        return f"arrayMap(rank -> rank.3, arrayMap(ranked -> {best}, [{ranked}])[1])"
     furthest = "if(arrayMax(reached) = 0, 0, indexOf(reached, arrayMax(reached)))"
     best = f"arrayMap(reached -> {furthest}, [{reached}])"
     return f"arrayFilter(i -> i != 0, {best})"

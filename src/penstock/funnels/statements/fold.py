@@ -98,9 +98,13 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                            arraySlice(history, entry.at + 1)) AS later
         FROM ({tied})"""
     followers = f"""
-        SELECT *, {_followers(plan)} AS followers FROM ({values})"""
+        SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
+        FROM ({_with_served(plan, values)})"""
     state = _state(plan, detailed=detailed)
     inputs = {"ts": "followers.ts", "seq": "followers.seq", "mask": "followers.mask"}
+    inputs["same_ts"] = _equal_to_previous("followers.ts")
+    if plan.definition.sequence_property is not None:
+        inputs["same_seq"] = _equal_to_previous("arrayZip(followers.ts, followers.seq)")
     if _folds_conflicts(plan):
         inputs["conflicts"] = _conflicts(plan, "followers")
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
@@ -130,13 +134,49 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         FROM ({folded})"""
     if plan.by_attempt:
         return outcome
-    return _furthest(outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS)
+    return _furthest(plan, outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS)
 
 
 def _followers(plan: Plan) -> str:
     """The events after the entry and inside the window (rule 1) that match any later step."""
     condition = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
     return f"arrayFilter(x -> {condition}, later)"
+
+
+def _with_served(plan: Plan, values: str) -> str:
+    """For a group as step 1, with the positions of the events that filled its parts."""
+    first = plan.steps[0]
+    if not first.row.all_of:
+        return values
+    places = ", ".join(
+        f"entry.began - 1 + arrayFirstIndex(x -> {plan.overlaps('x.mask', bit)}, own)"
+        for bit in first.each
+    )
+    return f"""
+        SELECT *, [{places}] AS served FROM (
+            SELECT *, arraySlice(history, entry.began, entry.at - entry.began + 1) AS own
+            FROM ({values}))"""
+
+
+def _early_ties(plan: Plan) -> str:
+    """Rule 3 for events that were read before the entry at its time: those that match step 2,
+    served none and are not provably before the entry.
+    """
+    conditions = [
+        "i < entry.at",
+        "x.ts = entry_ts",
+        plan.overlaps("x.mask", plan.steps[1].all),
+        f"(first_event.seq = {UNUSABLE} OR x.seq = first_event.seq)",
+    ]
+    if plan.steps[0].row.all_of:
+        conditions.append("NOT has(served, i)")
+    return f"arrayCount((x, i) -> {' AND '.join(conditions)}, history, arrayEnumerate(history))"
+
+
+def _equal_to_previous(values: str) -> str:
+    """For each value of an array, whether it is equal to the one before."""
+    previous = f"arrayPopBack(arrayPushFront({values}, {values}[1]))"
+    return f"arrayMap((now, previous) -> now = previous, {values}, {previous})"
 
 
 def _folds_conflicts(plan: Plan) -> bool:
@@ -171,9 +211,11 @@ def _unit_conflicts(plan: Plan) -> str:
 class _Field(NamedTuple):
     """One field of the fold's state.
 
-    start: its value right after the entry. The others are its value after an event (ts, seq, mask
-    and, for `_folds_conflicts`, conflicts); `s` is the state before that event. completed: the
-    event was accepted and completed the step. filled: it was accepted and filled a part of a group.
+    start: its value right after the entry. The others are its value after an event (ts, seq, mask,
+    whether ts, or ts and seq, are those of the event before, and, for `_folds_conflicts`,
+    conflicts); `s` is the state before that event. completed: the event was accepted and completed
+    the step. filled: it was accepted and filled a part of a group. passed: it served no step; None:
+    as before the event.
     """
 
     name: str
@@ -181,6 +223,7 @@ class _Field(NamedTuple):
     start: str
     completed: str
     filled: str
+    passed: str | None = None
 
 
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
@@ -193,7 +236,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
         _Field("last_seq", "UInt64", "first_event.seq", "seq", "s.last_seq"),
         _Field("least", "UInt64", "entry.least", least, least),
         _Field("skips", "UInt32", "0", "s.skips", "s.skips"),
-        _Field("ties", "UInt32", "0", "s.ties", "s.ties"),
+        *_tie_fields(plan),
     ]
     if _folds_conflicts(plan):
         conflicts = "bitOr(s.conflicts, conflicts)"
@@ -216,6 +259,24 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     return fields
 
 
+def _tie_fields(plan: Plan) -> Iterator[_Field]:
+    """Ties by rule 3. Where an event completes a step, those before it at its time become ties if
+    they match the next step and served none: nothing proves that they came before.
+
+    early: such events so far at the time of the last event. early_same: those with its number; the
+    others are provably before an event with a number.
+    """
+    then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
+    hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
+    early, passed_over = "s.early * same_ts", "s.early * same_ts"
+    if plan.definition.sequence_property is not None:
+        same = "s.early_same * same_seq"
+        passed_over = f"if(seq = {UNUSABLE}, {early}, {same})"
+        yield _Field("early_same", "UInt32", "0", "0", same, f"{same} + {hit}")
+    yield _Field("early", "UInt32", "0", "0", early, f"{early} + {hit}")
+    yield _Field("ties", "UInt32", "early_ties", f"s.ties + {passed_over}", "s.ties")
+
+
 def _step(plan: Plan, state: list[_Field]) -> str:
     """The state after an event. Each condition stands once: the engine analyses every copy."""
     candidate = f"{_hit(plan)} != 0"  # rule 2
@@ -229,14 +290,15 @@ def _step(plan: Plan, state: list[_Field]) -> str:
         full = f"bitOr(s.filled, {_hit(plan)}) = {_next_step(plan)}"
         filled = _tuple(item.filled for item in state)
         accepted = f"if({_of_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
-    skip, tie = (_tuple(_counting(state, name)) for name in ("skips", "ties"))
-    return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), s)"
+    skip, tie, ignored = (_tuple(_counting(state, name)) for name in ("skips", "ties", None))
+    return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), {ignored})"
 
 
-def _counting(state: list[_Field], name: str) -> Iterator[str]:
-    """The state with one more in a field."""
+def _counting(state: list[_Field], name: str | None) -> Iterator[str]:
+    """The state after an event that served no step, with one more in a field."""
     for item in state:
-        yield f"s.{item.name} + 1" if item.name == name else f"s.{item.name}"
+        passed = item.passed or f"s.{item.name}"
+        yield f"{passed} + 1" if item.name == name else passed
 
 
 def _tuple(values: Iterable[str]) -> str:
@@ -330,14 +392,15 @@ def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
     return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
 
 
-def _furthest(outcome: str, columns: tuple[str, ...]) -> str:
-    """The visitor's entry that leads furthest, among equals the earliest.
+def _furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
+    """The visitor's entry that leads furthest, in all or in each span; among equals the earliest.
 
-    Source: semantics, "Visitor funnels".
+    Source: semantics, "Visitor funnels" and "Trend".
     """
+    span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
     best = ", ".join(f"best.{place} AS {column}" for place, column in enumerate(columns, start=1))
     return f"""
         SELECT unit, {best} FROM (
             SELECT unit, argMax(tuple({", ".join(columns)}),
                                 tuple(reached, -toInt64(entry_at))) AS best
-            FROM ({outcome}) GROUP BY unit)"""
+            FROM ({outcome}) GROUP BY unit{span})"""

@@ -13,7 +13,8 @@ complex if it has
     - more events than the general fold reads
     - an event of a diagnostic row or of a payment provider, or with an unusable sequence value
     - events of several visitors, where the unit's visitors are kept
-    - for a visitor: a window that closed before the next step, since a later entry may lead further
+    - for a visitor: a window that closed before the next step, since a later entry may lead
+      further; and entries in several spans, if the plan has any
 
 Both folds give the same answer (the property tests run both); only the time differs. Source of
 the design: docs/decisions/0003-packed-fold.md.
@@ -108,6 +109,10 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
     first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
+    last_start = other_span = ""
+    if plan.spans is not None:
+        last_start = f"maxIf(ts, {_starts(plan)}) AS last_start_ts,"
+        other_span = f" OR {plan.span('entry_ts')} != {plan.span('last_start_ts')}"
     firsts = f"""
         SELECT unit, [{", ".join(_firsts(plan, reverse=False))}] AS firsts,
                CAST([{", ".join(_firsts(plan, reverse=True))}], 'Array(UInt64)') AS last_options,
@@ -115,7 +120,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                              {_starts(plan)}) AS starts,
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
-               {_over_limit(plan)} AS over_limit,{first_ts}
+               {_over_limit(plan)} AS over_limit,{first_ts}{last_start}
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
@@ -139,7 +144,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
-                       OR {_tied_options(plan, layout)},
+                       OR {_tied_options(plan, layout)}{other_span},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
     stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"

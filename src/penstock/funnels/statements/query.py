@@ -153,8 +153,13 @@ class Plan:
         *,
         subset: Subset = Subset(),
         keeps_more: bool = False,
+        edges_ms: Sequence[int] | None = None,
     ) -> None:
-        """keeps_more: units have their visitors, where there are several, and their first time."""
+        """keeps_more: units have their visitors, where there are several, and their first time.
+
+        edges_ms: starts of spans, ascending. A visitor counts once for each span that it enters in,
+        with its best run among the entries there; None: once.
+        """
         self.definition, self.params, self.profile = definition, params, profile
         self.subset, self.keeps_more = subset, keeps_more
         self.binder = Binder()
@@ -165,6 +170,7 @@ class Plan:
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        self.spans = None if self.by_attempt else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
 
     def mask(self, bits: int) -> str:
@@ -189,6 +195,10 @@ class Plan:
             self.binder.bind("Int64", at_ms) for at_ms in (self.params.start_ms, self.params.end_ms)
         )
         return f"({at} >= {start} AND {at} < {end})"
+
+    def span(self, at: str) -> str:
+        """The start of the span of a time in milliseconds."""
+        return f"roundDown({at}, {self.binder.bind('Array(Int64)', list(self.spans or ()))})"
 
     def window_end(self, entry_ts: str) -> str:
         """The last millisecond of a unit's window."""

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
 from penstock.funnels.statements.query import (
+    DataProfile,
     Plan,
+    QueryParams,
     Statement,
     event_scope,
     event_source,
@@ -149,7 +152,8 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
 def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     """Units by the time of their entry.
 
-    edges_ms: starts of the buckets, ascending, the first not after any entry. Columns: bucket (its
+    edges_ms: starts of the buckets, ascending, the first not after any entry; of visitors also
+    those of `counted`. Columns: bucket (its
     start), first_ms and last_ms (of its entries), entered, completed, pending, median_ms. No rows
     for buckets without an entry.
     """
@@ -163,6 +167,23 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
+
+
+def possible_entries(
+    definition: Definition, params: QueryParams, profile: DataProfile, edges_ms: Sequence[int]
+) -> Statement:
+    """Events that match step 1, which are or may be entries, by time.
+
+    edges_ms: as of `trend`. Columns: bucket, first_ms, last_ms.
+    """
+    plan = Plan(definition, params, profile)
+    edges = plan.binder.bind("Array(Int64)", list(edges_ms))
+    sql = f"""
+        SELECT roundDown(ts, {edges}) AS bucket, min(ts) AS first_ms, max(ts) AS last_ms
+        FROM ({matched_events(plan)})
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}
+        GROUP BY bucket ORDER BY bucket"""
+    return Statement(sql, plan.binder.values)
 
 
 def timing(

@@ -29,6 +29,10 @@ class Decision(StrEnum):
     DIAGNOSTIC = "diagnostic"
 
 
+SERVED = (Decision.ENTRY, Decision.ACCEPTED)
+"""Decisions on events that completed a step or filled a part of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedEvent:
     """An event as one funnel reads it.
@@ -97,6 +101,7 @@ class FunnelPath:
     window_end_ms: int | None
     accepted: list[MatchedEvent] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    ties: int = 0
 
     @property
     def entry_ms(self) -> int:
@@ -109,10 +114,6 @@ class FunnelPath:
     @property
     def skips(self) -> int:
         return sum(verdict.decision is Decision.SEQUENCE_SKIP for verdict in self.verdicts.values())
-
-    @property
-    def ties(self) -> int:
-        return sum(verdict.decision is Decision.UNORDERED_TIE for verdict in self.verdicts.values())
 
     def is_open(self, evaluated_at_ms: int) -> bool:
         """Whether the window has not ended yet (R14)."""
@@ -217,6 +218,7 @@ def _followed(
         verdicts=verdicts,
     )
     last, filled = entry, frozenset[int]()
+    _refuse_earlier_ties(path, steps, index)
     while path.reached < len(steps):
         place, step = steps[path.reached]
         following = bisect_right(positions[place], index)
@@ -232,6 +234,7 @@ def _followed(
             verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
         if not event.provably_after(last):
+            path.ties += 1
             verdicts[event.event_id] = Verdict(
                 Decision.UNORDERED_TIE, next_step, matches, against=last
             )
@@ -252,7 +255,33 @@ def _followed(
         path.completed.append(event)
         path.options.append(_counted(step, matches))
         last, filled = event, frozenset()
+        _refuse_earlier_ties(path, steps, index)
     return path
+
+
+def _refuse_earlier_ties(path: FunnelPath, steps: Sequence[tuple[int, Row]], index: int) -> None:
+    """Rule 3 for events that were read before the one that completed a step, at its time.
+
+    They match the next step and served none; whether they came before or after is not known. So
+    the order of arrival changes no figure. index: of the event that completed the step.
+    """
+    if path.reached == len(steps):
+        return
+    last, next_step = path.completed[-1], path.reached + 1
+    place, _ = steps[path.reached]
+    for event in takewhile(
+        lambda event: event.at_ms == last.at_ms,
+        (path.events[earlier] for earlier in range(index - 1, -1, -1)),
+    ):
+        verdict = path.verdicts.get(event.event_id)
+        if (
+            event.matched[place]
+            and not last.provably_after(event)
+            and (verdict is None or verdict.decision not in SERVED)
+        ):
+            path.ties += 1
+            tie = Verdict(Decision.UNORDERED_TIE, next_step, event.matched[place], against=last)
+            path.verdicts.setdefault(event.event_id, tie)
 
 
 def _counted(row: Row, matches: frozenset[int]) -> frozenset[int]:

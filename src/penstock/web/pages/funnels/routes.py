@@ -8,10 +8,12 @@ from litestar.params import FromPath
 
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
-from penstock.base.rates import rate
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.results.schema import ResultsQuery
+from penstock.funnels.results.service import ResultsService
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import SearchQuery
@@ -42,6 +44,7 @@ async def row(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
     funnels: NamedDependency[FunnelService],
+    results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     clock: NamedDependency[Clock],
     respond: NamedDependency[CancellableResponse],
@@ -51,7 +54,7 @@ async def row(
     def render() -> Response[bytes]:
         funnel = funnels.get(view.workspace_id, funnel_id)
         try:
-            figures = _figures(view, insights, funnel, clock())
+            figures = _figures(view, results, insights, funnel, clock())
         except (Conflict, Unavailable) as error:
             return view.render("funnels/row.html", funnel=funnel, figures=None, error=error)
         return view.render("funnels/row.html", funnel=funnel, figures=figures, error=None)
@@ -60,16 +63,29 @@ async def row(
 
 
 def _figures(
-    view: View, insights: InsightService, funnel: FunnelRecord, now_ms: int
+    view: View,
+    results: ResultsService,
+    insights: InsightService,
+    funnel: FunnelRecord,
+    now_ms: int,
 ) -> dict[str, Any]:
-    """Numbers of the period that a report opens with: 30 days of the reader's time zone."""
+    """Numbers of the period that a report opens with: 30 days of the reader's time zone.
+
+    The totals are those of the report: the days of a trend of visitors do not add up.
+    """
     page = view.query(FunnelPageQuery)
-    query = TrendQuery.model_validate(page.parameters(now_ms) | {"timezone": page.timezone})
-    buckets = insights.trend(view.workspace_id, funnel.id, query).data
-    entered = sum(bucket.entered for bucket in buckets)
+    selection = page.parameters(now_ms)
+    context = results.prepare(
+        view.workspace_id,
+        SavedFunnel(funnel.id, page.revision),
+        ResultsQuery.model_validate(selection),
+    )
+    total = results.report(context).aggregate
+    query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
+    buckets = insights.trend_of(context, query).data
     return {
-        "entered": entered,
-        "rate": rate(sum(bucket.completed for bucket in buckets), entered),
+        "entered": total.entered,
+        "rate": total.conversion_rate,
         "trend": sparkline(buckets, has_window=funnel.conversion_window_seconds is not None),
     }
 
