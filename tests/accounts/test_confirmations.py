@@ -141,7 +141,7 @@ def test_pages_ask_to_confirm_until_it_is_done(squatter: Tenant, mails: MailServ
     token = confirmation(mails, squatter)
     link = f"/confirm-email?token={token}"
     to_log_in = beside(squatter).get(link)
-    assert to_log_in.headers["location"].startswith("/login?next=%2Fconfirm-email%3Ftoken%3D")
+    assert to_log_in.headers["location"].startswith("/login?next=/confirm-email%3Ftoken%3D")
     assert "Confirm address" in squatter.browser.get(link).text
     redeem(squatter.browser, token)
     assert "is confirmed" in squatter.browser.get(link).text

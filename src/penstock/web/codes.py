@@ -81,6 +81,8 @@ invitation_not_found    404 The invitation does not exist: it was used, replaced
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
 sign_on_not_set_up      404 No identity provider is set up.
+confirmation_not_found  404 The link that confirms an address was used already, is older than a day,
+  or is for another account. Request a new one.
 reset_not_found         404 The link for a new password was used already or is older than an hour.
   Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
@@ -92,8 +94,9 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The email address already has an account. Log in.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
-mail_not_set_up         409 Mail is not set up, so Penstock cannot send a link for a new
-  password. Its operator can run penstock reset-password.
+mail_not_set_up         409 Mail is not set up, so Penstock cannot send a link. For a new
+  password, its operator can run penstock reset-password.
+email_confirmed         409 Your email address is confirmed already.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
 second_factor_not_begun 409 No second factor is being set up: start again.

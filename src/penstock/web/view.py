@@ -141,11 +141,17 @@ async def provide_view(
     confirmations: NamedDependency[ConfirmationService],
 ) -> View:
     """Raises `LogInRequired` without a valid session."""
+    reader = await required_reader(request, accounts)
+    return View(request, reader, own_account, confirmations)
+
+
+async def required_reader(request: AnyRequest, accounts: AccountService) -> CurrentUser:
+    """The user of the session cookie. Raises `LogInRequired` without a valid session."""
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
         raise LogInRequired(path_of(request) + (f"?{query}" if query else ""))
-    return View(request, reader, own_account, confirmations)
+    return reader
 
 
 async def provide_respond(

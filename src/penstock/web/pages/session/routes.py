@@ -41,7 +41,7 @@ from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
 from penstock.web.nav import NAV
 from penstock.web.rendering import html
-from penstock.web.view import reader_of, safe_next
+from penstock.web.view import reader_of, required_reader, safe_next
 
 Accounts = NamedDependency[AccountService]
 SingleSignOn = NamedDependency[SingleSignOnService]
@@ -147,9 +147,7 @@ async def secured(
 ) -> Response[Any]:
     """Where a log-in leads that took the account from whoever had it before."""
     next_path = safe_next(request.query_params.get("next"))
-    reader = await reader_of(request, accounts)
-    if reader is None:
-        return Redirect("/login", status_code=302)
+    reader = await required_reader(request, accounts)
     page = Page(1, MAX_PAGE_SIZE)
     workspaces = await to_thread.run_sync(own_account.workspaces, reader.user, page)
     content = {"next": next_path, "reader": reader, "workspaces": workspaces.data}
@@ -161,10 +159,7 @@ async def confirm_email(
     request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
 ) -> Response[Any]:
     """Where a mailed link leads. It needs the session of the account as well."""
-    token, reader = request.query_params.get("token", ""), await reader_of(request, accounts)
-    if reader is None:
-        here = f"/confirm-email?{urlencode({'token': token})}"
-        return Redirect(f"/login?{urlencode({'next': here})}", status_code=302)
+    reader, token = await required_reader(request, accounts), request.query_params.get("token", "")
     is_confirmed = reader.user.email_confirmed_at_ms is not None
     is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
     content = {
