@@ -5,15 +5,15 @@ sign-on created, and those that joined by invitation and have since logged in by
 with a reset link. An account that signed up by itself has proven nothing: its owner may have used
 single sign-on later, in an account that a stranger made.
 
-Revision ID: 0016
-Revises: 0015
+Revision ID: 0017
+Revises: 0016
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0016"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 
