@@ -56,7 +56,8 @@ USUAL: dict[str, dict[str, str]] = {
     "track": {
         "websiteId": '"web_1"', "visitorId": '"v"', "type": '"pageview"', "path": '"/pricing/?a=1"',
         "url": '"https://shop.example/pricing?utm_source=mail"', "referrer": '"https://a.example/"',
-        "timestamp": "1789999990000", "sentAt": "1789999999000", "sessionId": '"s"', "title": '"P"',
+        "timestamp": "1789999990000", "sentAt": "1789999999000", "clockOffset": "-9000",
+        "sessionId": '"s"', "title": '"P"',
     },
     "import": {
         "type": '"transaction"', "name": '"paid"', "timestamp": '"2025-01-01T00:00:00+02:00"',

@@ -46,6 +46,7 @@ def test_a_page_view_is_stored_with_all_its_fields(
     assert answer.headers["access-control-allow-origin"] == "*"
     event_id = answer.json()["results"][0]["eventId"]
     assert answer.json() == {
+        "serverTime": answer.json()["serverTime"],
         "accepted": 1, "duplicates": 0, "rejected": 0,
         "results": [
             {
@@ -244,7 +245,7 @@ def test_the_dedupe_key_recognises_a_retry_sent_at_another_time(
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize("skew_ms", [-DAY_MS, -6_000, 6_000, DAY_MS])
+@pytest.mark.parametrize("skew_ms", [-DAY_MS, 6_000, DAY_MS])
 def test_a_wrong_device_clock_is_corrected_and_both_times_stored(
     track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
 ) -> None:
@@ -256,8 +257,8 @@ def test_a_wrong_device_clock_is_corrected_and_both_times_stored(
     assert row["occurred_at"] == row["received_at"] - 60_000
 
 
-@pytest.mark.parametrize("skew_ms", [-4_000, 0, 4_000])
-def test_a_clock_within_the_slack_is_believed(
+@pytest.mark.parametrize("skew_ms", [-DAY_MS // 2 + 1_000, -6_000, -4_000, 0, 4_000])
+def test_a_clock_that_may_be_right_is_believed(
     track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
 ) -> None:
     stated_ms = clock() - 60_000

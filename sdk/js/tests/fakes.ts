@@ -17,6 +17,11 @@ export class World {
   monotonic = 0;
   /** Server time minus the device's clock. */
   offset = 0;
+  /** How long the next requests take to arrive, in milliseconds; later ones take no time. */
+  transits: number[] = [];
+  /** What the server would store, with its times. */
+  readonly stored: { name: unknown; at: number }[] = [];
+  #ahead: number | undefined;
   /** The next answers; after them, everything is accepted. */
   answers: Partial<Answer>[] = [];
   /** Whether a firewall answers a request with this item, without a word of Penstock. */
@@ -48,11 +53,29 @@ export class World {
     const body = JSON.parse(text) as Request["body"];
     this.requests.push({ path, body });
     if ((body.events ?? [body]).some(this.isRefused)) return { status: 403 };
-    const date = new Date(this.wall + this.offset).toUTCString();
+    this.pass(this.transits.shift() ?? 0);
+    for (const item of body.events ?? [body]) {
+      this.stored.push({ name: item.name, at: this.#storedAt(item) });
+    }
+    const serverTime = new Date(this.wall + this.offset).toISOString();
     const results = body.events?.map(() => ({ status: "accepted" }));
     const accepted = results ? { results } : { visitorId: body.visitorId };
     const given = this.answers.shift() ?? {};
-    return { status: 202, date, ...("status" in given ? {} : { body: accepted }), ...given };
+    const taken = { status: 202, body: { serverTime, ...accepted } };
+    return "status" in given ? { status: 0, ...given } : { ...taken, ...given };
+  }
+
+  /** The time that the server stores: see `events/device_clock.py`. */
+  #storedAt({ timestamp, sentAt, clockOffset }: Properties): number {
+    if (typeof clockOffset === "number") {
+      this.#ahead = Math.abs(clockOffset) > 5_000 ? -clockOffset : undefined;
+      return Number(timestamp) + clockOffset;
+    }
+    if (sentAt === undefined) return Number(timestamp);
+    const ahead = Number(sentAt) - (this.wall + this.offset);
+    if (this.#ahead === undefined || ahead > this.#ahead + 60_000)
+      this.#ahead = ahead > 5_000 || ahead < -12 * 3_600_000 ? ahead : undefined;
+    return Number(timestamp) - (this.#ahead ?? 0);
   }
 
   get sent(): Properties[] {

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import json
 
+from penstock.base.clock import iso
 from penstock.events.batch import ItemResult
 from penstock.events.model import Receipt, Status
 
@@ -22,18 +23,25 @@ def receipt_json(receipt: Receipt) -> bytes:
     return json.encode(document)
 
 
+def track_json(results: Sequence[ItemResult], now_ms: int) -> bytes:
+    """A `TrackRecord`. results: in the order of the items."""
+    return json.encode({"serverTime": iso(now_ms), **_batch(results)})
+
+
 def batch_json(results: Sequence[ItemResult]) -> bytes:
     """A `BatchRecord`. results: in the order of the items."""
+    return json.encode(_batch(results))
+
+
+def _batch(results: Sequence[ItemResult]) -> dict[str, Any]:
     items = [_item(index, result) for index, result in enumerate(results)]
     statuses = [item["status"] for item in items]
-    return json.encode(
-        {
-            "accepted": statuses.count(Status.ACCEPTED),
-            "duplicates": statuses.count(Status.DUPLICATE),
-            "rejected": statuses.count("rejected"),
-            "results": items,
-        }
-    )
+    return {
+        "accepted": statuses.count(Status.ACCEPTED),
+        "duplicates": statuses.count(Status.DUPLICATE),
+        "rejected": statuses.count("rejected"),
+        "results": items,
+    }
 
 
 def _item(index: int, result: ItemResult) -> dict[str, Any]:

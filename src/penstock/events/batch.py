@@ -17,6 +17,11 @@ def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
 TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
+def defaults_of(raw: RawItem) -> RawItem:
+    """The fields beside `events` that items of browsers and apps may leave out."""
+    return {name: raw[name] for name in ("websiteId", "sentAt", "clockOffset") if name in raw}
+
+
 MAX_BODY_FAULTS = 1_000
 """Faults that the answer to one body has at most, of all its items together."""
 

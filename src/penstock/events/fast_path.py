@@ -16,7 +16,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from penstock.base.errors import PenstockError
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS, parsed_before
-from penstock.events.answers import batch_json, receipt_json
+from penstock.events.answers import receipt_json, track_json
 from penstock.events.batch import ItemResult
 from penstock.events.model import Receipt, Rejected
 from penstock.events.quarantine.service import QuarantineService
@@ -115,7 +115,7 @@ class TrackFastPath:
         if not tracked.is_batch:
             receipt_of(stored)  # raises for a rejected one
         results = results_for_sender(tracked.batch, None, stored)
-        response = _accepted_response(batch_json(results), ANY_ORIGIN)
+        response = _accepted_response(track_json(results, self._events.clock()), ANY_ORIGIN)
         if all(result.receipt for result in results):
             return response
         return partial(self._send_partly_rejected, user_agent, body, results, response)

@@ -48,9 +48,6 @@ class Plain:
 
 _MAX_BYTES_PER_CHARACTER = 4
 
-CLOCK_SLACK_MS = 5_000
-"""A smaller difference between clocks is not corrected: a request may take that long to arrive."""
-
 
 def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
     """The text, when it is neither empty nor over the limit. unit: characters or bytes."""
@@ -203,14 +200,10 @@ def _currency(value: str) -> str:
     return value
 
 
-def by_server_clock(stated_ms: int, sent_at_ms: int | None, now_ms: int) -> int:
-    """A sender's timestamp by the server's clock.
-
-    The sender's clock is wrong by the difference between `sentAt` and the time of receipt; beyond
-    the slack, the timestamp is corrected by it. `stated_at` keeps it as sent. Source: intake, time.
-    """
-    ahead_ms = 0 if sent_at_ms is None else sent_at_ms - now_ms
-    return stated_ms if abs(ahead_ms) <= CLOCK_SLACK_MS else stated_ms - ahead_ms
+def _clock_offset(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LATEST_MS:
+        raise RuleBroken("not_an_offset", "Must be a whole number of milliseconds.")
+    return value
 
 
 TIME_SCHEMA = WithJsonSchema(
@@ -305,6 +298,20 @@ Count = Annotated[
     Plain(lambda _: Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
 ]
 """How many of something a sender saw."""
+
+ClockOffset = Annotated[
+    int,
+    PlainValidator(_clock_offset),
+    WithJsonSchema(
+        {
+            "type": "integer",
+            "description": "How far the sender's clock is behind the server's, in milliseconds, "
+            "measured with `serverTime`; negative for a clock that is ahead",
+        }
+    ),
+    Plain(lambda _: Annotated[int, Meta(ge=-LATEST_MS, le=LATEST_MS)]),
+]
+"""The error of a device's clock, measured by its client."""
 
 Currency = Annotated[
     str,

@@ -20,6 +20,7 @@ from penstock.base.errors import (
 from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
+from penstock.events.device_clock import KNOWN_FOR_MS
 from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine.model import QuarantineLimits
@@ -189,10 +190,12 @@ class Intake:
         return self._waiting
 
     def _forget_chunk(self) -> float | None:
-        """Seconds until the next chunk; None when no old key is left."""
-        before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
+        """Seconds until the next chunk; None when no old key or clock is left."""
+        now_ms = self._clock()
         with self._database.write() as connection:
-            return 0.0 if store.forget_keys(connection, before_ms) else None
+            has_keys = store.forget_keys(connection, now_ms - self._dedupe_days * DAY_S * 1000)
+            has_clocks = store.forget_device_clocks(connection, now_ms - KNOWN_FOR_MS)
+        return 0.0 if has_keys or has_clocks else None
 
     # On the event loop
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
 from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.events.device_clock import ClockReading
 from penstock.identity.model import Notice
 
 EMPTY: Mapping[str, Any] = {}
@@ -71,6 +72,7 @@ class NewEvent(NamedTuple):
     warnings: about fields that were accepted, but look wrong. has_free_keys: whether the sender
     chooses the property keys, so that their number is limited. is_public: nothing proves that the
     website's owner sent it; without an API key, a file or a provider's signature, anyone may have.
+    clock: how wrong the device's clock seems; the intake corrects by all requests of the device.
     """
 
     website_id: WebsiteId
@@ -93,6 +95,7 @@ class NewEvent(NamedTuple):
     has_free_keys: bool = True
     dropped_before: int = 0
     is_public: bool = True
+    clock: ClockReading | None = None
 
 
 class Replay(NamedTuple):

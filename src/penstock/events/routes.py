@@ -1,7 +1,8 @@
 """HTTP of events in."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from litestar import HttpMethod, Response, post, route
@@ -11,7 +12,7 @@ from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS
-from penstock.events.answers import batch_json, receipt_json
+from penstock.events.answers import batch_json, receipt_json, track_json
 from penstock.events.batch import ItemResult
 from penstock.events.quarantine import routes as quarantine_routes
 from penstock.events.quarantine.service import QuarantineService
@@ -23,6 +24,7 @@ from penstock.events.schema import (
     IdentifyRecord,
     ServerEvent,
     Tracked,
+    TrackRecord,
     TransactionEvent,
 )
 from penstock.events.server_events import (
@@ -92,14 +94,17 @@ class _Refusals(NamedTuple):
             raise
 
     async def answer_batch(
-        self, results: Sequence[ItemResult], headers: dict[str, str] | None = None
+        self,
+        results: Sequence[ItemResult],
+        write: Callable[[Sequence[ItemResult]], bytes] = batch_json,
+        headers: dict[str, str] | None = None,
     ) -> Response[bytes]:
         """The answer to a batch. Records its refused items."""
         if any(result.receipt is None for result in results):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
             )
-        content = await compute_on(self.body, batch_json, results, items=len(results))
+        content = await compute_on(self.body, write, results, items=len(results))
         return json_answer(content, 202, headers)
 
 
@@ -189,7 +194,7 @@ async def post_event_batch(
     refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
     async with refusals.recorded():
         results = await events.accept_batch(caller, body, legacy=legacy)
-    return await refusals.answer_batch(results, _DEPRECATED if legacy else None)
+    return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else None)
 
 
 @post(
@@ -199,7 +204,7 @@ async def post_event_batch(
     opt=described(
         "Track page views and events in a browser or an app",
         body=Tracked,
-        answers=BatchRecord,
+        answers=TrackRecord,
         open_to_all=True,
         optional_key=True,
         tag="events in",
@@ -210,7 +215,7 @@ async def track(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
-    """One item, or `{"websiteId", "sentAt", "events": [...]}`.
+    """One item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
     Any page may call it, without a key; a key that is sent must be valid for the website. It also
     accepts text/plain, which `sendBeacon` sends.
@@ -223,7 +228,7 @@ async def track(
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)
     async with refusals.recorded():
         results = await events.track(body, user_agent, caller)
-    return await refusals.answer_batch(results)
+    return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
 
 
 @post(

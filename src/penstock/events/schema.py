@@ -8,7 +8,9 @@ from pydantic import Field, RootModel, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
+from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.fields import (
+    ClockOffset,
     Count,
     Currency,
     EventName,
@@ -21,7 +23,6 @@ from penstock.events.fields import (
     SentId,
     Text,
     Timestamp,
-    by_server_clock,
     future_error,
 )
 from penstock.events.model import Status
@@ -68,22 +69,30 @@ def _require_path(
         raise RuleBroken("too_long", f"The path may have at most {limit:,} characters.")
 
 
-def _require_past(stated_ms: int, sent_at_ms: int | None, context: EventValidationContext) -> None:
+def _require_past(
+    stated_ms: int,
+    sent_at_ms: int | None,
+    clock_offset_ms: int | None,
+    context: EventValidationContext,
+) -> None:
     """The time by the server's clock is not in the future."""
-    at_ms = by_server_clock(stated_ms, sent_at_ms, context.now_ms)
+    reading = clock_reading(sent_at_ms, clock_offset_ms, context.now_ms)
+    at_ms = by_server_clock(stated_ms, reading)
     error = future_error(at_ms, context)
+    field = "sentAt" if clock_offset_ms is None else "clockOffset"
     if error and at_ms != stated_ms:
         raise RuleBroken(
             error.code,
-            "Corrected by sentAt, this time is in the future. "
-            "sentAt must be the sender's clock at the time of sending.",
+            f"Corrected by {field}, this time is in the future. "
+            "sentAt must be the sender's clock at the time of sending, and clockOffset the "
+            "server's time minus that clock.",
         )
     if error:
         raise error
     if at_ms < 0:
         raise RuleBroken(
             "before_1970",
-            "Corrected by sentAt, this time is before 1970, which is not accepted.",
+            f"Corrected by {field}, this time is before 1970, which is not accepted.",
         )
 
 
@@ -124,23 +133,23 @@ class TimedItem(TrackedItem):
     """An item whose time may be corrected by the sender's clock."""
 
     sent_at: Timestamp | None = None
+    clock_offset: ClockOffset | None = None
     timestamp: Timestamp | None = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
         super().check_between_fields(item, context)
         if item.timestamp is not None:
-            _require_past(item.timestamp, item.sent_at, context)
+            _require_past(item.timestamp, item.sent_at, item.clock_offset, context)
 
     @field_validator("timestamp")
     @classmethod
     def _is_not_in_future(
         cls, stated_ms: int | None, info: ValidationInfo[EventValidationContext]
     ) -> int | None:
-        is_sent_at_invalid = "sent_at" not in info.data
-        if stated_ms is None or is_sent_at_invalid:
-            return stated_ms
-        _require_past(stated_ms, info.data["sent_at"], info.context)
+        sent = info.data
+        if stated_ms is not None and "sent_at" in sent and "clock_offset" in sent:
+            _require_past(stated_ms, sent["sent_at"], sent["clock_offset"], info.context)
         return stated_ms
 
 
@@ -184,6 +193,7 @@ class TrackBatch(_Envelope):
     sent_at: Timestamp | None = Field(
         default=None, description="The sender's clock at the time of sending."
     )
+    clock_offset: ClockOffset | None = None
 
 
 class Tracked(RootModel[TrackItem | TrackBatch]):
@@ -263,6 +273,12 @@ class BatchRecord(Record):
     duplicates: int
     rejected: int
     results: tuple[ItemRecord, ...]
+
+
+class TrackRecord(BatchRecord):
+    """The results, and the time for clients that measure how wrong their clock is."""
+
+    server_time: str = Field(description="When the server answered, in milliseconds.")
 
 
 class IdentifyRecord(Record):

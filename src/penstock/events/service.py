@@ -25,6 +25,7 @@ from penstock.events.batch import (
     TRACK_BATCH_RULES,
     ItemResult,
     ValidatedBatch,
+    defaults_of,
 )
 from penstock.events.fields import (
     EventValidationContext,
@@ -86,7 +87,7 @@ class EventService:
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
         self._identity_secrets = identity_secrets
-        self._intake, self._validation, self._clock = intake, validation, clock
+        self._intake, self._validation, self.clock = intake, validation, clock
         self.quota = intake.quota
         self._rates = RateLimiter(
             RatePolicy(
@@ -224,7 +225,7 @@ class EventService:
         and cannot use up that of the website's backends.
         """
         counted = min(items, self.settings.max_batch_events)
-        self._rates.count((website.id, is_public), self._clock(), counted)
+        self._rates.count((website.id, is_public), self.clock(), counted)
 
     def _count(
         self, events: Sequence[NewEvent], counted: Website | None, *, is_public: bool
@@ -233,7 +234,7 @@ class EventService:
 
         counted: the website whose events are counted already. is_public: as of `count_items`.
         """
-        now_ms = self._clock()
+        now_ms = self.clock()
         numbers = Counter(event.website_id for event in events)
         if counted is not None:
             del numbers[counted.id]
@@ -243,7 +244,7 @@ class EventService:
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        return EventValidationContext(self.settings, self._clock(), find_website, caller)
+        return EventValidationContext(self.settings, self.clock(), find_website, caller)
 
     async def _website_finder(self, raw: RawItem) -> FindWebsite:
         """Finds the website that an item names, looked up without blocking the event loop."""
@@ -283,7 +284,7 @@ def _read_tracked_batch(
     batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
     if batch.website_id and (website := context.find_website(batch.website_id)):
         require_own_website(website, context)
-    defaults = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
+    defaults = defaults_of(raw)
     items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
     return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 

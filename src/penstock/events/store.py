@@ -8,12 +8,14 @@ from sqlalchemy import Connection, bindparam, delete, func, select, text, update
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import VisitorId, WebsiteId
+from penstock.events.device_clock import DeviceClock
 from penstock.events.model import DedupeRecord, EventCounts, Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import (
     daily_events,
     dedupe_keys,
+    device_clocks,
     event_counts,
     lost_events,
     outbox,
@@ -27,6 +29,18 @@ _BUNDLE_CHARS = 256 * 1024
 _OLDEST_KEYS = (
     select(dedupe_keys.c.id, dedupe_keys.c.created_at)
     .order_by(dedupe_keys.c.id)
+    .limit(_KEYS_PER_DELETE)
+)
+
+_SET_DEVICE_CLOCK = text(
+    "INSERT INTO device_clocks (device, ahead_ms, confirmed_at) "
+    "VALUES (:device, :ahead_ms, :confirmed_at_ms) ON CONFLICT (device) DO UPDATE SET "
+    "ahead_ms = excluded.ahead_ms, confirmed_at = excluded.confirmed_at"
+)
+_OLDEST_DEVICE_CLOCKS = (
+    select(device_clocks.c.device)
+    .where(device_clocks.c.confirmed_at < bindparam("before"))
+    .order_by(device_clocks.c.confirmed_at)
     .limit(_KEYS_PER_DELETE)
 )
 
@@ -199,6 +213,35 @@ def lock_property_keys(connection: Connection, website_id: WebsiteId) -> int:
 def add_property_keys(connection: Connection, website_id: WebsiteId, hashes: Sequence[int]) -> None:
     rows = [(website_id, key_hash) for key_hash in hashes]
     insert_rows(connection, property_keys, ("website_id", "key_hash"), rows)
+
+
+def device_clocks_of(connection: Connection, devices: Sequence[bytes]) -> dict[bytes, DeviceClock]:
+    """The clocks of those devices that are known to be wrong."""
+    columns = ("device", "ahead_ms", "confirmed_at")
+    rows = select_rows(connection, device_clocks, columns, {}, "device", devices)
+    return {device: DeviceClock(*clock) for device, *clock in rows}
+
+
+def set_device_clocks(connection: Connection, clocks: Mapping[bytes, DeviceClock | None]) -> None:
+    """In the order of the devices, so that nodes wait for each other instead of deadlocking.
+
+    None: the clock is right.
+    """
+    wrong = [
+        {"device": device, **clock._asdict()} for device, clock in sorted(clocks.items()) if clock
+    ]
+    if wrong:
+        connection.execute(_SET_DEVICE_CLOCK, wrong)
+    for devices in chunks(sorted(device for device, clock in clocks.items() if clock is None)):
+        connection.execute(delete(device_clocks).where(device_clocks.c.device.in_(devices)))
+
+
+def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
+    """Delete some clocks that were confirmed before a time. True when there may be more of them."""
+    expired = connection.execute(_OLDEST_DEVICE_CLOCKS, {"before": before_ms}).scalars().all()
+    for devices in chunks(expired):
+        connection.execute(delete(device_clocks).where(device_clocks.c.device.in_(devices)))
+    return len(expired) == _KEYS_PER_DELETE
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:

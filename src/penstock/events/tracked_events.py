@@ -6,12 +6,9 @@ from typing import Any
 from penstock.accounts.model import WebsiteKind
 from penstock.base.errors import Fault
 from penstock.base.user_agent import UserAgent
+from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.field_warnings import field_warnings
-from penstock.events.fields import (
-    EventValidationContext,
-    by_server_clock,
-    require_own_website,
-)
+from penstock.events.fields import EventValidationContext, require_own_website
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.schema import TrackItem
 from penstock.events.server_events import TRANSACTION_FIELDS
@@ -35,15 +32,18 @@ def _has_no_user(raw: RawItem) -> Iterator[Fault]:
         yield Fault("userId", "unknown_field", message)
 
 
+_CLOCK_FIELDS = frozenset(("sentAt", "clockOffset"))
+
 RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_no_user)
 
 
 def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
-    # A retry has another sentAt but is the same event.
-    has_sent_at = isinstance(raw, dict) and "sentAt" in raw
+    # A retry with another sentAt or clockOffset is the same event.
+    has_clock = isinstance(raw, dict) and not _CLOCK_FIELDS.isdisjoint(raw)
     canonical = canonical_json(
-        {name: raw[name] for name in raw if name != "sentAt"} if has_sent_at else raw, context
+        {name: raw[name] for name in raw if name not in _CLOCK_FIELDS} if has_clock else raw,
+        context,
     )
     item = validate(raw, TrackItem, RULES, context, canonical)
     website = context.find_website(item.website_id)
@@ -53,19 +53,18 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
     name, columns = name_and_columns(item)
     if item.session_id is not None:
         columns["session_id"] = item.session_id
-    occurred_at_ms = (
-        context.now_ms
-        if item.timestamp is None
-        else by_server_clock(item.timestamp, item.sent_at, context.now_ms)
-    )
+    stated_at_ms, clock = context.now_ms, None
+    if item.timestamp is not None:
+        stated_at_ms = item.timestamp
+        clock = clock_reading(item.sent_at, item.clock_offset, context.now_ms)
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
         kind=Kind(item.type),
         name=name,
         source=source,
-        occurred_at_ms=occurred_at_ms,
-        stated_at_ms=occurred_at_ms if item.timestamp is None else item.timestamp,
+        occurred_at_ms=by_server_clock(stated_at_ms, clock),
+        stated_at_ms=stated_at_ms,
         received_at_ms=context.now_ms,
         visitor_id=item.visitor_id,
         user_id=None,
@@ -79,4 +78,5 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         warnings=field_warnings(raw),
         dropped_before=item.dropped_before or 0,
         is_public=context.caller is None,
+        clock=clock,
     )

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from penstock.base.calendar import utc_day
 from penstock.base.ids import EventId, WebsiteId, new_ids
 from penstock.events import store
+from penstock.events.device_clock import DeviceClock, clock_after, device_key, error_by_device
 from penstock.events.model import (
     DedupeRecord,
     EventCounts,
@@ -26,7 +27,7 @@ from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.events.rows import event_row
 from penstock.identity import service as identity
-from penstock.identity.model import Claim, Notice, Resolution, Trust
+from penstock.identity.model import Claim, Notice, Resolution, Trust, is_placeholder
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -68,8 +69,9 @@ def store_items(
 
     `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
 
-    The steps: look up dedupe keys, pick the new items, check their property keys, resolve their
-    identities, write keys and outbox, keep refusals, answer repeats, count.
+    The steps: look up dedupe keys, pick the new items, check their property keys, correct times by
+    the clocks of devices, resolve identities, write keys and outbox, keep refusals, answer repeats,
+    count.
     """
     replays: dict[int, int] = {}  # entry -> the first place: a second replay finds it gone
     for place, item in enumerate(items):
@@ -92,6 +94,7 @@ def store_items(
         for place, fault in zip(new_places, faults, strict=True)
         if fault is not None
     }
+    events.update(_by_device_clocks(connection, items, new_places, now_ms))
     claims = {place: item for place, item in enumerate(items) if isinstance(item, Claim)}
     new_places = sorted([*(place for place in new_places if place not in outcomes), *claims])
     resolutions, aliases = identity.resolve(
@@ -138,6 +141,36 @@ def store_items(
     store.add_counts(connection, counts)
     store.add_lost_events(connection, utc_day(now_ms), counts)
     return Stored([outcomes.get(place) for place in range(len(items))], keys)
+
+
+def _by_device_clocks(
+    connection: Connection, items: Sequence[Item], new_places: Sequence[int], now_ms: int
+) -> dict[int, NewEvent]:
+    """The new events whose times the other requests of their devices correct, by their places.
+
+    A replay keeps the time that its own request shows.
+    """
+    timed = [
+        (place, event, event.clock, device_key(event.scope_id, event.visitor_id))
+        for place in new_places
+        if isinstance(event := items[place], NewEvent)
+        and event.clock is not None
+        and event.visitor_id is not None
+        and not is_placeholder(event.visitor_id)
+    ]
+    if not timed:
+        return {}
+    known = store.device_clocks_of(connection, sorted({device for *_, device in timed}))
+    clocks: dict[bytes, DeviceClock | None] = dict(known)
+    corrected = {}
+    for place, event, reading, device in timed:
+        clocks[device] = clock = clock_after(clocks.get(device), reading, now_ms)
+        at_ms = max(0, event.stated_at_ms - error_by_device(clock, reading))
+        if at_ms != event.occurred_at_ms:
+            corrected[place] = event._replace(occurred_at_ms=at_ms)
+    changed = {device: clock for device, clock in clocks.items() if clock != known.get(device)}
+    store.set_device_clocks(connection, changed)
+    return corrected
 
 
 def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:

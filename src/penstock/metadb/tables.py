@@ -424,6 +424,26 @@ dedupe_keys = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+device_clocks = Table(
+    "device_clocks",
+    metadata,
+    Column(
+        "device",
+        LargeBinary,
+        primary_key=True,
+        comment="hash of (identity scope, visitor ID as sent)",
+    ),
+    Column("ahead_ms", BigInteger, nullable=False, comment="the device's clock minus the server's"),
+    Column(
+        "confirmed_at",
+        BigInteger,
+        nullable=False,
+        index=True,
+        comment="when a request last agreed; forgotten a day later",
+    ),
+    sqlite_with_rowid=False,
+)
+
 daily_events = Table(
     "daily_events",
     metadata,

@@ -11,8 +11,9 @@ from penstock.accounts.identity_secrets.service import IsSigned
 from penstock.accounts.model import WebsiteKind
 from penstock.base.errors import Fault, Invalid
 from penstock.base.user_agent import MAX_CHARS, parse_user_agent
+from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.field_warnings import field_warnings
-from penstock.events.fields import EventValidationContext, by_server_clock
+from penstock.events.fields import EventValidationContext
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.server_events import transaction_properties
 from penstock.events.tracked_item import name_and_columns
@@ -95,7 +96,10 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
     own_source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
     user_agent = _text(_part(raw, "context").get("userAgent")) or context.user_agent
     columns |= user_agent_columns(parse_user_agent(user_agent[:MAX_CHARS]), own_source)
-    stated_at_ms = limits.now_ms if item.timestamp is None else item.timestamp
+    stated_at_ms, clock = limits.now_ms, None
+    if item.timestamp is not None:
+        stated_at_ms = item.timestamp
+        clock = clock_reading(item.sent_at, None, limits.now_ms)
     family = Family.SEGMENT if is_trusted else Family.SEGMENT_PUBLIC
     return NewEvent(
         website_id=website.id,
@@ -103,9 +107,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         kind=Kind(item.type),
         name=name,
         source=Source.SERVER if is_trusted else own_source,
-        occurred_at_ms=stated_at_ms
-        if item.timestamp is None
-        else by_server_clock(stated_at_ms, item.sent_at, limits.now_ms),
+        occurred_at_ms=by_server_clock(stated_at_ms, clock),
         stated_at_ms=stated_at_ms,
         received_at_ms=limits.now_ms,
         visitor_id=item.anonymous_id,
@@ -119,6 +121,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         properties=item.properties or {},
         warnings=field_warnings(fields),
         is_public=not is_trusted,
+        clock=clock,
     )
 
 

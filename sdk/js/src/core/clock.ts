@@ -1,8 +1,8 @@
 /**
  * Times of events on a device whose clock may be wrong, and may be set while events wait.
  *
- * The server corrects a constant error: it compares `sentAt` with the time of receipt. This module
- * handles a clock that changes between the event and its sending.
+ * The client measures the error from the server's answers and sends it along as `clockOffset`.
+ * Before the first answer it sends `sentAt`; the server corrects by what it knows of the device.
  */
 export interface TimeSource {
   /** The device's clock, in epoch milliseconds. */
@@ -15,7 +15,7 @@ export interface TimeSource {
 export interface Moment {
   wall: number;
   shift: number;
-  /** Server time minus the device's clock, from the last answer. */
+  /** Server time minus the device's clock, as far as it was known. */
   offset?: number | undefined;
   /** How much `shift` had changed since that answer. Means nothing without one. */
   change?: number;
@@ -27,12 +27,19 @@ export interface Moment {
 const CHANGE_MS = 2_000;
 /** The server accepts a clock that is wrong by up to this much. */
 const TOLERANCE_MS = 5_000;
+/** An estimate becomes worse: clocks drift. */
+const DRIFT = 1 / 1_000;
 
 export class Clock {
   readonly #source: TimeSource;
   readonly #client: string;
   #offset: number | undefined;
   #offsetShift = 0;
+  /** Of the answer that showed the offset, and when it came. */
+  #roundTrip = 0;
+  #learned = 0;
+  /** The offset that times up to `wall` had before the current one. */
+  #before = { wall: 0, offset: 0 };
 
   constructor(source: TimeSource, client: string) {
     this.#source = source;
@@ -58,18 +65,41 @@ export class Clock {
     return this.#source.monotonic();
   }
 
-  /** Learn the server's time from the `Date` of an answer, which is cut to whole seconds. */
-  learn(date?: string | null): void {
-    const server = Date.parse(date ?? "") + 500;
-    if (!server) return; // There was no date.
-    const offset = server - this.#source.wall();
-    this.#offset = Math.abs(offset) < TOLERANCE_MS ? 0 : offset;
-    this.#offsetShift = this.#shift();
+  /**
+   * Learn the offset from an answer. `sent`: when its request was sent. The shorter the round trip,
+   * the better the estimate.
+   */
+  learn(serverTime: unknown, sent: Moment): void {
+    const server = Date.parse(`${serverTime}`);
+    const { wall, shift } = this.now();
+    const now = wall - shift;
+    const roundTrip = now - (sent.wall - sent.shift);
+    if (!server || Math.abs(shift - sent.shift) > CHANGE_MS) return;
+    const isSameClock =
+      this.#offset !== undefined && Math.abs(shift - this.#offsetShift) <= CHANGE_MS;
+    if (isSameClock && roundTrip > this.#roundTrip + (now - this.#learned) * DRIFT) return;
+    // The server's time was that of the answer at some instant since `sent`.
+    const most = server - sent.wall;
+    const least = server - wall;
+    const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS; // As far as anybody knows.
+    // The server has corrected the first events only if their clock was ahead by `sentAt`.
+    this.#before = isSameClock
+      ? { wall, offset: this.#steady(wall) }
+      : { wall: sent.wall, offset: most < -TOLERANCE_MS ? most : 0 };
+    this.#offset = isRight ? 0 : Math.round((least + most) / 2);
+    this.#offsetShift = shift;
+    this.#roundTrip = roundTrip;
+    this.#learned = now;
+  }
+
+  /** The offset of a time. A better estimate takes effect at half speed, so times never go back. */
+  #steady(wall: number): number {
+    const { wall: until, offset } = this.#before;
+    return Math.max(this.#offset!, Math.round(offset - Math.max(0, wall - until) / 2));
   }
 
   /**
-   * The fields of an event that is sent now. A time in server time has no `sentAt`, so the server
-   * takes it as it is.
+   * The fields of an event that is sent now.
    *
    * A clock that goes back was set. One that goes forward was set, or the device slept; it was set
    * if the event would be in the future otherwise. While no answer has shown the changed clock,
@@ -78,8 +108,12 @@ export class Clock {
   fields({ wall, shift, offset, change = 0, client }: Moment): {
     timestamp: number;
     sentAt?: number;
+    clockOffset?: number | undefined;
   } {
     const now = this.#source.wall();
+    const isCurrent = client === this.#client && Math.abs(shift - this.#offsetShift) <= CHANGE_MS;
+    if (isCurrent && this.#offset !== undefined)
+      return { timestamp: wall, clockOffset: this.#steady(wall) || undefined };
     const isFuture = wall + (offset ?? 0) > now + (this.#offset ?? 0) + TOLERANCE_MS;
     const isUnknown = !isFuture && Math.abs(this.#shift() - this.#offsetShift) > CHANGE_MS;
     if (offset === undefined || (change > CHANGE_MS && isUnknown)) {
@@ -88,6 +122,6 @@ export class Clock {
       return { timestamp: Math.min(time, now), sentAt: now };
     }
     const wasSet = change < -CHANGE_MS || (change > CHANGE_MS && isFuture);
-    return { timestamp: wall + offset - (wasSet ? change : 0) };
+    return { timestamp: wall, clockOffset: offset - (wasSet ? change : 0) || undefined };
   }
 }

@@ -28,7 +28,6 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
       return {
         status: answer.status,
         retryAfter: answer.headers.get("Retry-After"),
-        date: answer.headers.get("Date"),
         body: await answer.json().catch(() => undefined),
       };
     } catch {

@@ -5,7 +5,6 @@ import { TRACK, type KeyedEntry, type Properties, type Queue } from "./queue";
 export interface Answer {
   status: number;
   retryAfter?: string | null;
-  date?: string | null;
   /** The parsed body, where it was JSON. */
   body?: unknown;
 }
@@ -31,6 +30,7 @@ interface Body {
   code?: unknown;
   detail?: string;
   errors?: Fault[];
+  serverTime?: unknown;
 }
 
 /** Routes that take several entries at once. Entries of other routes are sent one by one. */
@@ -134,12 +134,13 @@ export function createSender(
   /** Milliseconds until the next try; 0 if the server has answered for the entries. */
   async function send(batch: KeyedEntry[]): Promise<number> {
     const { path, key } = batch[0]!;
+    const sent = clock.now();
     const answer = await transport(path, bodyOf(path, batch));
     const { status } = answer;
     const body = (answer.body ?? {}) as Body;
     const isAccepted = (body.results?.length ?? Number("visitorId" in body)) === batch.length;
     const isAboutEvents = ABOUT_EVENTS.includes(status);
-    clock.learn(answer.date);
+    clock.learn(body.serverTime, sent);
     if (isAboutEvents && batch.length > 1) {
       maxItems = Math.ceil(batch.length / 2);
       return 0;

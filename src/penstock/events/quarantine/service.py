@@ -20,7 +20,7 @@ from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events import store as events_store
-from penstock.events.batch import ItemResult
+from penstock.events.batch import ItemResult, defaults_of
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, Refusal
 from penstock.events.quarantine import store
@@ -127,7 +127,7 @@ class QuarantineService:
         sender: Mapping[str, Any],
     ) -> list[Refusal]:
         batch = _json_or_none(body)
-        defaults = {name: batch[name] for name in ("websiteId", "sentAt") if name in batch}
+        defaults = defaults_of(batch)
         refusals = list[Refusal]()
         for index, result in enumerate(results):
             if result.receipt is None:

@@ -1,0 +1,44 @@
+"""Offsets of devices whose clocks are wrong, so that all requests of a device are corrected alike.
+
+Revision ID: 0016
+Revises: 0015
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "device_clocks",
+        sa.Column(
+            "device",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="hash of (identity scope, visitor ID as sent)",
+        ),
+        sa.Column(
+            "ahead_ms",
+            sa.BigInteger(),
+            nullable=False,
+            comment="the device's clock minus the server's",
+        ),
+        sa.Column(
+            "confirmed_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="when a request last agreed; forgotten a day later",
+        ),
+        sa.PrimaryKeyConstraint("device", name=op.f("pk_device_clocks")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_device_clocks_confirmed_at"), "device_clocks", ["confirmed_at"])
+
+
+def downgrade() -> None:
+    raise NotImplementedError("Penstock does not downgrade a store; restore a backup.")
