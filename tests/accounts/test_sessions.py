@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from penstock.accounts import service
-from penstock.metadb.tables import memberships, sessions
+from penstock.metadb.tables import known_networks, memberships, sessions
 from tests.processes import new_python
 from tests.serving import Served
 from tests.tenant import PASSWORD, visitor
@@ -112,6 +112,45 @@ def test_failed_log_ins_are_limited_per_account_whatever_the_network(server, wor
         for n in range(60)
     ]
     assert statuses == [401] * 50 + [429] * 10
+
+
+def test_wrong_passwords_of_strangers_do_not_lock_out_a_network_with_an_earlier_log_in(
+    server, workspace, services
+):
+    own = calling_from("198.51.100.7", server)
+    assert log_in(own, workspace.email).status_code == 200
+    assert own.post("/api/auth/logout").status_code == 204
+    for n in range(60):
+        log_in(calling_from(f"203.0.113.{n}", server), workspace.email, "guess")
+    assert log_in(calling_from("192.0.2.9", server), workspace.email).status_code == 429
+    assert log_in(own, workspace.email).status_code == 200
+    assert log_in(calling_from("203.0.113.80", server), workspace.email, "guess").status_code == 429
+    statuses = [log_in(own, workspace.email, "guess").status_code for _ in range(11)]
+    assert statuses == [401] * 10 + [429], "its own limit stays"
+    with services.database.read() as db:
+        stored = db.execute(select(known_networks.c.network_hash)).all()
+    assert b"198.51.100.7" not in b"".join(row.network_hash for row in stored)
+
+
+@pytest.mark.every_database
+def test_the_twenty_newest_networks_of_a_user_are_known(server, workspace, services, clock):
+    for n in range(25):
+        clock.advance(seconds=1)
+        assert log_in(calling_from(f"198.51.100.{n}", server), workspace.email).status_code == 200
+    knows = services.networks.knows
+    known = [n for n in range(25) if knows(workspace.email, f"198.51.100.{n}/32")]
+    assert known == list(range(5, 25))
+    assert not knows("somebody@example.com", "198.51.100.24/32")
+
+
+@pytest.mark.parametrize("settings", [{"failed_log_ins": 15}], indirect=True)
+def test_a_flood_in_all_does_not_lock_out_a_network_with_an_earlier_log_in(server, workspace):
+    own = calling_from("198.51.100.7", server)
+    assert log_in(own, workspace.email).status_code == 200
+    for n in range(20):
+        log_in(calling_from(f"203.0.113.{n}", server), f"user{n}@example.com", "guess")
+    assert log_in(calling_from("192.0.2.9", server), workspace.email).status_code == 429
+    assert log_in(own, workspace.email).status_code == 200
 
 
 @pytest.mark.parametrize("settings", [{"failed_log_ins": 15}], indirect=True)

@@ -9,6 +9,9 @@ def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):
     signed_in.goto("/settings/api-keys")
     signed_in.get_by_role("button", name="Create a key").first.click()
     signed_in.get_by_label("Name").fill("Backend")
+    permissions = signed_in.get_by_label("Permissions")
+    expect(permissions).to_have_value('["ingest"]')  # the fewest, until somebody chooses more
+    permissions.select_option("Read reports and lists")
     signed_in.get_by_role("button", name="Create", exact=True).click()
     shown = signed_in.get_by_role("dialog", name="Your new API key")
     key = shown.locator("#key").inner_text()

@@ -22,21 +22,29 @@ class LogInLimits:
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
         self._guesses_in_all = RateLimiter(RatePolicy("login_all", failures_in_all, _IN_ALL_S))
 
-    def count(self, email: str, network: str, now_ms: int) -> None:
-        """Count an attempt, before any work is done on it. `RateLimited`."""
+    def count_own(self, email: str, network: str, now_ms: int) -> None:
+        """Count an attempt for its network, before any work is done on it. `RateLimited`."""
         self._guesses.count((email, network), now_ms)
         self._guesses_of_network.count((network,), now_ms)
-        self._guesses_of_account.count((email,), now_ms)
-        self._guesses_in_all.count((), now_ms)  # last: no network uses up what is for all
 
-    def forgive(self, email: str, network: str) -> None:
+    def count_shared(self, email: str, now_ms: int) -> None:
+        """Count an attempt for all networks, after `count_own`: none exhausts the shared limits.
+
+        `RateLimited`.
+        """
+        self._guesses_of_account.count((email,), now_ms)
+        self._guesses_in_all.count((), now_ms)
+
+    def forgive_own(self, email: str, network: str) -> None:
         """Take back an attempt that was right, or was not made after all."""
         self._guesses.forgive((email, network))
         self._guesses_of_network.forgive((network,))
+
+    def forgive_shared(self, email: str) -> None:
+        """As `forgive_own`, for an attempt that counted for all networks too."""
         self._guesses_of_account.forgive((email,))
         self._guesses_in_all.forgive(())
 
-    def succeed(self, email: str, network: str) -> None:
+    def forget(self, email: str, network: str) -> None:
         """The user is logged in: earlier attempts from their network no longer count for them."""
-        self.forgive(email, network)
         self._guesses.forget((email, network))

@@ -6,6 +6,7 @@ Methods that are no coroutines block on the metadata DB: call them from a worker
 from dataclasses import replace
 from functools import partial
 
+from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts import store
@@ -35,7 +36,7 @@ from penstock.accounts.schema import SignUp
 from penstock.accounts.second_factor import store as second_factor_store
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Forbidden, QueueFull, Unauthorized
+from penstock.base.errors import Conflict, Forbidden, QueueFull, RateLimited, Unauthorized
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
 from penstock.base.networks import client_network
@@ -186,23 +187,42 @@ class AccountService:
         `PendingLogIn` when the user has a second factor: `finish_log_in` is the next step.
 
         `Unauthorized`, with the same text and timing whether or not the email address has an
-        account. `RateLimited`, before any work is done, after too many attempts for this email
-        address, from this network or in all. `QueueFull` when too many passwords wait; that is no
-        attempt.
+        account. `RateLimited`, before any password is compared, after too many attempts for this
+        email address, from this network or in all. `QueueFull` when too many passwords wait; that
+        is no attempt.
         """
         now_ms, email = self._clock(), email.strip().lower()
         network = client_network(address)
-        self._limits.count(email, network, now_ms)
+        is_shared = await self._count_attempt(email, network, now_ms)
         try:
             opened = await self.password_work.run(network, self._log_in, email, password, network)
         except QueueFull:  # no password was compared
-            self._limits.forgive(email, network)
+            self._forgive(email, network, is_shared=is_shared)
             raise
-        if isinstance(opened, PendingLogIn):  # wrong codes before it still count
-            self._limits.forgive(email, network)
-        else:
-            self._limits.succeed(email, network)
+        self._forgive(email, network, is_shared=is_shared)
+        if not isinstance(opened, PendingLogIn):  # wrong codes before it still count
+            self._limits.forget(email, network)
         return opened
+
+    async def _count_attempt(self, email: str, network: str, now_ms: int) -> bool:
+        """Whether the attempt counts for all networks. `RateLimited`.
+
+        When strangers have used up what all networks share, one from which the user has logged in
+        before still has its own limits.
+        """
+        self._limits.count_own(email, network, now_ms)
+        try:
+            self._limits.count_shared(email, now_ms)
+        except RateLimited:
+            if not await to_thread.run_sync(self._networks.knows, email, network):
+                raise
+            return False
+        return True
+
+    def _forgive(self, email: str, network: str, *, is_shared: bool) -> None:
+        self._limits.forgive_own(email, network)
+        if is_shared:
+            self._limits.forgive_shared(email)
 
     def _log_in(
         self, email: str, password: str, network: str
@@ -297,7 +317,8 @@ class AccountService:
             raise _expired_log_in()
         user = account.user
         target = f"{user.id} {user.email}"
-        self._limits.count(user.email, network, now_ms)
+        # The password was right: only wrong codes of all networks matter, which have a limit.
+        self._limits.count_own(user.email, network, now_ms)
         with self._database.write() as db:
             store.lock_user(db, user.id)
             # Again: another request may have finished it, or turned the second factor off.
@@ -317,7 +338,8 @@ class AccountService:
                 "code.",
                 code="wrong_login_code",
             )
-        self._limits.succeed(user.email, network)
+        self._limits.forgive_own(user.email, network)
+        self._limits.forget(user.email, network)
         return session, account
 
     def _open_session(self, db: Connection, account: CurrentUser, network: str, now_ms: int) -> str:
