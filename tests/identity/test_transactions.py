@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Claim, Trust
+from penstock.identity import store
+from penstock.identity.model import Alias, Claim, Trust
 from penstock.identity.resolution import IdentityResolver
-from penstock.identity.service import resolve
+from penstock.identity.service import any_open_release, release_some, resolve
 from penstock.metadb.database import Database
-from penstock.metadb.tables import user_links
+from penstock.metadb.tables import merges, user_links, visitors
 
 pytestmark = pytest.mark.every_database
 
@@ -60,3 +61,61 @@ def test_claims_in_many_transactions_do_what_they_do_in_one(
         ).all()
     homes = {user_id: link.visitor_id for (_, user_id), link in whole.links.items()}
     assert {user_id: names[visitor_id] for user_id, visitor_id in links} == homes
+
+
+# As above; between two transactions a worker may release as many visitors as the number says.
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.lists(CLAIMS, min_size=1, max_size=4), st.integers(0, 2)), max_size=14)
+)
+def test_releases_that_a_worker_finishes_hold_at_once_and_leave_no_trace(
+    database: Database,
+    transactions: list[tuple[list[tuple[str | None, str | None, Trust]], int]],
+) -> None:
+    """Here no release fits into one transaction. The newest alias of each visitor is its row's."""
+    scope, aliases = ScopeId(f"open-{next(scopes)}"), list[Alias]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "RELEASED_AT_ONCE", 0)
+        for transaction, released in transactions:
+            claims = [
+                Claim(scope, visitor, user, trust=trust) for visitor, user, trust in transaction
+            ]
+            with database.write() as db:
+                resolutions, moved = resolve(db, claims, 1)
+                aliases += moved
+            last = {claim.user_id: each for claim, each in zip(claims, resolutions, strict=True)}
+            links = links_of(database, scope)
+            assert len(set(links.values())) == len(links), "no two users share a visitor"
+            for user_id, resolution in last.items():
+                assert user_id not in links or links[user_id] == resolution.visitor_id
+            if released:
+                with database.write() as db:
+                    aliases += release_some(db, 1, released) or []
+        while True:
+            with database.write() as db:
+                if not any_open_release(db):
+                    break
+                aliases += release_some(db, 1, 2) or []
+    with database.read() as db:
+        rows = {
+            row.visitor_id: row
+            for row in db.execute(select(visitors).where(visitors.c.scope_id == scope))
+        }
+        logged = {
+            row.absorbed_id: row.kept_id
+            for row in db.execute(select(merges).where(merges.c.scope_id == scope))
+        }
+    newest = {alias.visitor_id: alias for alias in sorted(aliases, key=lambda alias: alias.version)}
+    for own_id, row in rows.items():
+        head = rows[row.canonical_id]
+        assert head.canonical_id == row.canonical_id, "no chain"
+        assert head.user_id == row.user_id
+        expected = newest[own_id].canonical_id if own_id in newest else own_id
+        assert row.canonical_id == expected == logged.get(own_id, own_id)
+        assert row.user_id is None or links_of(database, scope)[row.user_id] == row.canonical_id
+
+
+def links_of(database: Database, scope: ScopeId) -> dict[str, str]:
+    with database.read() as db:
+        rows = db.execute(select(user_links).where(user_links.c.scope_id == scope))
+        return {row.user_id: row.visitor_id for row in rows}

@@ -10,7 +10,8 @@ from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
 from penstock.events.deletions import routes as deletion_routes
-from penstock.events.deletions.service import DeletionService, ForgetVisitors
+from penstock.events.deletions.service import DeletionService
+from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
@@ -18,6 +19,7 @@ from penstock.events.losses.service import LossService
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quarantine.replays import ReadCall, Replayer
 from penstock.events.quarantine.service import QuarantineService
+from penstock.events.releases import VisitorReleases
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
@@ -34,6 +36,7 @@ class EventsRoom(Room):
     deletions: DeletionService
     retention: RetentionService
     losses: LossService
+    releases: VisitorReleases
 
     routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
 
@@ -45,6 +48,7 @@ class EventsRoom(Room):
             self.deletions.worker,
             self.retention.worker,
             self.losses.worker,
+            self.releases.worker,
         ]
 
     def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
@@ -90,6 +94,7 @@ class EventsRoom(Room):
             self.shipper.running(),
             self.deletions.running(),
             self.retention.running(),
+            self.releases.running(),
             self.intake.running(),
             self.imports.running(),
         ]
@@ -160,4 +165,5 @@ def build(
         deletions=deletions,
         retention=RetentionService(accounts.website_service, deletions, clock),
         losses=LossService(database, warehouse, clock),
+        releases=VisitorReleases(database, clock, on_stored=shipper.wake),
     )

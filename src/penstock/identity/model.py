@@ -1,6 +1,6 @@
 """Plain types of identity. No I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -64,11 +64,21 @@ CONFLICT = Notice(
     "identity_conflict",
     "This visitor belongs to another user. Nothing was merged; the user's own visitor was used.",
 )
+TOO_MANY_VISITORS = Notice(
+    "too_many_visitors",
+    "So many visitors belong to this user that a claim without a proof links no more of them. It "
+    "was stored, but not linked.",
+)
+
+MAX_VISITORS_BY_PUBLIC_CLAIMS = 1_000
+"""Once a user has absorbed as many visitors, only claims with a proof add another."""
 
 
 def as_sent(resolution: Resolution, visitor_id: str) -> Resolution:
     """The resolution as a sender without a key may see it: only what it has sent."""
-    notices = tuple(notice for notice in resolution.notices if notice == PLACEHOLDER)
+    notices = tuple(
+        notice for notice in resolution.notices if notice in (PLACEHOLDER, TOO_MANY_VISITORS)
+    )
     return Resolution(VisitorId(visitor_id), notices=notices)
 
 
@@ -81,12 +91,25 @@ class Alias(NamedTuple):
     version: int
 
 
+class AllIds(NamedTuple):
+    """All IDs of a visitor at one moment, the canonical one first, and its user.
+
+    merges: how many merges were read for it. last_merge: number of the newest one; 0 without one.
+    """
+
+    ids: Sequence[VisitorId]
+    user_id: str | None
+    merges: int
+    last_merge: int
+
+
 class VisitorRemoval(NamedTuple):
     """The rows that were removed with a visitor.
 
     ids: the canonical ID and all absorbed ones; empty for a user without a visitor.
     visitors, user_links: number of removed rows. last_merge: number of the newest removed merge;
-    0 without one. user_id: the user of the visitor.
+    0 without one. user_id: the user of the visitor. is_open: the rows of absorbed visitors are
+    still there; their caller removes them some at a time.
     """
 
     ids: tuple[VisitorId, ...] = ()
@@ -94,6 +117,7 @@ class VisitorRemoval(NamedTuple):
     user_links: int = 0
     last_merge: int = 0
     user_id: str | None = None
+    is_open: bool = False
 
 
 _PLACEHOLDERS = frozenset(

@@ -8,16 +8,22 @@ At equal trust the first claim wins. A claim of higher trust releases what contr
 visitor from another user. A claim with any proof also releases the user from a visitor that was
 linked without one, as anybody may have done that. Released visitors are what they were before: on
 their own, without a user.
+
+A visitor may have absorbed so many others that they cannot all be released in one transaction. Then
+the release stays open: the absorbed visitors count as released at once, a worker changes their rows
+in small steps, and the visitor absorbs no others until that is done.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.model import (
     CONFLICT,
+    MAX_VISITORS_BY_PUBLIC_CLAIMS,
     PLACEHOLDER,
+    TOO_MANY_VISITORS,
     Claim,
     Resolution,
     Trust,
@@ -67,14 +73,20 @@ def _without_placeholder(sent_id: str | None) -> str | None:
 class IdentityResolver:
     """The visitors and user links that a list of claims refers to, and the changes it makes.
 
-    visitors, links, absorbed: the current state, updated by each `resolve`. absorbed: the visitors
-    that a visitor has absorbed, of every visitor that a claim may release. The other fields record
-    what the store has to write.
+    visitors, links, absorbed, sizes: the current state, updated by each `resolve`. absorbed: the
+    visitors that a visitor has absorbed, of every visitor that a claim may release. sizes: how many
+    a visitor has absorbed, of every visitor that may absorb or be released. large: visitors that
+    have absorbed more than `absorbed` says. open_releases: visitors whose release is open. The
+    other fields record what the store has to write.
     """
 
     visitors: dict[VisitorKey, Visitor]
     links: dict[UserKey, UserLink]
     absorbed: dict[VisitorKey, set[VisitorId]] = field(default_factory=dict)
+    sizes: dict[VisitorKey, int] = field(default_factory=dict)
+    large: Collection[VisitorKey] = ()
+    open_releases: set[VisitorKey] = field(default_factory=set)
+    opened: dict[VisitorKey, str] = field(default_factory=dict)
     created: set[VisitorKey] = field(default_factory=set)
     changed: set[VisitorKey] = field(default_factory=set)
     changed_links: set[UserKey] = field(default_factory=set)
@@ -134,8 +146,15 @@ class IdentityResolver:
         if link is not None and is_unproven:
             self._release(scope, link.visitor_id, user_id)
             link = None
+        if link is None and (scope, visitor_id) in self.open_releases:
+            home = self._link(scope, new_visitor_id(), user_id, trust)
+            self._move(scope, visitor_id, Visitor(home, user_id, trust), user_id)
+            return Resolution(home, merged=True)
         if link is None:
             return Resolution(self._link(scope, VisitorId(visitor_id), user_id, trust))
+        is_full = self.sizes.get((scope, link.visitor_id), 0) >= MAX_VISITORS_BY_PUBLIC_CLAIMS
+        if is_full and trust <= Trust.PUBLIC:
+            return Resolution(VisitorId(visitor_id), notices=(TOO_MANY_VISITORS,))
         self._confirm(scope, visitor_id, Visitor(link.visitor_id, user_id, trust))
         return Resolution(link.visitor_id, merged=True)
 
@@ -183,6 +202,9 @@ class IdentityResolver:
             owner = (scope, visitor.user_id or "")
             if self.links.pop(owner, None):
                 self.changed_links.add(owner)
+            if (scope, visitor_id) in self.large:
+                self.opened[scope, visitor_id] = user_id
+                self.open_releases.add((scope, visitor_id))
         for own_id in sorted(released):
             self._move(scope, own_id, Visitor(own_id), user_id)
 
@@ -191,9 +213,12 @@ class IdentityResolver:
         before_id = self.visitors[scope, visitor_id].canonical_id
         if before_id != after.canonical_id:
             own_id = VisitorId(visitor_id)
-            self.absorbed.get((scope, before_id), set()).discard(own_id)
+            before, home = (scope, before_id), (scope, after.canonical_id)
+            self.absorbed.get(before, set()).discard(own_id)
+            self.sizes[before] = self.sizes.get(before, 0) - 1
             if after.canonical_id != own_id:
-                self.absorbed.setdefault((scope, after.canonical_id), set()).add(own_id)
+                self.absorbed.setdefault(home, set()).add(own_id)
+                self.sizes[home] = self.sizes.get(home, 0) + 1
             self.moves.append(Move(scope, own_id, before_id, after.canonical_id, user_id))
         self._put(scope, visitor_id, after)
 

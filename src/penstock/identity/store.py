@@ -2,25 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    bindparam,
-    delete,
-    func,
-    insert,
-    null,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Alias, Claim, Trust, VisitorRemoval
+from penstock.identity.model import Alias, Claim, Trust
+from penstock.identity.releases import store as open_releases
 from penstock.identity.resolution import (
     IdentityResolver,
     Move,
@@ -46,6 +35,15 @@ _SELECT_ABSORBED = select(merges.c.kept_id, merges.c.absorbed_id).where(
     merges.c.kept_id.in_(bindparam("ids", expanding=True)),
     merges.c.kept_id != merges.c.absorbed_id,
 )
+RELEASED_AT_ONCE = 1_000
+"""Visitors that one transaction takes from those which absorbed them. All other writes wait."""
+_ABSORBED_COUNT = f"""(
+    SELECT count(*) FROM (
+        SELECT 1 FROM merges
+        WHERE merges.scope_id = visitors.scope_id AND merges.kept_id = visitors.visitor_id
+        LIMIT {RELEASED_AT_ONCE + 1}
+    ) AS absorbed
+)"""  # noqa: S608
 _UPDATE_VISITOR = (
     update(visitors)
     .where(visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id == bindparam("id"))
@@ -69,10 +67,9 @@ _UPDATE_TRAITS = (
     )
     .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
 )
-_DELETE_MERGE = delete(merges).where(
+_DELETE_MERGES = delete(merges).where(
     merges.c.scope_id == bindparam("scope"),
-    merges.c.kept_id == bindparam("canonical"),
-    merges.c.absorbed_id == bindparam("absorbed"),
+    merges.c.absorbed_id.in_(bindparam("ids", expanding=True)),
 )
 
 
@@ -80,15 +77,18 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     """The visitors and user links that the claims refer to.
 
     Canonical visitors that a claim may link, absorb or release are locked, in the order of their
-    IDs, until the transaction ends; with them all that they absorbed, and the links of their users,
-    which end when another user gets the visitor. When a visitor already
+    IDs, until the transaction ends; with them those that they absorbed, if they are few, and the
+    links of their users, which end when another user gets the visitor. When a visitor already
     belongs to the claim's user, the link is not read: it changes nothing, and most claims are like
     this.
     """
-    known = _read_visitors(
+    scopes = {claim.scope_id for claim in claims}
+    releases = open_releases.read(connection, scopes)
+    stored = _read_visitors(
         connection,
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
+    known, moves = _released(stored, releases)
     unsettled = [
         claim
         for claim in claims
@@ -98,22 +98,68 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
     )
     moving = [claim for claim in unsettled if claim.visitor_id is not None]
-    heads = _heads(moving, known, links)
+    heads = _heads(moving, known, links) | {(move.scope_id, move.visitor_id) for move in moves}
     absorbed: dict[VisitorKey, set[VisitorId]] = {}
+    sizes: dict[VisitorKey, int] = {}
+    large: set[VisitorKey] = set()
     if heads:
-        locked = _lock(connection, heads)
+        locked, _ = _released(_lock(connection, heads), releases)
         sent = {(claim.scope_id, claim.visitor_id or "") for claim in moving} & known.keys()
-        if _changed(connection, heads, locked, {key: known[key] for key in sent}, links):
+        if (
+            _changed(connection, heads, locked, {key: stored[key] for key in sent}, links)
+            or open_releases.read(connection, scopes) != releases
+        ):
             raise ConcurrentUpdate(reason="another node changed a visitor")
         known |= locked
-        strongest = max(claim.trust for claim in moving)
+        strongest = max((claim.trust for claim in moving), default=Trust.NONE)
         releasable = {key: head for key, head in locked.items() if head.trust < strongest}
-        absorbed = _read_absorbed(connection, releasable)
+        sizes = _read_sizes(connection, heads)
+        small, large = _within_budget(releasable, sizes)
+        absorbed = _read_absorbed(connection, small)
+        for (scope, own_id), visitor in known.items():
+            if (scope, visitor.canonical_id) in large and visitor.canonical_id != own_id:
+                absorbed.setdefault((scope, visitor.canonical_id), set()).add(VisitorId(own_id))
         owners = {(scope, head.user_id) for (scope, _), head in releasable.items() if head.user_id}
         links |= _read_links(connection, owners - links.keys())
         members = {(scope, own_id) for (scope, _), ids in absorbed.items() for own_id in ids}
         known |= _read_visitors(connection, members - known.keys())
-    return IdentityResolver(visitors=known, links=links, absorbed=absorbed)
+    return IdentityResolver(
+        visitors=known,
+        links=links,
+        absorbed=absorbed,
+        sizes=sizes,
+        large=large,
+        open_releases=set(releases),
+        changed={(move.scope_id, move.visitor_id) for move in moves},
+        moves=moves,
+    )
+
+
+def _released(
+    stored: Mapping[VisitorKey, Visitor], releases: Mapping[VisitorKey, str]
+) -> tuple[dict[VisitorKey, Visitor], list[Move]]:
+    """The visitors as they count, and the moves of those whose rows do not say so yet.
+
+    releases: the open ones, with the user whose claim released the visitors.
+    """
+    known, moves = dict(stored), list[Move]()
+    for (scope, visitor_id), visitor in stored.items():
+        head, own_id = visitor.canonical_id, VisitorId(visitor_id)
+        if head != own_id and (scope, head) in releases:
+            known[scope, own_id] = Visitor(own_id)
+            moves.append(Move(scope, own_id, head, own_id, releases[scope, head]))
+    return known, moves
+
+
+def _within_budget(
+    heads: Collection[VisitorKey], sizes: Mapping[VisitorKey, int]
+) -> tuple[set[VisitorKey], set[VisitorKey]]:
+    """The visitors whose release fits into one transaction, and those whose release stays open."""
+    small, large, budget = set[VisitorKey](), set[VisitorKey](), RELEASED_AT_ONCE
+    for key in sorted(heads, key=lambda key: (sizes.get(key, 0), key)):
+        budget -= sizes.get(key, 0)
+        (small if budget >= 0 else large).add(key)
+    return small, large
 
 
 def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
@@ -191,6 +237,18 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
     }
 
 
+def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
+    """How many visitors each of these has absorbed, counted a little further than the budget."""
+    columns = ("visitor_id", _ABSORBED_COUNT)
+    return {
+        (scope, visitor_id): size
+        for scope, ids in _by_scope(keys)
+        for visitor_id, size in select_texts(
+            connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids
+        )
+    }
+
+
 def _read_absorbed(
     connection: Connection, keys: Collection[VisitorKey]
 ) -> dict[VisitorKey, set[VisitorId]]:
@@ -256,7 +314,8 @@ def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> lis
                 for (scope, user_id), (trust, traits) in sorted(resolver.traits.items())
             ],
         )
-    return [_save_move(connection, move, now_ms) for move in resolver.moves]
+    open_releases.add(connection, resolver.opened, now_ms, is_deletion=False)
+    return save_moves(connection, resolver.moves, now_ms)
 
 
 def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:
@@ -282,99 +341,61 @@ def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int)
             connection.execute(statement, rows)
 
 
-def _save_move(connection: Connection, move: Move, now_ms: int) -> Alias:
-    """Replace the merge that the move ends, by a row with a new number."""
-    before = {"scope": move.scope_id, "canonical": move.before_id, "absorbed": move.visitor_id}
-    connection.execute(_DELETE_MERGE, before)
-    version = connection.execute(
-        insert(merges)
-        .values(
-            scope_id=move.scope_id,
-            absorbed_id=move.visitor_id,
-            kept_id=move.canonical_id,
-            user_id=move.user_id,
-            merged_at=now_ms,
+def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> list[Alias]:
+    """Replace the merges that the moves end, by rows with new numbers: one for each visitor."""
+    last = {(move.scope_id, move.visitor_id): move for move in moves}
+    if not last:
+        return []
+    for scope, ids in _by_scope(last):
+        for chunk in chunks(ids):
+            connection.execute(_DELETE_MERGES, {"scope": scope, "ids": chunk})
+    rows = [
+        {
+            "scope_id": move.scope_id,
+            "absorbed_id": move.visitor_id,
+            "kept_id": move.canonical_id,
+            "user_id": move.user_id,
+            "merged_at": now_ms,
+        }
+        for move in last.values()
+    ]
+    c = merges.c
+    inserted = connection.execute(
+        insert(merges).returning(c.scope_id, c.absorbed_id, c.kept_id, c.id), rows
+    )
+    return [Alias(*row) for row in inserted]
+
+
+def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias] | None:
+    """Change the rows of some visitors whose release is open. None when there are none."""
+    release = open_releases.lock_oldest(connection)
+    if release is None:
+        return None
+    scope, head, user_id = release
+    absorbed = open_releases.some_absorbed(connection, scope, head, number)
+    if not absorbed:
+        open_releases.close(connection, scope, head)
+        return []
+    c = visitors.c
+    is_released = (c.scope_id == scope, c.canonical_id == head)
+    own_ids = connection.execute(
+        select(c.visitor_id)
+        .where(*is_released, c.visitor_id.in_(absorbed))
+        .order_by(c.visitor_id)
+        .with_for_update()
+    ).scalars()
+    moves = [Move(scope, own_id, head, own_id, user_id) for own_id in map(VisitorId, own_ids)]
+    connection.execute(
+        update(visitors)
+        .where(*is_released, c.visitor_id.in_([move.visitor_id for move in moves]))
+        .values(canonical_id=c.visitor_id, user_id=None, trust=Trust.NONE)
+    )
+    aliases = save_moves(connection, moves, now_ms)
+    connection.execute(
+        delete(merges).where(
+            merges.c.scope_id == scope,
+            merges.c.kept_id == head,
+            merges.c.absorbed_id.in_(absorbed),
         )
-        .returning(merges.c.id)
-    ).scalar_one()
-    return Alias(move.scope_id, move.visitor_id, move.canonical_id, version)
-
-
-def lock_out_other_transactions(connection: Connection) -> None:
-    """Wait for every transaction that has read visitors or user links, and block new ones.
-
-    `ConcurrentUpdate` when that takes long, for example during a backup: roll back and try again.
-    The time-out is short because all other readers wait for it. SQLite has one writer at a time,
-    which reads inside its transaction, so it needs no lock.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL lock_timeout = '200ms'"))
-        connection.execute(text("LOCK TABLE visitors, user_links IN ACCESS EXCLUSIVE MODE"))
-
-
-def forget(
-    connection: Connection, scope: ScopeId, visitor_id: str | None, user_id: str | None
-) -> VisitorRemoval:
-    """Remove a visitor, all visitors it absorbed, and its user link.
-
-    Exactly one of visitor_id and user_id is set.
-    """
-    canonical_id = (
-        visitor_id if user_id is None else connection.execute(_link(scope, user_id)).scalar()
     )
-    if canonical_id is None:
-        return VisitorRemoval()
-    row = connection.execute(_visitor(scope, canonical_id)).first()
-    if row is not None and row.canonical_id != canonical_id:
-        canonical_id = row.canonical_id
-        row = connection.execute(_visitor(scope, canonical_id)).first()
-    of_visitor = (merges.c.scope_id == scope, merges.c.kept_id == canonical_id)
-    absorbed = connection.execute(
-        select(merges.c.id, merges.c.absorbed_id).where(*of_visitor).order_by(merges.c.id)
-    ).all()
-    ids = _distinct([canonical_id, *(absorbed_id for _, absorbed_id in absorbed)])
-    visitor_count = sum(
-        connection.execute(
-            delete(visitors).where(visitors.c.scope_id == scope, visitors.c.visitor_id.in_(chunk))
-        ).rowcount
-        for chunk in chunks(ids)
-    )
-    linked_user = user_id if user_id is not None else row.user_id if row is not None else None
-    link_count = 0
-    if linked_user is not None:
-        link_count = connection.execute(
-            delete(user_links).where(
-                user_links.c.scope_id == scope,
-                user_links.c.user_id == linked_user,
-                user_links.c.visitor_id == canonical_id,
-            )
-        ).rowcount
-    connection.execute(delete(merges).where(*of_visitor))
-    last_merge = absorbed[-1].id if absorbed else 0
-    return VisitorRemoval(tuple(ids), visitor_count, link_count, last_merge, linked_user)
-
-
-def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
-    """All IDs of a visitor, the canonical one first; of an unknown ID, the ID itself."""
-    row = connection.execute(_visitor(scope, visitor_id)).first()
-    canonical_id = visitor_id if row is None else row.canonical_id
-    absorbed = select(merges.c.absorbed_id).where(
-        merges.c.scope_id == scope, merges.c.kept_id == canonical_id
-    )
-    return _distinct([canonical_id, *connection.execute(absorbed.order_by(merges.c.id)).scalars()])
-
-
-def _distinct(visitor_ids: Sequence[str]) -> list[VisitorId]:
-    return [VisitorId(visitor_id) for visitor_id in dict.fromkeys(visitor_ids)]
-
-
-def _link(scope: ScopeId, user_id: str) -> Select[Any]:
-    return select(user_links.c.visitor_id).where(
-        user_links.c.scope_id == scope, user_links.c.user_id == user_id
-    )
-
-
-def _visitor(scope: ScopeId, visitor_id: str) -> Select[Any]:
-    return select(visitors.c.canonical_id, visitors.c.user_id).where(
-        visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id
-    )
+    return aliases

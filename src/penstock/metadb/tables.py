@@ -394,8 +394,25 @@ merges = Table(
     Column("kept_id", Text, nullable=False),  # the canonical visitor from then on
     Column("user_id", Text, nullable=False),  # both were identified as this user
     Column("merged_at", BigInteger, nullable=False),
-    Index(None, "scope_id", "kept_id"),
+    Index(None, "scope_id", "kept_id", "id"),
+    Index(None, "scope_id", "absorbed_id"),
     sqlite_autoincrement=True,
+)
+
+open_releases = Table(
+    "open_releases",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column(
+        "visitor_id",
+        Text,
+        primary_key=True,
+        comment="visitors that it has absorbed are on their own from now on, whatever they say",
+    ),
+    Column("user_id", Text, nullable=False, comment="whose claim released them"),
+    Column("is_deletion", Boolean, nullable=False, comment="their rows are removed"),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # Intake ------------------------------------------------------------------------------------------

@@ -270,6 +270,8 @@ builtin_not_allowed     - A built-in event field is not allowed; use a property 
 WARNINGS = _codes("""
 identity_conflict       - visitorId and userId belong to different people; the event was stored, but
   nothing was merged.
+too_many_visitors       - So many visitors belong to this user that a claim without a proof links no
+  more of them; it was stored, but not linked.
 placeholder_id          - An ID such as `null` or `anonymous` was stored as sent; it is never linked
   or merged.
 body_differs            - A repeat differs from the first event with its ID; the first event stays.

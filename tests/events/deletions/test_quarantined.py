@@ -1,11 +1,14 @@
 """Deletions and retention remove what the quarantine has of a person, a period or a kind."""
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
+from sqlalchemy import event, insert, select
 
 from penstock.app import Services
 from penstock.base.clock import iso
+from penstock.metadb.tables import quarantine
 from tests.conftest import ShiftedClock
 from tests.events.imports.conftest import finished as import_finished
 from tests.events.test_quarantine import counted, refused
@@ -112,3 +115,34 @@ def test_the_export_of_a_person_has_their_rejected_events_and_lines(workspace: T
     assert len(by_type) == 2
     assert '"hers"' in by_type[0]
     assert all("bob" not in line for line in by_type)
+
+
+@pytest.mark.every_database
+def test_a_deletion_searches_the_quarantine_outside_of_its_transaction(
+    workspace: Tenant, services: Services, delete: Any
+) -> None:
+    """All other writes wait for that transaction."""
+    reject(workspace, "hers", userId="ann")
+    reject(workspace, "another", userId="bob")
+    with services.database.write() as db:
+        bobs = select(quarantine).where(quarantine.c.content.contains("bob"))
+        copy = dict(db.execute(bobs).mappings().one())
+        del copy["id"]
+        db.execute(insert(quarantine), [copy] * 1_000)
+    statements, searched = defaultdict[Any, list[str]](list), list[int]()
+
+    def add(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements[connection].append(statement)
+
+    def end(connection: Any) -> None:
+        of_transaction = statements.pop(connection, [])
+        if any("INTO deletions" in statement for statement in of_transaction):
+            searched.append(sum("FROM quarantine" in statement for statement in of_transaction))
+
+    engine = services.database.engine
+    event.listen(engine, "begin", lambda connection: statements.pop(connection, None))
+    event.listen(engine, "before_cursor_execute", add)
+    event.listen(engine, "commit", end)
+    deletion = delete(userId="ann")
+    assert deletion["removed"]["database"]["quarantined"] == 1
+    assert searched == [1]

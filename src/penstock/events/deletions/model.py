@@ -32,12 +32,15 @@ class DeletionState(StrEnum):
 class Step(StrEnum):
     """The steps of a job, in order. A step may run again from its start: it is idempotent.
 
-    ship: wait until events acknowledged before are in the warehouse. merges: remove the visitor's
-    merges from the warehouse, early, so that an absorbed ID that is sent again does not lead back.
+    identities: remove the rows of absorbed visitors, where they were too many for the transaction
+    of the request. ship: wait until events acknowledged before are in the warehouse. merges: remove
+    the visitor's merges from the warehouse, early, so that an absorbed ID that is sent again does
+    not lead back.
     events: find and remove events. lists: rebuild the catalogue of the websites from the remaining
     events. keys: remove the visitor from dedupe keys.
     """
 
+    IDENTITIES = "identities"
     SHIP = "ship"
     MERGES = "merges"
     EVENTS = "events"

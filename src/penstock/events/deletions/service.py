@@ -2,12 +2,11 @@
 
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-
-from sqlalchemy import Connection
 
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
@@ -15,7 +14,7 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
-from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import DeletionId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
 from penstock.events import store as events_store
 from penstock.events.deletions import store
@@ -25,26 +24,28 @@ from penstock.events.deletions.model import (
     DeletionSpan,
     DeletionState,
     RetainedHistory,
+    Step,
     Target,
 )
 from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
-from penstock.events.deletions.worker import DeletionWorker
+from penstock.events.deletions.worker import DeletionWorker, ForgetVisitors
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.model import ExcerptSearch
 from penstock.events.imports.store import open_imports, remove_excerpts, search_excerpts
-from penstock.events.quarantine.selection import containing, forget_quarantined, within
+from penstock.events.quarantine.selection import (
+    containing,
+    forget_latest_quarantined,
+    forget_quarantined,
+    within,
+)
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
-from penstock.identity.model import VisitorRemoval
-from penstock.identity.profiles import service as profiles
+from penstock.identity.model import AllIds, VisitorRemoval
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
-
-ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], dict[str, int]]
-"""Removes other rooms' data about visitors, in the given transaction. Returns how much of each."""
 
 _TRIES = 20
 
@@ -72,7 +73,9 @@ class DeletionService:
             clock,
         )
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
-        self.worker = DeletionWorker(database, warehouse, shipper, clock).worker
+        self.worker = DeletionWorker(
+            database, warehouse, shipper, clock, forget_in_other_rooms
+        ).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -94,30 +97,14 @@ class DeletionService:
             if target.target is Target.SPAN
             else self._websites.websites_sharing_visitors(website)
         )
-        excerpts = self._search_excerpts(website, target, website_ids)
-        deletion = _with_retries(partial(self._begin, by, website, target, website_ids, excerpts))
+        quarantined = Counter[str]()
+        begin = partial(self._begin, by, website, target, website_ids, quarantined)
+        deletion = _with_retries(begin)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
         time.sleep(0.001)
         self.worker.wake()
         return deletion
-
-    def _search_excerpts(
-        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
-    ) -> ExcerptSearch:
-        """What takes long is done before the transaction, which keeps all events waiting."""
-        scopes = [website.scope_id]
-        with self._database.read() as db:
-            if target.visitor_id is not None:
-                people = profiles.find_by_visitor_id(db, scopes, target.visitor_id)
-            elif target.user_id is not None:
-                people = profiles.find_by_user_id(db, scopes, target.user_id)
-            else:
-                return ExcerptSearch()
-            sent_ids = {target.visitor_id, target.user_id}
-            for person in people:
-                sent_ids |= {*person.ids, person.user and person.user.id}
-            return search_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
 
     def _begin(
         self,
@@ -125,32 +112,40 @@ class DeletionService:
         website: Website,
         target: DeletionIn,
         website_ids: Collection[WebsiteId],
-        excerpts: ExcerptSearch,
+        quarantined: Counter[str],
     ) -> Deletion:
-        """Remove the identities and add the deletion, in one transaction."""
+        """Remove the identities and add the deletion, in one transaction.
+
+        All other writes wait for it. So what takes long is read and removed before it, and rows of
+        many visitors are removed after it. quarantined: counts what was removed, in all tries.
+        """
+        who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
+        known, known_ids, excerpts = None, list[str](), ExcerptSearch()
+        if is_span:
+            condition = within(target.from_ or 0, target.to or 0)
+        else:
+            with self._database.read() as db:
+                known = identity.all_ids(db, website.scope_id, **who)
+                known_ids = _sent_ids(target, known)
+                excerpts = search_excerpts(db, website_ids, known_ids)
+            condition = containing(known_ids)
+        searched = forget_quarantined(self._database, website_ids, condition, quarantined)
         with self._database.write() as db:
             removal, removed = VisitorRemoval(), dict[str, int]()
+            now_ms = self._clock()
             if not is_span:
-                removal = identity.forget(
-                    db, website.scope_id, visitor_id=target.visitor_id, user_id=target.user_id
-                )
+                removal = identity.forget(db, website.scope_id, known, now_ms, **who)
             if removal.ids:
                 removed = self._forget_in_other_rooms(
-                    db, website.scope_id, [VisitorId(visitor_id) for visitor_id in removal.ids]
+                    db, website.scope_id, removal.ids[:1] if removal.is_open else removal.ids
                 )
             if not is_span:
-                sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
-                known_ids = [sent_id for sent_id in sent_ids if sent_id]
-                removed["rejectedTexts"] = remove_excerpts(
-                    db, website_ids, known_ids, earlier=excerpts
-                )
-                removed["quarantined"] = forget_quarantined(db, website_ids, containing(known_ids))
+                removed["rejectedTexts"] = remove_excerpts(db, website_ids, excerpts)
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
-            else:
-                period = within(target.from_ or 0, target.to or 0)
-                removed["quarantined"] = forget_quarantined(db, website_ids, period)
-            highest, now_ms = events_store.highest_ids(db), self._clock()
+            latest = forget_latest_quarantined(db, condition, searched)
+            removed["quarantined"] = quarantined.total() + latest
+            highest = events_store.highest_ids(db)
             is_unknown = not is_span and not removal.ids
             deletion = replace(
                 _new_deletion(website, target.target, now_ms),
@@ -167,6 +162,8 @@ class DeletionService:
                 user_links=removal.user_links,
                 removed={"database": removed} if removed else {},
             )
+            if not is_span and not removal.is_open:
+                deletion = replace(deletion, step=Step.SHIP)
             if is_unknown:
                 deletion = replace(
                     deletion,
@@ -193,12 +190,13 @@ class DeletionService:
             _new_deletion(website, Target.RETENTION, self._clock()), kind=kind, to_at_ms=from_ms
         )
         has_events = self._warehouse_deletion.count(deletion, [website.id])
+        quarantined = Counter[str]()
+        forget_quarantined(self._database, [website.id], within(0, from_ms, kind), quarantined)
         with self._database.write() as db:
-            removed = forget_quarantined(db, [website.id], within(0, from_ms, kind))
             newest = store.retained_since(db, website.id, kind)
             is_first = newest is None or newest < from_ms  # no other node was faster
             if has_events and is_first:
-                counts = {"database": {"quarantined": removed}}
+                counts = {"database": {"quarantined": quarantined.total()}}
                 store.add(db, replace(deletion, removed=counts), [website.id])
         self.worker.wake()
 
@@ -232,6 +230,14 @@ class DeletionService:
         """What retention has left of the history, for the coverage of reports."""
         with self._database.read() as db:
             return store.retained_histories(db, workspace_id, website_ids)
+
+
+def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
+    """Every ID by which stored texts may name the visitor."""
+    ids = {target.visitor_id, target.user_id}
+    if known is not None:
+        ids |= {known.user_id, *known.ids}
+    return [sent_id for sent_id in ids if sent_id]
 
 
 def _with_retries(begin: Callable[[], Deletion]) -> Deletion:

@@ -63,12 +63,11 @@ def add(connection: Connection, deletion: Deletion, website_ids: Collection[Webs
 
 
 def save(connection: Connection, deletion: Deletion) -> None:
-    """Save a deletion's progress."""
-    connection.execute(
-        update(deletions)
-        .where(deletions.c.id == deletion.id)
-        .values(row_values(deletion, deletions))
-    )
+    """Save a deletion's progress. Its visitors may be many: they are only erased, at its end."""
+    values = row_values(deletion, deletions)
+    if deletion.visitor_ids:
+        del values["visitor_ids"]
+    connection.execute(update(deletions).where(deletions.c.id == deletion.id).values(values))
 
 
 def save_affected_events(

@@ -3,14 +3,16 @@
 Each finished step is saved: a crash repeats one at most, which changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
+from sqlalchemy import Connection
 
+from penstock.base.chunks import chunks
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
-from penstock.base.ids import DeletionId, WebsiteId
+from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.deletions import store
@@ -19,6 +21,7 @@ from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.losses.store import add_to_ledger
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
+from penstock.identity import service as identity
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -27,6 +30,9 @@ log = structlog.get_logger()
 
 _WORK = 7305808869229538672
 """The number of the lock that one node holds while it performs deletions."""
+
+ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], dict[str, int]]
+"""Removes other rooms' data about visitors, in the given transaction. Returns how much of each."""
 
 _POLL_S = 2.0  # finds deletions that other nodes left behind
 _PAUSE_S = 0.05
@@ -47,14 +53,21 @@ class DeletionWorker:
     """One deletion at a time, oldest first; on PostgreSQL one node at a time performs them."""
 
     def __init__(
-        self, database: Database, warehouse: Warehouse, shipper: Shipper, clock: Clock
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        shipper: Shipper,
+        clock: Clock,
+        forget_in_other_rooms: ForgetVisitors,
     ) -> None:
+        self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._shipper, self._clock = database, shipper, clock
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
         # One statement may rewrite a whole table: a step may take any time.
         self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
         self._delays: dict[DeletionId, str] = {}  # kind of error of those that wait
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
+            Step.IDENTITIES: self._remove_identities,
             Step.SHIP: self._ship,
             Step.MERGES: self._remove_merges,
             Step.EVENTS: self._remove_events,
@@ -133,6 +146,20 @@ class DeletionWorker:
         self.worker.pause(_PAUSE_S)
 
     # The steps: each takes a deletion and returns it as it is after the step.
+
+    def _remove_identities(self, deletion: Deletion) -> Deletion:
+        """Some visitors in each transaction, for which all others wait."""
+        head = deletion.visitor_ids[0]
+        for visitor_ids in chunks(deletion.visitor_ids):
+            self._pause()
+            with self._database.write() as db:
+                identity.forget_absorbed(db, deletion.scope_id, head, visitor_ids)
+                counts = self._forget_in_other_rooms(db, deletion.scope_id, visitor_ids)
+                deletion = _with_counts(deletion, counts)
+                store.save(db, deletion)
+        with self._database.write() as db:
+            identity.close_release(db, deletion.scope_id, head)
+        return deletion
 
     def _ship(self, deletion: Deletion) -> Deletion:
         while not self._shipper.wait_until_shipped(_SHIP_S, up_to=deletion.outbox_id):
@@ -249,6 +276,13 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
         visitor_ids=(),
         finished_at_ms=now_ms,
     )
+
+
+def _with_counts(deletion: Deletion, counts: Mapping[str, int]) -> Deletion:
+    """The deletion with more that it removed from the metadata DB."""
+    before = deletion.removed.get("database", {})
+    after = {**before, **{key: before.get(key, 0) + count for key, count in counts.items()}}
+    return replace(deletion, removed={**deletion.removed, "database": after})
 
 
 def _with_removed(deletion: Deletion, key: str, count: int) -> Deletion:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, func, insert, or_
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.base.text_search import containing_any
 from penstock.events.imports.model import (
     Excerpt,
     ExcerptSearch,
@@ -135,13 +136,13 @@ def search_excerpts(
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
-    needles = _needles(sent_ids)
+    contains = containing_any(_needles(sent_ids))
     excerpts = [
         excerpt
         for import_id, number in lines_read.items()
         if number > after.get(import_id, 0)
         for excerpt in _excerpts(connection, import_id, after.get(import_id, 0))
-        if any(needle in excerpt.text for needle in needles)
+        if contains(excerpt.text)
     ]
     return ExcerptSearch(sent_ids, excerpts, lines_read)
 
@@ -168,21 +169,15 @@ def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterat
 def remove_excerpts(
     connection: Connection,
     website_ids: Collection[str],
-    sent_ids: Collection[str],
     earlier: ExcerptSearch,
 ) -> int:
-    """Remove the excerpts of these websites' rejected lines that contain one of the IDs.
+    """Remove the excerpts of these websites' rejected lines that a search found.
 
-    earlier: a search before this transaction, for the IDs known then. Only what it has missed is
+    earlier: the search, from before this transaction. Only lines that it could not know are
     searched now, because others wait for this transaction. Returns how many were removed.
     """
-    needles = _needles(sent_ids)
-    new_ids = set(sent_ids).difference(earlier.sent_ids)
-    excerpts = [
-        *(excerpt for excerpt in earlier.excerpts if any(part in excerpt.text for part in needles)),
-        *search_excerpts(connection, website_ids, sent_ids, earlier.lines_read).excerpts,
-        *(search_excerpts(connection, website_ids, new_ids).excerpts if new_ids else ()),
-    ]
+    newer = search_excerpts(connection, website_ids, earlier.sent_ids, earlier.lines_read)
+    excerpts = [*earlier.excerpts, *newer.excerpts]
     c = import_rejects.c
     return sum(
         connection.execute(

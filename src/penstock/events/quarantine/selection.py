@@ -1,7 +1,7 @@
 """Which entries of the quarantine a deletion or the export of a person's data is about."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import json
@@ -9,21 +9,23 @@ from sqlalchemy import Connection
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.ids import WebsiteId
+from penstock.base.text_search import containing_any
 from penstock.events import store as events_store
 from penstock.events.model import EventCounts
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry, Reason
+from penstock.metadb.database import Database
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
     """Whether the content of an entry has one of the IDs as a value: a text, or a number as a
     sender may have sent it by mistake."""
     ids = set(sent_ids)
-    parts = [json.encode(sent_id).decode().strip('"') for sent_id in ids]
+    may_contain = containing_any([json.encode(sent_id).decode().strip('"') for sent_id in ids])
 
     def contains(entry: QuarantineEntry) -> bool:
         content = entry.content
-        if content is None or not any(part in content for part in parts):
+        if content is None or not may_contain(content):
             return False
         return any(str(value) in ids for value in _values(json.decode(content)))
 
@@ -74,17 +76,53 @@ def _time_and_kind(entry: QuarantineEntry) -> tuple[int, str | None]:
 
 
 def forget_quarantined(
-    db: Connection, website_ids: Collection[str], condition: Callable[[QuarantineEntry], bool]
+    database: Database,
+    website_ids: Collection[str],
+    condition: Callable[[QuarantineEntry], bool],
+    removed: Counter[str],
+) -> dict[WebsiteId, int]:
+    """Delete entries of these websites, a page at a time: searching them takes long.
+
+    removed: counts them by website. Returns the number of the last entry that was searched, by
+    website.
+    """
+    with database.read() as db:
+        owners = store.owners(db, website_ids)
+    searched = dict.fromkeys(owners, 0)
+    for website_id, workspace_id in owners.items():
+        while True:
+            with database.read() as db:
+                entries = store.after(db, workspace_id, website_id, searched[website_id])
+            if not entries:
+                break
+            searched[website_id] = entries[-1].number
+            if numbers := [entry.number for entry in entries if condition(entry)]:
+                with database.write() as db:
+                    number = _remove(db, website_id, numbers)
+                removed[website_id] += number
+    return searched
+
+
+def forget_latest_quarantined(
+    db: Connection,
+    condition: Callable[[QuarantineEntry], bool],
+    searched: Mapping[WebsiteId, int],
 ) -> int:
-    """Delete entries of these websites, in the caller's transaction. Returns how many."""
-    removed = Counter[WebsiteId]()
-    for entry in list(store.entries_where(db, website_ids, condition)):
-        if store.remove(db, [entry.number]) and entry.website_id is not None:
-            removed[entry.website_id] += 1
-    events_store.add_counts(
-        db, {website_id: EventCounts(dropped=number) for website_id, number in removed.items()}
+    """Delete entries that came in after a search, in the caller's transaction. Returns how many.
+
+    searched: from `forget_quarantined`.
+    """
+    return sum(
+        _remove(db, website_id, [entry.number])
+        for website_id, number in searched.items()
+        for entry in list(store.entries_where(db, [website_id], condition, number))
     )
-    return removed.total()
+
+
+def _remove(db: Connection, website_id: WebsiteId, numbers: Collection[int]) -> int:
+    removed = len(store.remove(db, numbers))
+    events_store.add_counts(db, {website_id: EventCounts(dropped=removed)})
+    return removed
 
 
 def quarantined_texts(

@@ -178,10 +178,15 @@ def entries_where(
     connection: Connection,
     website_ids: Collection[str],
     condition: Callable[[QuarantineEntry], bool],
+    number: int = 0,
 ) -> Iterator[QuarantineEntry]:
-    """The entries of these websites that meet a condition, read in pages."""
+    """The entries of these websites that meet a condition, read in pages.
+
+    number: entries up to this one are left out.
+    """
+    first = number
     for website_id, workspace_id in owners(connection, website_ids).items():
-        number = 0
+        number = first
         while entries := after(connection, workspace_id, website_id, number):
             number = entries[-1].number
             yield from filter(condition, entries)

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, Select, select
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.profiles.model import AbsorbedVisitor, LinkedUser, Profile
+from penstock.identity.releases import store as open_releases
 from penstock.metadb.tables import merges, user_links, visitors
 
 
@@ -13,12 +14,28 @@ def canonical_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
     """The canonical visitors of a visitor ID, absorbed or not: at most one per identity scope."""
-    return _keys(
+    keys = _keys(
         db,
         select(visitors.c.scope_id, visitors.c.canonical_id).where(
             visitors.c.scope_id.in_(scope_ids), visitors.c.visitor_id == visitor_id
         ),
     )
+    return [key for scope, head in keys if (key := _counting(db, scope, visitor_id, head))]
+
+
+def _counting(
+    db: Connection, scope: ScopeId, visitor_id: str, head: VisitorId
+) -> tuple[ScopeId, VisitorId] | None:
+    """The visitor that an ID counts as, whose row names the head; None when it is deleted."""
+    if head == visitor_id:
+        return scope, head
+    match open_releases.deletion(db, scope, head):
+        case None:
+            return scope, head
+        case True:
+            return None
+        case False:
+            return scope, VisitorId(visitor_id)
 
 
 def canonical_by_user_id(
@@ -63,20 +80,25 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
         .outerjoin(
             user_links,
             (user_links.c.scope_id == visitors.c.scope_id)
-            & (user_links.c.user_id == visitors.c.user_id),
+            & (user_links.c.user_id == visitors.c.user_id)
+            & (visitors.c.canonical_id == visitors.c.visitor_id),
         )
         .where(visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id)
     ).first()
     if row is None:
         return None
-    absorbed = db.execute(
-        select(merges.c.absorbed_id, merges.c.user_id, merges.c.merged_at)
-        .where(
-            merges.c.scope_id == scope,
-            merges.c.kept_id == visitor_id,
-            merges.c.absorbed_id != visitor_id,  # it was released from another visitor
-        )
-        .order_by(merges.c.id)
+    absorbed = (
+        db.execute(
+            select(merges.c.absorbed_id, merges.c.user_id, merges.c.merged_at)
+            .where(
+                merges.c.scope_id == scope,
+                merges.c.kept_id == visitor_id,
+                merges.c.absorbed_id != visitor_id,  # it was released from another visitor
+            )
+            .order_by(merges.c.id)
+        ).all()
+        if open_releases.deletion(db, scope, visitor_id) is None
+        else ()
     )
     return Profile(
         scope_id=scope,

@@ -1,6 +1,6 @@
 """SQL of claimable clicks, matches and touches. Functions run in the caller's transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
@@ -249,17 +249,16 @@ def add_touch(
 
 
 def touches_of_visitors(
-    db: Connection, scope_id: ScopeId, visitor_ids: Collection[VisitorId]
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> tuple[list[Touch], list[Touch]]:
     """The visitors' first touches and last touches."""
     c = visitor_touches.c
-    rows = db.execute(
-        select(visitor_touches).where(c.scope_id == scope_id, c.visitor_id.in_(visitor_ids))
-    )
     touches: dict[str, list[Touch]] = {"first": [], "last": []}
-    for row in rows:
-        touch = Touch(row.at, row.link_id, row.utm_source, row.utm_medium, row.utm_campaign)
-        touches[row.touch].append(touch)
+    for chunk in chunks(visitor_ids):
+        of_chunk = (c.scope_id == scope_id, c.visitor_id.in_(chunk))
+        for row in db.execute(select(visitor_touches).where(*of_chunk)):
+            touch = Touch(row.at, row.link_id, row.utm_source, row.utm_medium, row.utm_campaign)
+            touches[row.touch].append(touch)
     return touches["first"], touches["last"]
 
 

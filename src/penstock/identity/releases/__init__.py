@@ -1,0 +1,1 @@
+"""Releases of many visitors that a worker finishes."""

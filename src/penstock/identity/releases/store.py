@@ -1,0 +1,77 @@
+"""Releases of more visitors than one transaction can change: they hold at once, rows follow.
+
+There are hardly ever any, so all of a scope are read at once.
+"""
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import Connection, delete, select
+
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.resolution import VisitorKey
+from penstock.metadb.rows import insert_rows
+from penstock.metadb.tables import merges, open_releases
+
+_C = open_releases.c
+
+
+def read(connection: Connection, scopes: Collection[ScopeId]) -> dict[VisitorKey, str]:
+    """The visitors whose release is open, each with the user whose claim released them."""
+    rows = connection.execute(
+        select(_C.scope_id, _C.visitor_id, _C.user_id).where(_C.scope_id.in_(scopes))
+    )
+    return {(ScopeId(scope), visitor_id): user_id for scope, visitor_id, user_id in rows}
+
+
+def deletion(connection: Connection, scope: ScopeId, visitor_id: str) -> bool | None:
+    """Whether the open release of a visitor is a deletion; None: it has no open release."""
+    return connection.execute(
+        select(_C.is_deletion).where(_C.scope_id == scope, _C.visitor_id == visitor_id)
+    ).scalar()
+
+
+def add(
+    connection: Connection, users: Mapping[VisitorKey, str], now_ms: int, *, is_deletion: bool
+) -> None:
+    """users: by the visitor whose release is open."""
+    rows = [(*key, user_id, is_deletion, now_ms) for key, user_id in sorted(users.items())]
+    columns = ("scope_id", "visitor_id", "user_id", "is_deletion", "created_at")
+    insert_rows(connection, open_releases, columns, rows)
+
+
+def any_by_claim(connection: Connection) -> bool:
+    """Whether any release by a claim is open."""
+    by_claim = select(_C.visitor_id).where(_C.is_deletion.is_(False)).limit(1)
+    return connection.execute(by_claim).first() is not None
+
+
+def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None:
+    """The oldest release by a claim that no other node works on: scope, visitor and user."""
+    row = connection.execute(
+        select(_C.scope_id, _C.visitor_id, _C.user_id)
+        .where(_C.is_deletion.is_(False))
+        .order_by(_C.created_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    ).first()
+    return None if row is None else (ScopeId(row[0]), VisitorId(row[1]), row[2])
+
+
+def some_absorbed(
+    connection: Connection, scope: ScopeId, visitor_id: VisitorId, number: int
+) -> list[str]:
+    """Some of the visitors that a visitor had absorbed."""
+    c = merges.c
+    rows = connection.execute(
+        select(c.absorbed_id)
+        .where(c.scope_id == scope, c.kept_id == visitor_id, c.absorbed_id != visitor_id)
+        .order_by(c.id)
+        .limit(number)
+    )
+    return list(rows.scalars())
+
+
+def close(connection: Connection, scope: ScopeId, visitor_id: str) -> None:
+    connection.execute(
+        delete(open_releases).where(_C.scope_id == scope, _C.visitor_id == visitor_id)
+    )

@@ -1,0 +1,1 @@
+"""Removal of visitors with all their rows."""

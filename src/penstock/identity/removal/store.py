@@ -1,0 +1,191 @@
+"""All IDs of a visitor, and the removal of their rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, func, select, text
+
+from penstock.base.chunks import chunks
+from penstock.base.errors import ConcurrentUpdate
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.model import AllIds, VisitorRemoval
+from penstock.identity.releases import store as open_releases
+from penstock.identity.resolution import VisitorKey
+from penstock.identity.store import RELEASED_AT_ONCE
+from penstock.metadb.tables import merges, user_links, visitors
+
+
+def all_ids(
+    connection: Connection, scope: ScopeId, *, visitor_id: str | None, user_id: str | None
+) -> AllIds | None:
+    """The IDs of a visitor, which is named by any of them or by its user.
+
+    Exactly one of visitor_id and user_id is set. None: the user has no visitor.
+    """
+    canonical = _canonical(connection, scope, visitor_id, user_id)
+    if canonical is None:
+        return None
+    canonical_id, linked_user = canonical
+    rows = _merges_after(connection, scope, canonical_id, 0)
+    own = select(func.max(merges.c.id)).where(
+        merges.c.scope_id == scope, merges.c.absorbed_id == canonical_id
+    )
+    return AllIds(
+        ids=_distinct([canonical_id, *(absorbed_id for _, absorbed_id in rows)]),
+        user_id=linked_user,
+        merges=len(rows),
+        last_merge=max(rows[-1][0] if rows else 0, connection.execute(own).scalar() or 0),
+    )
+
+
+def forget(
+    connection: Connection,
+    scope: ScopeId,
+    known: AllIds | None,
+    now_ms: int,
+    *,
+    visitor_id: str | None,
+    user_id: str | None,
+) -> VisitorRemoval:
+    """Remove a visitor, all visitors it absorbed, and its user link.
+
+    known: from `all_ids` before this transaction, which keeps all others waiting.
+    `ConcurrentUpdate` when the visitor has changed since then: read its IDs again.
+    """
+    canonical = _canonical(connection, scope, visitor_id, user_id)
+    if known is None and canonical is None:
+        return VisitorRemoval()
+    if known is None or canonical != (known.ids[0], known.user_id):
+        raise ConcurrentUpdate(reason="the visitor was linked or merged meanwhile")
+    canonical_id, linked_user = canonical
+    has_newer = bool(_merges_after(connection, scope, canonical_id, known.last_merge))
+    if has_newer or _count_merges(connection, scope, canonical_id) != known.merges:
+        raise ConcurrentUpdate(reason="a visitor was absorbed or released meanwhile")
+    ids = known.ids
+    is_open = len(ids) > RELEASED_AT_ONCE
+    own_ids = ids[:1] if is_open else ids
+    visitor_count = sum(
+        connection.execute(
+            delete(visitors).where(visitors.c.scope_id == scope, visitors.c.visitor_id.in_(chunk))
+        ).rowcount
+        for chunk in chunks(own_ids)
+    )
+    for chunk in chunks(own_ids):
+        connection.execute(
+            delete(merges).where(merges.c.scope_id == scope, merges.c.absorbed_id.in_(chunk))
+        )
+    link_count = 0
+    if linked_user is not None:
+        link_count = connection.execute(
+            delete(user_links).where(
+                user_links.c.scope_id == scope,
+                user_links.c.user_id == linked_user,
+                user_links.c.visitor_id == canonical_id,
+            )
+        ).rowcount
+    if is_open:
+        users: dict[VisitorKey, str] = {(scope, canonical_id): linked_user or ""}
+        open_releases.add(connection, users, now_ms, is_deletion=True)
+        visitor_count += len(ids) - 1
+    return VisitorRemoval(
+        tuple(ids), visitor_count, link_count, known.last_merge, linked_user, is_open
+    )
+
+
+def forget_absorbed(
+    connection: Connection, scope: ScopeId, head: VisitorId, absorbed: Sequence[VisitorId]
+) -> None:
+    """Remove rows that `forget` has left: of some visitors that a removed one had absorbed.
+
+    Visitors that have been sent again since then are new ones, and stay.
+    """
+    connection.execute(
+        delete(visitors).where(
+            visitors.c.scope_id == scope,
+            visitors.c.visitor_id.in_(absorbed),
+            visitors.c.canonical_id == head,
+            visitors.c.visitor_id != head,
+        )
+    )
+    connection.execute(
+        delete(merges).where(
+            merges.c.scope_id == scope,
+            merges.c.absorbed_id.in_(absorbed),
+            merges.c.kept_id == head,
+            merges.c.absorbed_id != head,
+        )
+    )
+
+
+def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
+    """All IDs of a visitor, the canonical one first; of an unknown ID, the ID itself."""
+    canonical = _canonical(connection, scope, visitor_id, None)
+    canonical_id = canonical[0] if canonical else VisitorId(visitor_id)
+    rows = _merges_after(connection, scope, canonical_id, 0)
+    return _distinct([canonical_id, *(absorbed_id for _, absorbed_id in rows)])
+
+
+def lock_out_other_transactions(connection: Connection) -> None:
+    """Wait for every transaction that has read visitors or user links, and block new ones.
+
+    `ConcurrentUpdate` when that takes long, for example during a backup: roll back and try again.
+    The time-out is short because all other readers wait for it. SQLite has one writer at a time,
+    which reads inside its transaction, so it needs no lock.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL lock_timeout = '200ms'"))
+        connection.execute(text("LOCK TABLE visitors, user_links IN ACCESS EXCLUSIVE MODE"))
+
+
+def _canonical(
+    connection: Connection, scope: ScopeId, visitor_id: str | None, user_id: str | None
+) -> tuple[VisitorId, str | None] | None:
+    """The canonical visitor and its user; None for a user without a visitor."""
+    if user_id is not None:
+        linked = connection.execute(_link(scope, user_id)).scalar()
+        return None if linked is None else (VisitorId(linked), user_id)
+    own_id = VisitorId(visitor_id or "")
+    row = connection.execute(_visitor(scope, own_id)).first()
+    if row is None or row.canonical_id == own_id:
+        return own_id, None if row is None else row.user_id
+    if open_releases.deletion(connection, scope, row.canonical_id) is not None:
+        return own_id, None
+    return VisitorId(row.canonical_id), row.user_id
+
+
+def _merges_after(
+    connection: Connection, scope: ScopeId, head_id: str, after: int
+) -> Sequence[tuple[int, str]]:
+    """The merges into a visitor, oldest first: number and absorbed visitor."""
+    if open_releases.deletion(connection, scope, head_id) is not None:
+        return []  # its absorbed visitors are on their own already
+    c = merges.c
+    rows = connection.execute(
+        select(c.id, c.absorbed_id)
+        .where(c.scope_id == scope, c.kept_id == head_id, c.id > after)
+        .order_by(c.id)
+    )
+    return [(number, absorbed_id) for number, absorbed_id in rows]
+
+
+def _count_merges(connection: Connection, scope: ScopeId, head_id: str) -> int:
+    if open_releases.deletion(connection, scope, head_id) is not None:
+        return 0
+    count = select(func.count()).where(merges.c.scope_id == scope, merges.c.kept_id == head_id)
+    return connection.execute(count).scalar_one()
+
+
+def _distinct(visitor_ids: Sequence[str]) -> list[VisitorId]:
+    return [VisitorId(visitor_id) for visitor_id in dict.fromkeys(visitor_ids)]
+
+
+def _link(scope: ScopeId, user_id: str) -> Select[Any]:
+    return select(user_links.c.visitor_id).where(
+        user_links.c.scope_id == scope, user_links.c.user_id == user_id
+    )
+
+
+def _visitor(scope: ScopeId, visitor_id: str) -> Select[Any]:
+    return select(visitors.c.canonical_id, visitors.c.user_id).where(
+        visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id
+    )
