@@ -18,8 +18,13 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
 from penstock.base.wording import count_of
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
+from penstock.events.losses.newest_shipments import (
+    accept_lost_entries,
+    lost_entries,
+    newest_shipments,
+)
 from penstock.events.losses.service import LossService
-from penstock.metadb.database import Database
+from penstock.metadb.database import STORE_DAMAGED, Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
@@ -60,9 +65,10 @@ def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Find
         try:
             yield from check(database, warehouse)
         except (QueryFailed, StoreUnavailable) as error:
-            if isinstance(error, StoreUnavailable) and error.code != WAREHOUSE_DAMAGED:
+            damages = (WAREHOUSE_DAMAGED, STORE_DAMAGED)
+            if isinstance(error, StoreUnavailable) and error.code not in damages:
                 raise
-            # Of a damaged part, which other checks may not need.
+            # Of a damaged part or page, which other checks may not need.
             name = check.__name__.strip("_").replace("_", " ")
             reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
             yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
@@ -98,6 +104,10 @@ def _database_file(database: Database, _: Warehouse) -> Iterator[Finding]:
 
 def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     """Also rebuilds the catalogue, which counts the lost events too."""
+    newest = newest_shipments(database, warehouse)
+    if newest.is_database_behind:
+        accept_lost_entries(database, newest, system_clock)
+        yield Finding("loss", "the newest entries of the metadata database accepted as lost")
     losses = LossService(database, warehouse, system_clock)
     comparison = losses.compare()
     if comparison is None or not comparison.missing:
@@ -109,6 +119,20 @@ def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     for chunk in chunks(websites):
         catalogue.rebuild_catalogue(chunk)
     yield Finding("loss", f"{count_of(losses.accept(), 'missing row')} of events accepted as lost")
+
+
+def _newest_shipments(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    newest = newest_shipments(database, warehouse)
+    if newest.is_database_behind:
+        yield Finding("newest shipments", lost_entries(database, newest), problem=True)
+    elif newest.is_event_store_behind:
+        text = (
+            f"the event store has {newest.event_store}, the metadata database {newest.database}: "
+            "the event store is an older copy"
+        )
+        yield Finding("newest shipments", text, problem=True)
+    else:
+        yield Finding("newest shipments", "both stores agree")
 
 
 def _rows_of_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
@@ -224,6 +248,7 @@ def _metadata_references(database: Database, _: Warehouse) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (
     _database_file,
     _parts,
+    _newest_shipments,
     _rows_of_events,
     _rows,
     _owners,

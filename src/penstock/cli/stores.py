@@ -5,6 +5,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+import structlog
+
 from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.options import WRONG_USE, fail
 from penstock.settings import Settings
@@ -12,6 +14,11 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.app import Services
     from penstock.stores import SchemaVersions, Stores
+
+log = structlog.get_logger()
+
+_CHECK_S = 3.0
+"""How long a start looks for damage in SQLite's file; `penstock verify` looks at all of it."""
 
 
 @contextmanager
@@ -25,6 +32,8 @@ def open_services(settings: Settings) -> "Iterator[Services]":
     from penstock.metadb.secret_box import SecretBox, WrongSecretKey, seal_all
 
     with migrated_stores(settings) as (stores, _):
+        with one_line_for_errors(settings):
+            _refuse_lost_entries(stores)
         try:
             seal_all(stores.database, SecretBox.of(settings))
             services = build_services(settings, stores=stores)
@@ -33,6 +42,17 @@ def open_services(settings: Settings) -> "Iterator[Services]":
         except WrongSecretKey as error:
             fail(f"PENSTOCK_SECRET_KEYS or PENSTOCK_SECRET_KEY_FILE: {error}", WRONG_USE)
         yield services
+
+
+def _refuse_lost_entries(stores: "Stores") -> None:
+    """End the command when the metadata database has lost its newest entries."""
+    from penstock.events.losses.newest_shipments import lost_entries, newest_shipments
+
+    newest = newest_shipments(*stores)
+    if newest.is_database_behind:
+        fail(lost_entries(stores.database, newest))
+    if newest.is_event_store_behind:
+        log.error("event_store_behind", shipment=newest.event_store, expected=newest.database)
 
 
 @contextmanager
@@ -67,6 +87,8 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
             if (settings.data / RESTORING).exists():
                 fail(f"{settings.data} is only partly restored; run penstock restore again")
             stores = open_stores(settings)
+            if not stores.database.quick_check(_CHECK_S):
+                log.info("metadata_database_check_not_finished", seconds=_CHECK_S)
         yield stores
 
 

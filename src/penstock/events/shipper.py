@@ -40,6 +40,7 @@ COLUMNS = {
 }
 """In shipping order: a merge is visible no later than the event that caused it."""
 
+_MARKS, _MARK_COLUMNS = "shipment_marks", ("installation", "number")
 _SHIPMENTS = counter("penstock_shipments", "Inserts of rows into the event store.", ["outcome"])
 _NOT_ABOUT_ROWS = frozenset((0, 74, 75, 159, 209, 210, 236, 242, 243, 252, 394, 425))
 """Codes of the engine: connection, disk, time, read-only, too many parts, cancelled."""
@@ -68,6 +69,7 @@ class Shipper:
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._clock = clock
         self._installation_id: str | None = None
+        self._marked = 0  # the highest number of a shipment that the event store knows
         self._failures = 0
         self._last_failure: FailedShipment | None = None
         self._end_linger = Event()
@@ -157,6 +159,7 @@ class Shipper:
         with self._shipping, self._outbox.next_shipment(target) as shipment:
             if shipment is None:
                 return False
+            self._mark(shipment.number)
             for number, piece in enumerate(_pieces(shipment)):
                 token = f"{self.installation_id()}-{shipment.number}-{number}"
                 try:
@@ -174,6 +177,19 @@ class Shipper:
         with self._shipped:
             self._shipped.notify_all()
         return True
+
+    def _mark(self, number: int) -> None:
+        """Tell the event store the number of a shipment before its rows: see `newest_shipments`."""
+        if number <= self._marked:
+            return
+        row = json.encode({"installation": self.installation_id(), "number": number})
+        try:
+            self._warehouse.insert_json_rows(_MARKS, row, _MARK_COLUMNS, f"mark-{number}")
+        except (StoreUnavailable, QueryFailed) as error:
+            is_away = isinstance(error, StoreUnavailable)
+            self._note_failure("unavailable" if is_away else f"engine error {error.code}")
+            raise
+        self._marked = number
 
     def _insert(self, target: Target, piece: "_Piece", token: str) -> None:
         columns = COLUMNS[target]

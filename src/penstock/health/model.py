@@ -76,7 +76,7 @@ class StoreSize(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """stores: whether each answers.
+    """stores: whether each answers. is_damaged: whether the metadata database was found damaged.
 
     failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
     database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
@@ -91,6 +91,7 @@ class Readiness(NamedTuple):
     resources: Resources | None
     outcomes: OutcomesHealth
     missing: MissingEvents
+    is_damaged: bool
 
     @property
     def is_ready(self) -> bool:

@@ -62,6 +62,7 @@ def build(
             outbox=outbox,
             outcomes=outcomes,
             missing=missing,
+            is_damaged=lambda: core.database.damage is not None,
             outbox_age_s=settings.outbox_age_s,
             data=settings.data,
         ),

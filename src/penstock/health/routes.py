@@ -11,6 +11,8 @@ from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Reso
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 
+_DAMAGED = "The metadata database is damaged: restore a backup."
+
 
 @get("/health/live", sync_to_thread=False)
 def live() -> Response[bytes]:
@@ -23,6 +25,7 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
     document = {
         "status": "ready" if readiness.is_ready else "unavailable",
         **readiness.stores,
+        "reason": _DAMAGED if readiness.is_damaged else None,
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
         "missingEvents": _missing(readiness.missing),

@@ -63,6 +63,10 @@ _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
 _MANY_PAGES = 300  # fewer may wait: later commits change some of them again
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
+_DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # and more exact ones that begin so
+_CHECK_STEPS = 10_000
+STORE_DAMAGED = "store_damaged"
+"""`StoreUnavailable.code` when SQLite finds its file damaged."""
 _READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
 
 
@@ -111,17 +115,19 @@ class Database:
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
         self._log = LogState(0, 0)
+        self.damage: str | None = None
+        """What SQLite said when it found its file damaged; None: it has not."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection in a read transaction. `StoreUnavailable`, `ConcurrentUpdate`."""
-        with _translated_errors(), self.engine.connect() as connection, connection.begin():
+        with self._translated_errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A connection in a write transaction. Errors as `read`, and `StoreConflict`."""
-        with _translated_errors(), self._writer_turn(), self._writing() as connection:
+        with self._translated_errors(), self._writer_turn(), self._writing() as connection:
             try:
                 with connection.begin():
                     yield connection
@@ -168,7 +174,7 @@ class Database:
         next commit begins it again.
         """
         earlier = self._log
-        with _translated_errors(), self.engine.connect() as connection:
+        with self._translated_errors(), self.engine.connect() as connection:
             self._log = _checkpoint(connection)
             if self._log.pages >= _LONG_LOG_PAGES:
                 _checkpoint(connection)  # what came in meanwhile
@@ -215,13 +221,72 @@ class Database:
             )
 
     def answers(self) -> bool:
-        """Whether the database answers right now. Takes as long as a statement may."""
+        """Whether the database answers right now. Takes as long as a statement may.
+
+        Not once it was found damaged: what it still answers may be wrong.
+        """
+        if self.damage is not None:
+            return False
         try:
             with self.read() as connection:
                 connection.execute(text("SELECT 1"))
         except StoreUnavailable:
             return False
         return True
+
+    def quick_check(self, limit_s: float) -> bool:
+        """Let SQLite look for damage in its file. `StoreUnavailable` when there is some.
+
+        False when the time was too short. PostgreSQL: true, its server has checks of its own.
+        """
+        if not self.is_sqlite:
+            return True
+        until_s = monotonic() + limit_s
+        with self._translated_errors(), self.engine.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            assert isinstance(driver, sqlite3.Connection)
+            driver.set_progress_handler(lambda: monotonic() > until_s, _CHECK_STEPS)
+            try:
+                [message] = driver.execute("PRAGMA quick_check(1)").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                    raise
+                return False
+            finally:
+                driver.set_progress_handler(None, 0)
+        if message != "ok":
+            raise self._damaged(message.splitlines()[-1])
+        return True
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        """Errors of the driver as other rooms know them; a damaged file is remembered.
+
+        A new connection raises errors of SQLite as they are.
+        """
+        try:
+            with _translated_errors():
+                yield
+        except (DBAPIError, sqlite3.DatabaseError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            state = getattr(cause, "sqlite_errorname", "")
+            if state.startswith(_DAMAGED_STATES):
+                raise self._damaged(str(cause)) from error
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreUnavailable(reason=str(error)) from error
+            raise
+
+    def _damaged(self, reason: str) -> StoreUnavailable:
+        """The error of a damaged file. There is no time to try again: it stays as it is."""
+        if self.damage is None:
+            log.error("metadata_database_damaged", reason=reason)
+            self.damage = reason
+        return StoreUnavailable(
+            "The metadata database is damaged: restore a backup.",
+            code=STORE_DAMAGED,
+            retry_after_s=None,
+            reason=f"it is damaged ({reason}); restore a backup",
+        )
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:

@@ -556,7 +556,12 @@ losses = Table(
         nullable=False,
         comment="when events that were stored before were missing",
     ),
-    Column("rows", BigInteger, nullable=False, comment="of events that are missing"),
+    Column(
+        "rows",
+        BigInteger,
+        nullable=False,
+        comment="of events that are missing; 0: the metadata database lost its newest entries",
+    ),
     Column("accepted_at", BigInteger, comment="unset: what the last comparison found"),
     sqlite_autoincrement=True,
 )

@@ -146,6 +146,8 @@ job_interrupted         503 The service stopped before the job was finished. Sen
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
   cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
+store_damaged           503 The metadata database is damaged; nothing was stored. The operator must
+  restore a backup.
 overloaded              503 Too many events are waiting to be stored, or too many large bodies
   to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.

@@ -33,7 +33,10 @@ class Ledger(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Rows that were missing at `at_ms`; nobody knows which, only that they were stored before."""
+    """Rows that were missing at `at_ms`; nobody knows which, only that they were stored before.
+
+    rows: 0 when the metadata database had lost its newest entries.
+    """
 
     number: int
     at_ms: int
@@ -43,6 +46,11 @@ class Loss(NamedTuple):
     @property
     def note(self) -> str:
         """The gap in a sentence, for reports."""
+        if not self.rows:
+            return (
+                f"The metadata database lost its newest entries before {iso(self.at_ms)}; "
+                "events from shortly before may be missing or counted twice."
+            )
         return (
             f"The event store lost some of the events that it had before {iso(self.at_ms)}; "
             "they are not counted."
@@ -58,3 +66,25 @@ class Comparison(NamedTuple):
     rows: int
     missing: int
     surplus: int
+
+
+class NewestShipments(NamedTuple):
+    """The highest number of a shipment in each store, and of a merge in the event store.
+
+    event_store: 0: it has none yet. is_open: whether the metadata DB still has to send its one.
+    """
+
+    event_store: int
+    database: int
+    is_open: bool
+    merge: int
+
+    @property
+    def is_database_behind(self) -> bool:
+        """Whether the metadata DB has lost its newest entries."""
+        return self.event_store > self.database
+
+    @property
+    def is_event_store_behind(self) -> bool:
+        """Whether the event store is an older copy. Not known before its first shipment."""
+        return 0 < self.event_store < self.database and not self.is_open

@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, case, delete, exists, insert, select, update
+from sqlalchemy import Connection, bindparam, case, delete, exists, insert, select, text, update
 
 from penstock.events.losses.model import Ledger, Loss, LossState
 from penstock.events.model import Target
-from penstock.metadb.tables import deletions, event_ledger, losses, shipments
+from penstock.metadb.tables import (
+    dedupe_keys,
+    deletions,
+    event_ledger,
+    installation,
+    losses,
+    shipments,
+)
 
 _LEDGER, _L = event_ledger.c, losses.c
 _READ = select(
@@ -26,6 +33,16 @@ _ADD = update(event_ledger).values(
 _ALL = select(_L.id, _L.found_at, _L.rows, _L.accepted_at).order_by(_L.id)
 _FOUND = _L.accepted_at.is_(None)
 _FOUND_ROWS = select(_L.rows).where(_FOUND)
+
+_FORGET_SEQUENCE = text("DELETE FROM sqlite_sequence WHERE name = :table AND seq <= :number")
+_ADD_SEQUENCE = text(
+    "INSERT INTO sqlite_sequence (name, seq) SELECT :table, :number "
+    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = :table)"
+)
+_SET_SEQUENCE = text(
+    "SELECT setval(CAST(:sequence AS regclass), "
+    "greatest(nextval(CAST(:sequence AS regclass)), :number))"
+)
 
 
 def add_to_ledger(
@@ -68,6 +85,41 @@ def save_found(connection: Connection, rows: int, at_ms: int) -> None:
     else:
         moved = {"found_at": at_ms} if rows > before else {}
         connection.execute(update(losses).where(_FOUND).values(rows=rows, **moved))
+
+
+def installation_id(connection: Connection) -> str | None:
+    """None before the first shipment."""
+    return connection.execute(select(installation.c.id)).scalar()
+
+
+def newest_shipment(connection: Connection) -> tuple[int, bool]:
+    """The highest number of a shipment, and whether it is unfinished."""
+    is_open = exists().where(shipments.c.id == _LEDGER.shipment)
+    number, is_unfinished = connection.execute(select(_LEDGER.shipment, is_open)).one()
+    return number, is_unfinished
+
+
+def continue_above(connection: Connection, shipment: int, merge: int) -> None:
+    """Give later shipments and merges higher numbers than these."""
+    for table, number in (("shipments", shipment), ("merges", merge)):
+        if connection.dialect.name == "sqlite":
+            values = {"table": table, "number": number}
+            connection.execute(_FORGET_SEQUENCE, values)
+            connection.execute(_ADD_SEQUENCE, values)
+        else:
+            connection.execute(_SET_SEQUENCE, {"sequence": f"{table}_id_seq", "number": number})
+    add_to_ledger(connection, shipment=shipment)
+
+
+def add_accepted(connection: Connection, at_ms: int) -> None:
+    """Record that the metadata DB has lost its newest entries."""
+    connection.execute(insert(losses).values(found_at=at_ms, rows=0, accepted_at=at_ms))
+
+
+def newest_entry_ms(connection: Connection) -> int | None:
+    """When the last event was accepted that the metadata DB knows."""
+    newest = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
+    return connection.execute(newest).scalar()
 
 
 def accept_found(connection: Connection, at_ms: int) -> int:

@@ -115,7 +115,8 @@ class Outbox:
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
             if not is_cut:  # other nodes were faster
                 _remove(connection, number)
-            add_to_ledger(connection, shipment=number)
+            else:
+                add_to_ledger(connection, shipment=number)
         return is_cut
 
     @contextmanager

@@ -64,7 +64,7 @@ def upgrade() -> None:
             comment="when events that were stored before were missing",
         ),
         sa.Column(
-            "rows", sa.BigInteger(), nullable=False, comment="of events that are missing"
+            "rows", sa.BigInteger(), nullable=False, comment="of events that are missing; 0: the metadata database lost its newest entries"
         ),
         sa.Column(
             "accepted_at", sa.BigInteger(), comment="unset: what the last comparison found"

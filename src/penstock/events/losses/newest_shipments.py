@@ -1,0 +1,47 @@
+"""Compares the highest numbers of shipments in both stores.
+
+The event store gets the number of a shipment before its rows. When it has a higher one than the
+metadata DB, the metadata DB has lost its newest entries, as with a truncated write-ahead log or an
+older copy: it would give the same numbers to other rows, which the engine would take for repeats
+and not store.
+"""
+
+from penstock.base.clock import Clock
+from penstock.base.wording import utc_time
+from penstock.events.losses import store
+from penstock.events.losses.model import NewestShipments
+from penstock.metadb.database import Database
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+
+def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipments:
+    """Blocks. Other nodes may ship meanwhile."""
+    with database.read() as db:
+        installation = store.installation_id(db)
+    # First: what is sent is in the metadata DB before.
+    sql = load("penstock.events.losses", "newest_numbers")
+    [[number, merge]] = warehouse.query_at_once(sql, {"installation": installation or ""})[1]
+    with database.read() as db:
+        shipment, is_open = store.newest_shipment(db)
+    return NewestShipments(int(number), shipment, is_open, int(merge))
+
+
+def lost_entries(database: Database, newest: NewestShipments) -> str:
+    """What a metadata DB has lost that is behind the event store, and what to do, for operators."""
+    with database.read() as db:
+        entry_ms = store.newest_entry_ms(db)
+    since = f"after {utc_time(entry_ms)}" if entry_ms is not None else "at any time"
+    return (
+        "the metadata database has lost its newest entries: the event store has shipment "
+        f"{newest.event_store}, but the newest that the database knows is {newest.database}. "
+        f"Events that were accepted {since} may be missing or counted twice. Restore a backup of "
+        "both stores, or continue with what is left: penstock verify --accept-loss"
+    )
+
+
+def accept_lost_entries(database: Database, newest: NewestShipments, clock: Clock) -> None:
+    """Continue with numbers above those of the event store; reports get a gap for good."""
+    with database.write() as db:
+        store.continue_above(db, newest.event_store, newest.merge)
+        store.add_accepted(db, clock())

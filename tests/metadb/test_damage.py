@@ -1,0 +1,69 @@
+"""A damaged SQLite file is a store that failed: nothing answers as if it were whole."""
+
+from pathlib import Path
+
+from tests.serving import Served, penstock
+from tests.waiting import eventually
+
+
+def damage(file: Path, first_page: int = 4) -> None:
+    """Overwrite the beginning of each page; the first ones hold the list of the tables."""
+    with file.open("r+b") as database:
+        pages = file.stat().st_size // 4096
+        for page in range(first_page, pages):
+            database.seek(page * 4096)
+            database.write(b"\x5a" * 64)
+
+
+def event(website_id: str, name: str) -> dict[str, str]:
+    return {"websiteId": website_id, "userId": "u", "event": name, "eventId": name}
+
+
+def test_a_damaged_database_is_named_at_the_start_and_by_verify(tmp_path: Path) -> None:
+    with Served(tmp_path / "data") as service:
+        service.first_account()
+        assert service.stop() == 0
+    damage(tmp_path / "data" / "penstock.sqlite3")
+    for command in (("serve", "--port", "0"), ("verify",)):
+        run = penstock(*command, "--data", str(tmp_path / "data"))
+        assert run.returncode == 1
+        message = " ".join((run.stdout + run.stderr).split())
+        assert "metadata database" in message
+        assert "damaged" in message
+        assert "restore a backup" in message
+        assert "Traceback" not in message
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    with Served(tmp_path / "data") as service:
+        assert service.stop() == 0
+    file = tmp_path / "data" / "penstock.sqlite3"
+    file.write_bytes(b"\x5a" * file.stat().st_size)
+    for command in (("serve", "--port", "0"), ("verify",)):
+        run = penstock(*command, "--data", str(tmp_path / "data"))
+        message = " ".join((run.stdout + run.stderr).split())
+        assert (run.returncode, "Traceback" in message) == (1, False)
+        assert "restore a backup" in message
+
+
+def test_damage_beside_a_running_service_makes_it_unready(tmp_path: Path) -> None:
+    with Served(tmp_path / "data") as service:
+        key, website_id = service.first_account()
+        assert service.client.post("/api/v1/events", json=event(website_id, "a")).is_success
+        assert service.stop() == 0
+    with Served(tmp_path / "data") as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+        damage(service.data / "penstock.sqlite3")
+        answer = service.client.post("/api/v1/events", json=event(website_id, "b"))
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_damaged")
+        assert "restore a backup" in answer.json()["detail"]
+        assert "Retry-After" not in answer.headers
+        ready = eventually(lambda: unready(service))
+        assert ready["database"] is False
+        assert "restore a backup" in ready["reason"]
+
+
+def unready(service: Served) -> dict[str, object] | None:
+    answer = service.client.get("/health/ready")
+    document: dict[str, object] = answer.json()
+    return document if answer.status_code == 503 else None
