@@ -123,12 +123,19 @@ def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
 
 
 class ShiftedClock:
-    """The system's clock, which a test can move forward."""
+    """The system's clock, which a test can move forward.
+
+    wrong_ms: by how much the time of day is wrong, while time passes as ever.
+    """
 
     ahead_ms = 0
+    wrong_ms = 0
 
     def __call__(self) -> int:
-        return system_clock() + self.ahead_ms
+        return system_clock() + self.ahead_ms + self.wrong_ms
+
+    def elapsed_ms(self) -> int:
+        return system_clock.elapsed_ms() + self.ahead_ms
 
     def advance(self, *, seconds: float = 0, days: float = 0) -> None:
         self.ahead_ms += round((seconds + days * 86_400) * 1000)

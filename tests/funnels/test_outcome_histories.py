@@ -281,6 +281,9 @@ class StoppedClock(ShiftedClock):
     def __call__(self) -> int:
         return self._now_ms + self.ahead_ms
 
+    def elapsed_ms(self) -> int:
+        return self._now_ms + self.ahead_ms
+
 
 @pytest.fixture
 def clock() -> StoppedClock:

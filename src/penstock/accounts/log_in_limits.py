@@ -1,5 +1,6 @@
 """Limits on log-ins: of an account, of a network, of both, and in all."""
 
+from penstock.base.clock import Clock
 from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
 
@@ -15,25 +16,27 @@ _IN_ALL_S = 300
 class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
-    def __init__(self, failures_in_all: int) -> None:
+    def __init__(self, failures_in_all: int, clock: Clock) -> None:
         """failures_in_all: attempts of five minutes, from all networks for all email addresses."""
-        self._guesses = RateLimiter(_GUESSES)
-        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
-        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
-        self._guesses_in_all = RateLimiter(RatePolicy("login_all", failures_in_all, _IN_ALL_S))
+        self._guesses = RateLimiter(_GUESSES, clock)
+        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT, clock)
+        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK, clock)
+        self._guesses_in_all = RateLimiter(
+            RatePolicy("login_all", failures_in_all, _IN_ALL_S), clock
+        )
 
-    def count_own(self, email: str, network: str, now_ms: int) -> None:
+    def count_own(self, email: str, network: str) -> None:
         """Count an attempt for its network, before any work is done on it. `RateLimited`."""
-        self._guesses.count((email, network), now_ms)
-        self._guesses_of_network.count((network,), now_ms)
+        self._guesses.count((email, network))
+        self._guesses_of_network.count((network,))
 
-    def count_shared(self, email: str, now_ms: int) -> None:
+    def count_shared(self, email: str) -> None:
         """Count an attempt for all networks, after `count_own`: none exhausts the shared limits.
 
         `RateLimited`.
         """
-        self._guesses_of_account.count((email,), now_ms)
-        self._guesses_in_all.count((), now_ms)
+        self._guesses_of_account.count((email,))
+        self._guesses_in_all.count(())
 
     def forgive_own(self, email: str, network: str) -> None:
         """Take back an attempt that was right, or was not made after all."""

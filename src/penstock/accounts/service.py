@@ -70,7 +70,7 @@ class AccountService:
         self._database, self._settings, self._clock = database, settings, clock
         self._audit_log, self._second_factors = audit_log, second_factors
         self._confirmations, self._networks = confirmations, networks
-        self._limits = LogInLimits(settings.failed_log_ins)
+        self._limits = LogInLimits(settings.failed_log_ins, clock)
         self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
         self._setup_token = new_token()
@@ -191,9 +191,9 @@ class AccountService:
         email address, from this network or in all. `QueueFull` when too many passwords wait; that
         is no attempt.
         """
-        now_ms, email = self._clock(), email.strip().lower()
+        email = email.strip().lower()
         network = client_network(address)
-        is_shared = await self._count_attempt(email, network, now_ms)
+        is_shared = await self._count_attempt(email, network)
         try:
             opened = await self.password_work.run(network, self._log_in, email, password, network)
         except QueueFull:  # no password was compared
@@ -204,15 +204,15 @@ class AccountService:
             self._limits.forget(email, network)
         return opened
 
-    async def _count_attempt(self, email: str, network: str, now_ms: int) -> bool:
+    async def _count_attempt(self, email: str, network: str) -> bool:
         """Whether the attempt counts for all networks. `RateLimited`.
 
         When strangers have used up what all networks share, one from which the user has logged in
         before still has its own limits.
         """
-        self._limits.count_own(email, network, now_ms)
+        self._limits.count_own(email, network)
         try:
-            self._limits.count_shared(email, now_ms)
+            self._limits.count_shared(email)
         except RateLimited:
             if not await to_thread.run_sync(self._networks.knows, email, network):
                 raise
@@ -318,7 +318,7 @@ class AccountService:
         user = account.user
         target = f"{user.id} {user.email}"
         # The password was right: only wrong codes of all networks matter, which have a limit.
-        self._limits.count_own(user.email, network, now_ms)
+        self._limits.count_own(user.email, network)
         with self._database.write() as db:
             store.lock_user(db, user.id)
             # Again: another request may have finished it, or turned the second factor off.

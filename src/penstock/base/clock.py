@@ -1,22 +1,38 @@
 """Time. Services get a `Clock`, the domain gets milliseconds; neither reads the system's time."""
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.base.patterns import is_integer
 
-Clock = Callable[[], int]
-"""Returns the current time in milliseconds since 1970-01-01 UTC."""
+
+class Clock(Protocol):
+    """The time of day, which an operator or NTP may correct, and time that only goes forward."""
+
+    def __call__(self) -> int:
+        """The current time in milliseconds since 1970-01-01 UTC."""
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since an unknown moment; unlike the time of day, they never jump.
+
+        For limits, pauses and everything else that must last as long as it says.
+        """
+
+
+class SystemClock:
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+system_clock: Clock = SystemClock()
 
 LATEST_MS = 10_413_791_999_999
 """The last millisecond of 2299: the maximum of the warehouse's DateTime64."""
-
-
-def system_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def iso(at_ms: int) -> str:

@@ -39,12 +39,23 @@ class Backoff(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """State of one worker. error: the type of the last error while it fails, without its text."""
+    """State of one worker. error: the type of the last error while it fails, without its text.
+
+    failing_for_ms: 0 unless it fails.
+    """
 
     name: str
     last_success_at_ms: int | None
     failing_since_ms: int | None = None
     error: str | None = None
+    failing_for_ms: int = 0
+
+
+class _Instant(NamedTuple):
+    """A time of day, to show, and the elapsed milliseconds, to measure durations from."""
+
+    at_ms: int
+    elapsed_ms: int
 
 
 class WorkerStopped(Exception):
@@ -91,9 +102,9 @@ class Worker:
         self._wake, self._stopping = Event(), Event()
         self._thread: Thread | None = None
         self._state = Lock()  # guards the fields below: the thread writes, health checks read
-        self._busy_since_ms: int | None = None
+        self._busy_since: _Instant | None = None
         self._last_success_at_ms: int | None = None
-        self._failing_since_ms: int | None = None
+        self._failing_since: _Instant | None = None
         self._failures = 0  # in a row
         self._errors: list[
             str
@@ -157,27 +168,29 @@ class Worker:
     def report_progress(self) -> None:
         """Show that a long step still makes progress, so that it does not count as stalled."""
         with self._state:
-            self._busy_since_ms = self._clock()
+            self._busy_since = self._now()
 
     def health(self) -> WorkerHealth:
-        now_ms = self._clock()
-        thread = self._thread
+        now, thread = self._now(), self._thread
         with self._state:
-            health = WorkerHealth(self.name, self._last_success_at_ms)
-            since_ms = self._busy_since_ms
-            if self._failing_since_ms is not None:
-                return WorkerHealth(
-                    self.name, self._last_success_at_ms, self._failing_since_ms, self._errors[-1]
-                )
-        if thread is not None and not thread.is_alive() and not self.stopping:
-            return WorkerHealth(self.name, health.last_success_at_ms, since_ms or 0, "ThreadEnded")
+            success_at_ms, busy = self._last_success_at_ms, self._busy_since
+            failing, error = self._failing_since, self._errors[-1] if self._errors else None
+        if failing is None and thread is not None and not thread.is_alive() and not self.stopping:
+            failing, error = busy or _Instant(0, 0), "ThreadEnded"
         if (
-            since_ms is not None
+            failing is None
+            and busy is not None
             and self._stalled_after_s is not None
-            and now_ms - since_ms > self._stalled_after_s * 1000
+            and now.elapsed_ms - busy.elapsed_ms > self._stalled_after_s * 1000
         ):
-            return WorkerHealth(self.name, health.last_success_at_ms, since_ms, "Stalled")
-        return health
+            failing, error = busy, "Stalled"
+        if failing is None:
+            return WorkerHealth(self.name, success_at_ms)
+        failing_for_ms = now.elapsed_ms - failing.elapsed_ms
+        return WorkerHealth(self.name, success_at_ms, failing.at_ms, error, failing_for_ms)
+
+    def _now(self) -> "_Instant":
+        return _Instant(self._clock(), self._clock.elapsed_ms())
 
     def _run(self) -> None:
         self._wake.wait(_varied(self._first_after_s))
@@ -209,7 +222,7 @@ class Worker:
             wait_s = step()
         finally:
             with self._state:
-                self._busy_since_ms = None
+                self._busy_since = None
         self._note_success()
         return wait_s
 
@@ -218,18 +231,18 @@ class Worker:
         signal.wait(seconds)
 
     def _note_success(self) -> None:
-        now_ms = self._clock()
+        now = self._now()
         with self._state:
-            since_ms, failures = self._failing_since_ms, self._failures
-            self._last_success_at_ms = now_ms
-            self._failing_since_ms, self._failures = None, 0
+            since, failures = self._failing_since, self._failures
+            self._last_success_at_ms = now.at_ms
+            self._failing_since, self._failures = None, 0
             self._errors.clear()
-        if since_ms is not None:
+        if since is not None:
             log.info(
                 "worker_recovered",
                 worker=self.name,
                 failures=failures,
-                failed_for_s=round((now_ms - since_ms) / 1000, 1),
+                failed_for_s=round((now.elapsed_ms - since.elapsed_ms) / 1000, 1),
             )
 
     def _note_failure(self, error: BaseException) -> float:
@@ -237,8 +250,8 @@ class Worker:
         kind = type(error).__name__
         with self._state:
             self._failures += 1
-            if self._failing_since_ms is None:
-                self._failing_since_ms = self._clock()
+            if self._failing_since is None:
+                self._failing_since = self._now()
             is_new = kind not in self._errors
             if not is_new:
                 self._errors.remove(kind)

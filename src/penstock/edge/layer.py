@@ -45,7 +45,6 @@ class AddressBudget:
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._clock = clock
         self._is_proxy = TrustedNetworks(settings.trusted_proxies).__contains__
         self._limit_at_once = settings.address_connections
         self._rates = RateLimiter(
@@ -54,7 +53,8 @@ class AddressBudget:
                 quota=settings.address_requests_per_second * _WINDOW_S,
                 window_s=_WINDOW_S,
                 counted="requests from this address",
-            )
+            ),
+            clock,
         )
         self._at_once: Counter[str] = Counter()
 
@@ -66,7 +66,7 @@ class AddressBudget:
         if not address or self._is_proxy(address):
             return "", _NO_HEADERS
         key = client_network(address)
-        quota = self._rates.count(key, self._clock())
+        quota = self._rates.count(key)
         if self._at_once[key] >= self._limit_at_once:
             raise Unavailable(
                 "Too many requests from this address are in progress. Try again in a moment.",

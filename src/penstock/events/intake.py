@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TypeGuard, cast
 
+from sqlalchemy import Connection
+
 from penstock.base.clock import Clock
 from penstock.base.errors import (
     ConcurrentUpdate,
@@ -102,7 +104,9 @@ class Intake:
         self._waiting = 0  # events
         self._busy = False  # a commit runs or is about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
-        self._store_failed = False  # only the writer touches it
+        # Only the writer touches these two.
+        self._store_failed = False
+        self._last_id_ms: int | None = None
         # Each hand-over is tried at once, so that callers are answered while the store is away.
         # Between them the writer probes the store: a node that is not ready gets no posts that
         # could show its recovery.
@@ -343,7 +347,12 @@ class Intake:
                 now_ms = self._clock()
                 with _COMMIT_S.time(), self._database.write() as connection:
                     stored = store_items(
-                        connection, items, now_ms, self._property_keys, self._quarantine
+                        connection,
+                        items,
+                        now_ms,
+                        self._next_id_ms(connection, now_ms),
+                        self._property_keys,
+                        self._quarantine,
                     )
                     counts = self.quota.add(connection, items, stored.outcomes, now_ms)
                 self.quota.note(counts, now_ms)
@@ -355,6 +364,13 @@ class Intake:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
+
+    def _next_id_ms(self, connection: Connection, now_ms: int) -> int:
+        """The time in the IDs of a commit's events: IDs rise even when the clock is set back."""
+        if self._last_id_ms is None:
+            self._last_id_ms = store.last_id_ms(connection)
+        self._last_id_ms = max(now_ms, self._last_id_ms + 1)
+        return self._last_id_ms
 
 
 def _is_public(item: Item) -> bool:

@@ -95,7 +95,8 @@ class EventService:
                 quota=settings.website_events_per_second * _RATE_WINDOW_S,
                 window_s=_RATE_WINDOW_S,
                 counted="events of this website",
-            )
+            ),
+            clock,
         )
 
     async def read_event(
@@ -225,7 +226,7 @@ class EventService:
         and cannot use up that of the website's backends.
         """
         counted = min(items, self.settings.max_batch_events)
-        self._rates.count((website.id, is_public), self.clock(), counted)
+        self._rates.count((website.id, is_public), amount=counted)
 
     def _count(
         self, events: Sequence[NewEvent], counted: Website | None, *, is_public: bool
@@ -234,12 +235,11 @@ class EventService:
 
         counted: the website whose events are counted already. is_public: as of `count_items`.
         """
-        now_ms = self.clock()
         numbers = Counter(event.website_id for event in events)
         if counted is not None:
             del numbers[counted.id]
         for website_id, count in numbers.items():
-            self._rates.count((website_id, is_public), now_ms, count)
+            self._rates.count((website_id, is_public), amount=count)
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None

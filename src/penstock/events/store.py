@@ -244,6 +244,13 @@ def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
     return len(expired) == _KEYS_PER_DELETE
 
 
+def last_id_ms(connection: Connection) -> int:
+    """About the time in the ID of the last event; 0 before the first one."""
+    newest_key = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
+    newest_bundle = select(outbox.c.put_at).order_by(outbox.c.id.desc()).limit(1)
+    return max(connection.execute(query).scalar() or 0 for query in (newest_key, newest_bundle))
+
+
 def forget_keys(connection: Connection, before_ms: int) -> bool:
     """Delete some of the oldest keys used before a time. True when there may be more of them."""
     oldest = connection.execute(_OLDEST_KEYS).all()

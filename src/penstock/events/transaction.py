@@ -62,11 +62,13 @@ def store_items(
     connection: Connection,
     items: Sequence[Item],
     now_ms: int,
+    id_ms: int,
     property_keys: PropertyKeys,
     limits: QuarantineLimits,
 ) -> Stored:
     """Store events, identify calls and refusals in their order; the caller commits.
 
+    id_ms: the time in the IDs of new events, later than in those of earlier commits.
     `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
 
     The steps: look up dedupe keys, pick the new items, check their property keys, correct times by
@@ -106,7 +108,7 @@ def store_items(
     rows = []
     # IDs rise, so that events at equal times are read in the order in which they were sent, and
     # the same batch gives the same data quality.
-    event_ids = map(EventId, new_ids("evt", now_ms, len(new_places)))
+    event_ids = map(EventId, new_ids("evt", id_ms, len(new_places)))
     for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
         if place in claims:
             outcomes[place] = resolution
@@ -123,7 +125,7 @@ def store_items(
             new_records[event.dedupe_key] = DedupeRecord(
                 event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id)
             )
-    store.add_dedupe_records(connection, new_records, now_ms)
+    store.add_dedupe_records(connection, new_records, id_ms)
     store.put_in_outbox(connection, rows, aliases, now_ms)
     known.update(new_records)
     for place, event in events.items():

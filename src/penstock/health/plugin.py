@@ -58,7 +58,6 @@ def build(
         health=HealthService(
             stores,
             workers,
-            core.clock,
             outbox=outbox,
             outcomes=outcomes,
             missing=missing,

@@ -7,7 +7,6 @@ from pathlib import Path
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
@@ -34,7 +33,6 @@ class HealthService:
         self,
         answers_by_store: dict[str, Callable[[], bool]],
         workers: Sequence[Worker],
-        clock: Clock,
         *,
         outbox: Callable[[], OutboxState],
         outcomes: Callable[[], OutcomesHealth],
@@ -54,7 +52,7 @@ class HealthService:
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
-        self._workers, self._clock, self._answer_s = workers, clock, answer_s
+        self._workers, self._answer_s = workers, answer_s
         # Threads of their own and few: requests that hang may occupy every shared thread.
         self._probes = {
             name: (answers, CapacityLimiter(_PROBES)) for name, answers in answers_by_store.items()
@@ -124,8 +122,7 @@ class HealthService:
         return False
 
     def _failed(self, worker: WorkerHealth) -> bool:
-        since_ms = worker.failing_since_ms
-        return since_ms is not None and self._clock() - since_ms >= FAILED_AFTER_MS
+        return worker.failing_since_ms is not None and worker.failing_for_ms >= FAILED_AFTER_MS
 
 
 def worker_gauges(workers: Sequence[Worker]) -> list[PolledGauge]:

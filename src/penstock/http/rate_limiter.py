@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import NamedTuple
 
+from penstock.base.clock import Clock
 from penstock.base.errors import RateLimited, RatePolicy
 
 _MAX_COUNTERS = 50_000
@@ -17,21 +18,25 @@ class Quota(NamedTuple):
 
 
 class RateLimiter:
-    """At most `policy.quota` per key and window. Each node counts for itself."""
+    """At most `policy.quota` per key and window. Each node counts for itself.
 
-    def __init__(self, policy: RatePolicy) -> None:
-        self.policy = policy
-        # key -> (count, end of the window in ms); windows that end first are first
+    A window lasts as long as it says, also when the time of day is corrected.
+    """
+
+    def __init__(self, policy: RatePolicy, clock: Clock) -> None:
+        self.policy, self._clock = policy, clock
+        # key -> (count, end of the window in elapsed ms); windows that end first are first
         self._counters: dict[Hashable, tuple[int, int]] = {}
         self._lock = Lock()
 
-    def count(self, key: Hashable, now_ms: int, amount: int = 1) -> Quota:
+    def count(self, key: Hashable, *, amount: int = 1) -> Quota:
         """Count before the work; `RateLimited` when the quota is used up, which counts nothing.
 
         amount: counts whole when anything is left, so that one larger than a quota can pass.
         """
+        now_ms = self._clock.elapsed_ms()
         with self._lock:
-            count, ends_at_ms = self._counters.get(key, (0, 0))
+            count, ends_at_ms = self._counters.get(key, (0, now_ms))
             if ends_at_ms <= now_ms:
                 self._counters.pop(key, None)
                 self._make_room(now_ms)

@@ -27,6 +27,9 @@ class FrozenClock:
     def __call__(self) -> int:
         return self.now_ms
 
+    def elapsed_ms(self) -> int:
+        return self.now_ms
+
     def advance(self, ms: int) -> None:
         self.now_ms += ms
 

@@ -451,7 +451,7 @@ def test_links_of_other_apps_are_unknown(android, make_app, server, link):
 def test_opens_from_one_network_are_rate_limited(phone, server, app_id, services):
     quota = services.settings.resolves_per_minute
     for _ in range(quota - 1):
-        services.attribution._attempts.count(("203.0.113.7/32",), services.clock())
+        services.attribution._attempts.count(("203.0.113.7/32",))
     assert phone.post_open().status_code == 200
     refused = phone.post_open()
     assert refused.status_code == 429

@@ -52,8 +52,8 @@ class ConfirmationService:
     ) -> None:
         self._database, self._keys, self._mailer = database, keys, mailer
         self._settings, self._clock = settings, clock
-        self._to_address = RateLimiter(_TO_ADDRESS)
-        self._from_network = RateLimiter(_FROM_NETWORK)
+        self._to_address = RateLimiter(_TO_ADDRESS, clock)
+        self._from_network = RateLimiter(_FROM_NETWORK, clock)
 
     def asks(self, user: User) -> bool:
         """Whether the user can, and has yet to, confirm their address. Never blocks."""
@@ -68,8 +68,8 @@ class ConfirmationService:
             raise Conflict("Mail is not set up on this server.", code="mail_not_set_up")
         if user.email_confirmed_at_ms is not None:
             raise Conflict("Your address is confirmed already.", code="email_confirmed")
-        self._from_network.count(network, self._clock())
-        self._to_address.count(user.email, self._clock())
+        self._from_network.count(network)
+        self._to_address.count(user.email)
         if not self._mailer.post(partial(self._mail_with_link, user)):
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 

@@ -50,9 +50,9 @@ class InvitationService:
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
         self._confirmations, self._mailer = confirmations, mailer
-        self._of_address = RateLimiter(_MAILED_TO_ADDRESS)
-        self._of_workspace = RateLimiter(_MAILED_BY_WORKSPACE)
-        self._in_all = RateLimiter(_MAILED_IN_ALL)
+        self._of_address = RateLimiter(_MAILED_TO_ADDRESS, clock)
+        self._of_workspace = RateLimiter(_MAILED_BY_WORKSPACE, clock)
+        self._in_all = RateLimiter(_MAILED_IN_ALL, clock)
 
     def are_mailed(self, by: User) -> bool:
         """Whether invitations by this user are mailed, within the limits.
@@ -102,9 +102,9 @@ class InvitationService:
         if not self.are_mailed(by.user):
             return False
         try:
-            self._of_workspace.count(by.workspace.id, self._clock())
-            self._of_address.count(email, self._clock())
-            self._in_all.count((), self._clock())
+            self._of_workspace.count(by.workspace.id)
+            self._of_address.count(email)
+            self._in_all.count(())
         except RateLimited:
             return False
         return True

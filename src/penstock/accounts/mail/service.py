@@ -25,7 +25,7 @@ _RETRY_AFTER_S = (5, 30, 120, 600, 600)
 
 @dataclass(slots=True)
 class _Waiting:
-    """mail: None until it is composed."""
+    """due_ms: elapsed milliseconds of the clock. mail: None until it is composed."""
 
     compose: Compose
     due_ms: int
@@ -54,7 +54,7 @@ class Mailer:
         """Send a mail soon. Never blocks. False, without a mail server or with too many waiting."""
         if self._server is None or len(self._waiting) >= _MOST_WAITING:
             return False
-        self._waiting.append(_Waiting(compose, self._clock()))
+        self._waiting.append(_Waiting(compose, self._clock.elapsed_ms()))
         self.worker.wake()
         return True
 
@@ -63,7 +63,7 @@ class Mailer:
         for _ in range(len(self._waiting)):
             self.worker.report_progress()
             first = self._waiting[0]
-            is_done = first.due_ms <= self._clock() and self._is_done(first)
+            is_done = first.due_ms <= self._clock.elapsed_ms() and self._is_done(first)
             self._waiting.popleft()
             if not is_done:
                 self._waiting.append(first)
@@ -72,7 +72,7 @@ class Mailer:
         if not self._waiting:
             return None
         next_ms = min(waiting.due_ms for waiting in list(self._waiting))
-        return max(0.1, (next_ms - self._clock()) / 1000)
+        return max(0.1, (next_ms - self._clock.elapsed_ms()) / 1000)
 
     def _is_done(self, waiting: _Waiting) -> bool:
         """Whether the mail was sent, or never will be; otherwise it is due later.
@@ -98,7 +98,7 @@ class Mailer:
             )
             if is_last:
                 return True
-            waiting.due_ms = self._clock() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
+            waiting.due_ms = self._clock.elapsed_ms() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
             return False
         except Exception as error:  # a mail that cannot be written must not hold up the others
             log.error("mail_dropped", error=type(error).__name__)

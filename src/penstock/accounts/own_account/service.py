@@ -25,7 +25,7 @@ class OwnAccountService:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._attempts = RateLimiter(_PASSWORD_POLICY)
+        self._attempts = RateLimiter(_PASSWORD_POLICY, clock)
 
     def change_password(self, by: CurrentUser, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.
@@ -51,7 +51,7 @@ class OwnAccountService:
 
         `RateLimited` after too many attempts. Takes as long as a password hash.
         """
-        self._attempts.count((user.id,), self._clock())
+        self._attempts.count((user.id,))
         with self._database.read() as db:
             stored_hash = store.password_hash(db, user.id)
         if stored_hash is None or not password_matches(password, stored_hash):

@@ -52,9 +52,9 @@ class PasswordResetService:
     ) -> None:
         self._database, self._confirmations, self._mailer = database, confirmations, mailer
         self._networks, self._settings, self._clock = networks, settings, clock
-        self._requests = RateLimiter(_REQUESTS)
-        self._requests_of_network = RateLimiter(_OF_NETWORK)
-        self._mails = RateLimiter(_MAILS)
+        self._requests = RateLimiter(_REQUESTS, clock)
+        self._requests_of_network = RateLimiter(_OF_NETWORK, clock)
+        self._mails = RateLimiter(_MAILS, clock)
 
     @property
     def is_set_up(self) -> bool:
@@ -72,9 +72,9 @@ class PasswordResetService:
                 "Mail is not set up. The service operator can run `penstock reset-password`.",
                 code="mail_not_set_up",
             )
-        now_ms, network = self._clock(), client_network(address)
-        self._requests_of_network.count(network, now_ms)
-        self._requests.count((email, network), now_ms)
+        network = client_network(address)
+        self._requests_of_network.count(network)
+        self._requests.count((email, network))
         if not self._mailer.post(partial(self._mail_with_link, email, network)):
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 
@@ -87,7 +87,7 @@ class PasswordResetService:
                 return None
             account, _ = match
             try:
-                self._mails.count((account.user.id, is_known), now_ms)
+                self._mails.count((account.user.id, is_known))
             except RateLimited:
                 log.warning("password_reset_not_mailed", user_id=account.user.id)
                 return None

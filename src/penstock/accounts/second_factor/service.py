@@ -43,7 +43,7 @@ class SecondFactorService:
     ) -> None:
         self._database, self._own_account = database, own_account
         self._box, self._clock = box, clock
-        self._guesses = RateLimiter(_GUESSES)
+        self._guesses = RateLimiter(_GUESSES, clock)
 
     def state(self, user: User) -> SecondFactorState:
         with self._database.read() as db:
@@ -74,7 +74,7 @@ class SecondFactorService:
                 raise Conflict(
                     "No second factor is being set up. Start again.", code="second_factor_not_begun"
                 )
-            self._guesses.count(by.user.id, now_ms)
+            self._guesses.count(by.user.id)
             step = matching_step(self._box.open(factor.secret), bare_code(code), now_ms)
             if step is None:
                 raise _wrong_code()
@@ -141,7 +141,7 @@ class SecondFactorService:
         factor = store.second_factor(db, user.id)
         if factor is None or factor.confirmed_at_ms is None:
             return False
-        self._guesses.count(user.id, now_ms)
+        self._guesses.count(user.id)
         step = matching_step(self._box.open(factor.secret), bare, now_ms)
         is_valid = (
             store.use_step(db, user.id, step)

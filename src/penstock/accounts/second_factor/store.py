@@ -7,6 +7,9 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from penstock.accounts.second_factor.model import SecondFactor, SecondFactorState
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 
+_SPREAD = 2
+"""How many steps apart two codes can be that are valid at the same moment."""
+
 
 def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
     """Also one that is not confirmed yet."""
@@ -49,9 +52,13 @@ def confirm(db: Connection, user_id: str, now_ms: int) -> None:
 
 
 def use_step(db: Connection, user_id: str, step: int) -> bool:
-    """Mark the code of a time step as used. False when it, or a later one, is used already."""
+    """Mark the code of a time step as used. False when it, or a later one, is used already.
+
+    A step that no telephone can show yet was used while this clock was ahead: it blocks nobody.
+    """
     c = second_factors.c
-    is_unused = (c.user_id == user_id, or_(c.last_step.is_(None), c.last_step < step))
+    is_usable = or_(c.last_step.is_(None), c.last_step < step, c.last_step > step + _SPREAD)
+    is_unused = (c.user_id == user_id, is_usable)
     return db.execute(update(second_factors).where(*is_unused).values(last_step=step)).rowcount > 0
 
 

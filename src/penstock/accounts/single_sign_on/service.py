@@ -38,7 +38,7 @@ class SingleSignOnService:
         self._accounts, self._box = accounts, box
         self._settings, self._clock = settings, clock
         self._provider = IdentityProvider(settings, clock) if settings.oidc_issuer else None
-        self._attempts = RateLimiter(_ATTEMPTS)
+        self._attempts = RateLimiter(_ATTEMPTS, clock)
         self._work = FairQueue("log-ins", _WORK)
         domains = (settings.oidc_email_domains or "").lower().split(",")
         self._domains = frozenset(domain.strip() for domain in domains if domain.strip())
@@ -58,7 +58,7 @@ class SingleSignOnService:
         next_path: the page to open after the log-in. address: IP address of the client.
         """
         provider, network = self._require_provider(), client_network(address)
-        self._attempts.count(network, self._clock())
+        self._attempts.count(network)
         expires_at_ms = self._clock() + ATTEMPT_S * 1000
         attempt = SignOnAttempt(new_token(), new_token(), new_token(), next_path, expires_at_ms)
         url = await self._work.run(network, provider.authorization_url, attempt, self._redirect_uri)
@@ -73,7 +73,7 @@ class SingleSignOnService:
         person who may not log in.
         """
         provider, network = self._require_provider(), client_network(address)
-        self._attempts.count(network, self._clock())
+        self._attempts.count(network)
         attempt = self._attempt(sealed_attempt)
         is_ours = hmac.compare_digest((answer.state or "").encode(), attempt.state.encode())
         if not is_ours or answer.issuer not in (None, self._settings.oidc_issuer):

@@ -148,7 +148,7 @@ class ImportWorker:
 
     def _remove_without_job(self, import_ids: set[str]) -> None:
         """An upload that got 503 may have a job nevertheless, or get it in a moment."""
-        now_ms = self._clock()
+        now_ms = self._clock.elapsed_ms()
         self._without_job = {each: self._without_job.get(each, now_ms) for each in import_ids}
         for import_id, since_ms in self._without_job.items():
             if now_ms - since_ms > _WITHOUT_JOB_MS:

@@ -93,7 +93,7 @@ class LockedOutcome:
     def is_dropped(self) -> bool:
         """Whether a request has dropped the outcome, at any node, so that it must not be built."""
         with self._database.read() as db:
-            return store.find(db, self.outcome).dropped_until_ms > self._clock()
+            return store.find(db, self.outcome).dropped_for_ms(self._clock()) > 0
 
 
 _FORGOTTEN_MS = 30 * DAY_S * 1000

@@ -85,8 +85,8 @@ class OutcomeMaintenance:
         self.refresher = OutcomeRefresher(self.tables, self.registry, self.worker.wake)
         self._is_prepared = self._is_loaded = False
         self._work: Work | None = None
-        self._comparisons, self._compared_at_ms = 0, clock()
-        self._forgot_at_ms = 0
+        self._comparisons, self._compared_at_ms = 0, clock.elapsed_ms()
+        self._forgot_at_ms: int | None = None
         self._differences = 0
         self._last_difference_at_ms: int | None = None
 
@@ -295,8 +295,8 @@ class OutcomeMaintenance:
     def _is_wanted(self, locked: LockedOutcome, pending: PendingBuild) -> bool:
         """Whether a build was neither cancelled, at any node, nor already done."""
         outcome = pending.subject.outcome
-        if locked.change.dropped_until_ms > self._clock():
-            self.registry.postpone(outcome, locked.change.dropped_until_ms)
+        if dropped_for_ms := locked.change.dropped_for_ms(self._clock()):
+            self.registry.postpone(outcome, dropped_for_ms)
             return False
         is_stored = locked.mark is not None and (
             locked.mark == self.registry.mark(outcome) or self._adopt(locked) is not None
@@ -322,7 +322,7 @@ class OutcomeMaintenance:
                 log.info("outcomes_cancelled", funnel_id=funnel_id)
                 return
             _BUILDS.labels("failed").inc()
-            self.registry.postpone(outcome, self._clock() + _RETRY_MS)
+            self.registry.postpone(outcome, _RETRY_MS)
             raise
         else:
             _BUILDS.labels("done").inc()
@@ -394,14 +394,14 @@ class OutcomeMaintenance:
 
     def _forget_old_changes(self) -> None:
         """Delete old changes of outcomes without rows, once a day and after a start."""
-        now_ms = self._clock()
-        if now_ms >= self._forgot_at_ms + DAY_S * 1000:
+        now_ms = self._clock.elapsed_ms()
+        if self._forgot_at_ms is None or now_ms >= self._forgot_at_ms + DAY_S * 1000:
             self.locks.forget_old()
             self._forgot_at_ms = now_ms
 
     def _compare_sample(self) -> None:
         """Every ten minutes, compare some units of one outcome with their events."""
-        now_ms = self._clock()
+        now_ms = self._clock.elapsed_ms()
         marks = self.registry.marks()
         if not marks or now_ms < self._compared_at_ms + _COMPARED_EVERY_MS:
             return

@@ -8,6 +8,7 @@ from penstock import __version__
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
+from penstock.settings import DAY_S
 from penstock.warehouse.work import Work
 
 COUNTING_RULES = 2
@@ -77,6 +78,10 @@ class Mark:
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
+DROPPED_MS = DAY_S * 1000
+"""How long nobody builds an outcome that was dropped on request."""
+
+
 class RowChange(NamedTuple):
     """The last change of an outcome's rows, as recorded in the metadata DB.
 
@@ -93,6 +98,14 @@ class RowChange(NamedTuple):
     opened_at_ms: int = 0
     read_until_ms: int = 0
     dropped_until_ms: int = 0
+
+    def dropped_for_ms(self, now_ms: int) -> int:
+        """For how much longer nobody builds the outcome; 0: it may be built.
+
+        More than the whole period means that it was dropped while the clock was ahead.
+        """
+        left_ms = self.dropped_until_ms - now_ms
+        return left_ms if 0 < left_ms <= DROPPED_MS else 0
 
 
 @dataclass(slots=True)

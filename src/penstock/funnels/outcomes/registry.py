@@ -22,6 +22,7 @@ class OutcomeRegistry:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._state = Lock()  # guards all fields below
+        # All but the times of queries are elapsed milliseconds.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
         self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
@@ -60,7 +61,7 @@ class OutcomeRegistry:
             self._queried_at_ms.pop(outcome, None)
             mark = self._marks.pop(outcome, None)
             if mark is not None:
-                self._unmarked_since_ms[mark.build] = self._clock()
+                self._unmarked_since_ms[mark.build] = self._clock.elapsed_ms()
 
     def forget_dropped(self, seen: Iterable[Mark], stored: Iterable[Mark]) -> None:
         """Forget outcomes whose rows other processes have dropped.
@@ -77,11 +78,11 @@ class OutcomeRegistry:
     def discard_build(self, build: str) -> None:
         """Let the rows of a build that never had a mark be dropped at once."""
         with self._state:
-            self._unmarked_since_ms[build] = 0
+            self._unmarked_since_ms[build] = self._clock.elapsed_ms() - _RETIRE_AFTER_MS
 
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
         """Of builds without a mark, those that no statement reads or is about to read."""
-        now_ms = self._clock()
+        now_ms = self._clock.elapsed_ms()
         before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
         with self._state:
             since_ms = {build: self._unmarked_since_ms.get(build, now_ms) for build in unmarked}
@@ -114,19 +115,20 @@ class OutcomeRegistry:
         with self._state:
             return outcome not in self._not_storable
 
-    def postpone(self, outcome: str, until_ms: int) -> None:
-        """Keep queries from requesting a build until this time."""
+    def postpone(self, outcome: str, for_ms: int) -> None:
+        """Keep queries from requesting a build for this long."""
         with self._state:
-            self._not_before_ms[outcome] = until_ms
+            self._not_before_ms[outcome] = self._clock.elapsed_ms() + for_ms
 
     def may_build(self, outcome: str) -> bool:
         """Whether a query may request a build."""
+        now_ms = self._clock.elapsed_ms()
         with self._state:
             return (
                 outcome not in self._marks
                 and outcome not in self._pending
                 and outcome not in self._not_storable
-                and self._clock() >= self._not_before_ms.get(outcome, 0)
+                and now_ms >= self._not_before_ms.get(outcome, now_ms)
             )
 
     def request_build(self, subject: Subject, workspace_id: WorkspaceId, funnel_id: str) -> None:

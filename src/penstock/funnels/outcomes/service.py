@@ -15,7 +15,7 @@ from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.locks import LockedOutcome
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
-from penstock.funnels.outcomes.model import Mark, RowChange, Subject, Unsettled
+from penstock.funnels.outcomes.model import DROPPED_MS, Mark, RowChange, Subject, Unsettled
 from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
 from penstock.funnels.outcomes.tables import Backlog
@@ -23,7 +23,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
-from penstock.settings import DAY_S, Settings
+from penstock.settings import Settings
 from penstock.warehouse.client import Progress
 from penstock.warehouse.errors import QueryFailed, explained
 from penstock.warehouse.work import Stopped, Work, current_work, working_on
@@ -34,7 +34,6 @@ _LOCK_S = 1.0
 """Seconds that a query waits for another one to evaluate the same units, before it reads events."""
 _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
-_DROPPED_MS = DAY_S * 1000
 """Time for which outcomes that were dropped by request are not built again."""
 _QUERY_TIME_SAVED_MS = 1_800_000
 """How often at most a mark is saved only to record that a query asked for the outcome."""
@@ -183,7 +182,7 @@ class OutcomeService:
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
         """Whether another node, which is alive, builds it and the build was not cancelled."""
-        is_cancelled = change.dropped_until_ms > self._clock()
+        is_cancelled = change.dropped_for_ms(self._clock()) > 0
         return bool(change.build) and not is_cancelled and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
@@ -192,8 +191,8 @@ class OutcomeService:
         Errors as of `status`.
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
-        self._registry.postpone(subject.outcome, self._clock() + _DROPPED_MS)
-        self._locks.drop_until(subject.outcome, self._clock() + _DROPPED_MS)
+        self._registry.postpone(subject.outcome, DROPPED_MS)
+        self._locks.drop_until(subject.outcome, self._clock() + DROPPED_MS)
         pending = self._registry.pending_build(subject.outcome)
         if pending is not None:
             self._maintenance.cancel(pending)

@@ -41,6 +41,10 @@ ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
 """Gaps of some websites. `penstock.app` composes it from the rooms that know them."""
 
 
+_TOLERATED_AHEAD_MS = 300_000
+"""By how much the clocks of senders may be ahead, by default."""
+
+
 class Note(NamedTuple):
     """A sentence of the coverage, and its code."""
 
@@ -61,6 +65,7 @@ def coverage_of(
     qualifications = [
         *_gap_notes(relevant),
         *_history_notes(params, profile),
+        *_future_notes(params, profile),
         *_open_window_notes(definition, open_windows),
     ]
     if not provenance.is_fresh:
@@ -112,6 +117,17 @@ def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
         yield Note(NoteCode.NO_EVENTS, "No events are retained yet.")
     elif _begins_before_history(params, profile):
         yield Note(NoteCode.SHORT_HISTORY, _short_history(profile))
+
+
+def _future_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
+    """Senders may be a little ahead; more means that the server's clock was ahead."""
+    last_ms = profile.future_until_ms
+    if last_ms is not None and last_ms > params.evaluated_at_ms + _TOLERATED_AHEAD_MS:
+        text = (
+            f"Some events have times in the future, up to {iso(last_ms)}: probably the server's "
+            "clock was ahead when they arrived. They count once their time has come."
+        )
+        yield Note(NoteCode.FUTURE_EVENTS, text)
 
 
 def _short_history(profile: DataProfile) -> str:

@@ -206,4 +206,5 @@ def _profile_of(
         history_start_ms=min(
             (first_ms for first_ms in firsts if first_ms >= moments.history_from_ms), default=None
         ),
+        future_until_ms=max((span.last_ms for span in future), default=None),
     )

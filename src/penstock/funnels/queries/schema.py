@@ -105,6 +105,7 @@ class NoteCode(StrEnum):
     OPEN_WINDOWS = "open_windows"
     NO_WINDOW = "no_window"
     NOT_FRESH = "not_fresh"
+    FUTURE_EVENTS = "future_events"
 
 
 class CoverageRecord(Record):

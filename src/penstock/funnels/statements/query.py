@@ -95,7 +95,7 @@ class DataProfile:
     events: number of retained events. has_aliases: visitors were merged. has_provider_events: some
     come from payment providers. holds_until_ms: until then, inclusive, time alone changes no count;
     None: for ever. history_start_ms: the first event at most two years before the period; None:
-    there is none.
+    there is none. future_until_ms: the last event after the evaluation; None: none.
     build: stored outcomes that know all of these events; None: the statement reads events.
     """
 
@@ -106,6 +106,7 @@ class DataProfile:
     has_aliases: bool
     holds_until_ms: int | None = None
     history_start_ms: int | None = None
+    future_until_ms: int | None = None
     build: StoredBuild | None = None
 
 

@@ -64,7 +64,7 @@ class AttributionService:
             first_after_s=_TIDY_EVERY_S,
         )
         self._attempts = RateLimiter(
-            RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
+            RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60), clock
         )
 
     @asynccontextmanager
@@ -82,7 +82,7 @@ class AttributionService:
         `Unavailable` a retry is safe: a click that was claimed stays the install's.
         """
         now_ms = self._clock()
-        self._attempts.count((client_network(address),), now_ms)
+        self._attempts.count((client_network(address),))
         limits = EventValidationContext(self._settings, now_ms)
         app_open = await compute_on(body, parse_model, body, AppOpen, limits)
         website = await self._websites.find_website_async(app_open.website_id)

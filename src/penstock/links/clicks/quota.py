@@ -25,9 +25,11 @@ class ClickQuota:
 
     def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
         """per_minute: clicks of one link that are stored; an app may have five times as many."""
-        self._database, self._clock = database, clock
-        self._of_link = RateLimiter(RatePolicy("link_clicks", per_minute, 60))
-        self._of_website = RateLimiter(RatePolicy("app_clicks", per_minute * _LINKS_WORTH, 60))
+        self._database = database
+        self._of_link = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)
+        self._of_website = RateLimiter(
+            RatePolicy("app_clicks", per_minute * _LINKS_WORTH, 60), clock
+        )
         self._excess: Counter[LinkId] = Counter()
         self._lock = Lock()
         self.worker = Worker(
@@ -40,10 +42,9 @@ class ClickQuota:
 
     def admits(self, link: Link) -> bool:
         """Whether to store a click on the link now. If not, the click is counted."""
-        now_ms = self._clock()
         try:
-            self._of_link.count(link.id, now_ms)
-            self._of_website.count(link.website_id, now_ms)
+            self._of_link.count(link.id)
+            self._of_website.count(link.website_id)
         except RateLimited:
             with self._lock:
                 self._excess[link.id] += 1
