@@ -102,7 +102,12 @@ def build_services(
     own database.
     """
     if warehouse is not None:
-        stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
+        stores = Stores(
+            Database(
+                settings.metadb_url, settings.database_timeout_s, settings.database_connections
+            ),
+            warehouse,
+        )
     database, warehouse = stores or open_stores(settings)
     core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
     nodes = nodes_room.build(core)

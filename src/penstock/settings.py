@@ -55,6 +55,14 @@ class Settings(BaseSettings):
             "half of it for a lock or a free connection.",
         ),
     ] = 15.0
+    database_connections: Annotated[
+        int,
+        Field(
+            ge=2,
+            le=1_000,
+            description="Connections of a node to PostgreSQL at once, beside one that listens.",
+        ),
+    ] = 20
     warehouse_url: Annotated[
         str | None,
         Field(

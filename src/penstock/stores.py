@@ -31,7 +31,9 @@ class SchemaVersions(NamedTuple):
 def open_stores(settings: Settings) -> Stores:
     """Connect to both stores; neither is migrated. Makes their folders when they are missing."""
     settings.data.mkdir(parents=True, exist_ok=True)
-    database = Database(settings.metadb_url, settings.database_timeout_s)
+    database = Database(
+        settings.metadb_url, settings.database_timeout_s, settings.database_connections
+    )
     if database.is_sqlite and database.url.database:
         Path(database.url.database).parent.mkdir(parents=True, exist_ok=True)
     warehouse = Warehouse(

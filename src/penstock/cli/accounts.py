@@ -54,7 +54,9 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
     configure_logs(settings.log_level)
     os.umask(0o077)
     try:
-        database = Database(settings.metadb_url, settings.database_timeout_s)
+        database = Database(
+            settings.metadb_url, settings.database_timeout_s, settings.database_connections
+        )
         if database.is_sqlite and not (file := Path(database.url.database or "")).exists():
             folder = settings.data if settings.database_url is None else file.parent
             fail(f"{folder} contains no Penstock data")

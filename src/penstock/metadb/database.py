@@ -38,6 +38,7 @@ from penstock.metadb.changes import Changes
 log = structlog.get_logger()
 
 TIMEOUT_S = 15.0
+CONNECTIONS = 20
 
 _CONCURRENCY_STATES = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
 _CONFLICT_STATES = (
@@ -93,9 +94,11 @@ class Database:
     IMMEDIATE`), so that it never fails half-way because of another writer.
     """
 
-    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, url: str, timeout_s: float = TIMEOUT_S, connections: int = CONNECTIONS
+    ) -> None:
         """timeout_s: the longest time for one statement, and on SQLite for the lock; half of it for
-        a lock of PostgreSQL and for a free connection.
+        a lock of PostgreSQL and for a free connection. connections: at most to PostgreSQL.
         """
         try:
             self.url = make_url(url)
@@ -106,7 +109,7 @@ class Database:
         if self.is_sqlite:
             self.engine = _sqlite_engine(self.url, timeout_s)
         else:
-            self.engine = postgres.engine(self.url, timeout_s)
+            self.engine = postgres.engine(self.url, timeout_s, connections)
             self.url = self.engine.url
         self.changes = Changes(self.engine)
         # SQLite has one writer at a time and lets the others poll, up to 100 ms apart. The writers
@@ -221,18 +224,23 @@ class Database:
             )
 
     def answers(self) -> bool:
-        """Whether the database answers right now. Takes as long as a statement may.
+        """Whether the database answers right now and can be written.
 
-        Not once it was found damaged: what it still answers may be wrong.
+        Takes as long as a statement may. A standby of PostgreSQL answers, but takes no writes. Not
+        once it was found damaged: what it still answers may be wrong.
         """
         if self.damage is not None:
             return False
+        is_writable = text(
+            "SELECT 1"
+            if self.is_sqlite
+            else "SELECT current_setting('transaction_read_only') = 'off'"
+        )
         try:
             with self.read() as connection:
-                connection.execute(text("SELECT 1"))
+                return bool(connection.execute(is_writable).scalar())
         except StoreUnavailable:
             return False
-        return True
 
     def quick_check(self, limit_s: float) -> bool:
         """Let SQLite look for damage in its file. `StoreUnavailable` when there is some.

@@ -34,27 +34,33 @@ class BoundedConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError("the server does not answer in time") from error
 
 
-def engine(url: URL, timeout_s: float) -> Engine:
+def engine(url: URL, timeout_s: float, connections: int) -> Engine:
     """timeout_s: the longest time for one statement; half of it for a lock or a free connection.
+
+    connections: at most in the pool; a listener and a migration have their own.
 
     Parameters of libpq that the URL sets (`?connect_timeout=...`) win.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    limits = {
+    arguments: dict[str, Any] = {
         "connect_timeout": min(max(_CONNECT_S[0], round(timeout_s)), _CONNECT_S[1]),
         "keepalives_idle": 15,
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": round(timeout_s * _MARGIN * 1000),
+        # A pooler in transaction mode gives the next transaction another connection of the server,
+        # which does not know what this one has prepared.
+        "prepare_threshold": None,
     }
     engine = create_engine(
         url,
         hide_parameters=True,
         pool_pre_ping=True,
-        pool_size=10,
+        pool_size=connections,
+        max_overflow=0,
         pool_timeout=timeout_s / 2,
-        connect_args={name: value for name, value in limits.items() if name not in url.query},
+        connect_args={name: value for name, value in arguments.items() if name not in url.query},
     )
 
     def connect(_dialect: Any, _record: Any, args: Any, parameters: Any) -> BoundedConnection:

@@ -79,7 +79,11 @@ def _selects(
         size = min(size for size in _SIZES if size >= len(chunk))
         statement = _select(table.name, what, tuple(where), column, _placeholder(connection), size)
         # Filled up with the last value: reading it twice changes nothing.
-        yield statement, (*where.values(), *chunk, *[chunk[-1]] * (size - len(chunk)))
+        values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
+        if connection.dialect.name == "sqlite":
+            yield statement, (*where.values(), *values_of_chunk)
+        else:
+            yield statement, (*values_of_chunk, *where.values())
 
 
 def _placeholder(connection: Connection) -> str:
@@ -96,9 +100,18 @@ def _insert(table: str, columns: tuple[str, ...], placeholder: str, rows: int) -
 def _select(
     table: str, what: str, where: tuple[str, ...], column: str, placeholder: str, values: int
 ) -> str:
-    conditions = [f"{name} = {placeholder}" for name in where]
-    conditions.append(f"{column} IN ({', '.join([placeholder] * values)})")
-    return f"SELECT {what} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
+    conditions, wanted = [f"{name} = {placeholder}" for name in where], [placeholder] * values
+    if placeholder == "?":
+        conditions.append(f"{column} IN ({', '.join(wanted)})")
+        return f"SELECT {what} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
+    # PostgreSQL looks up each value by itself, with the whole index. For IN (...) it would need
+    # statistics, which a new table has not: without them it reads all rows that match `where`.
+    conditions.append(f"{column} = wanted.value")
+    return (
+        f"SELECT {what} FROM unnest(ARRAY[{', '.join(wanted)}]) AS wanted (value) "  # noqa: S608
+        f"CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {' AND '.join(conditions)} OFFSET 0) "
+        f"AS {table}"
+    )
 
 
 def row_values(record: object, table: Table) -> dict[str, Any]:
