@@ -60,12 +60,13 @@ class Loss(NamedTuple):
 class Comparison(NamedTuple):
     """The rows of `events`. missing: how many of the expected ones are not there.
 
-    surplus: rows beyond the expected ones that are not explained yet.
+    surplus: rows beyond the expected ones. is_quiet: whether nothing under way explains them.
     """
 
     rows: int
     missing: int
     surplus: int
+    is_quiet: bool
 
 
 class NewestShipments(NamedTuple):

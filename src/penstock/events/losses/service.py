@@ -20,7 +20,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Worker
 from penstock.events.losses import store
-from penstock.events.losses.model import Comparison, Ledger, Loss
+from penstock.events.losses.model import Comparison, Loss
 from penstock.health.model import MissingEvents
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
@@ -84,27 +84,19 @@ class LossService:
         None when it cannot be told: another node compares, or deletions keep beginning.
         """
         with self._database.alone(_WORK) as is_mine:
-            comparison = self._compare() if is_mine else None
+            comparison = self.measure() if is_mine else None
             if comparison is not None and comparison.missing and self._warehouse.folder is None:
                 self.worker.pause(_REPLICA_S)
-                comparison = self._compare()
+                comparison = self.measure()
             if comparison is None:
                 return None
             now_ms = self._clock()
-            with self._database.read() as db:
-                missing_before = store.rows_found(db)
-            if comparison.missing != missing_before:
-                with self._database.write() as db:
-                    store.save_found(db, comparison.missing, now_ms)
-                _log_change(comparison, missing_before)
+            self._record(comparison, now_ms)
         self._state = MissingEvents(comparison.missing, now_ms)
         return comparison
 
-    def _step(self) -> float | None:
-        comparison = self.compare()
-        return None if comparison is not None and not comparison.surplus else _SOON_S
-
-    def _compare(self) -> Comparison | None:
+    def measure(self) -> Comparison | None:
+        """Compare now, and change nothing. None when deletions keep beginning."""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self.worker.pause(_PAUSE_S)
@@ -116,21 +108,33 @@ class LossService:
                 after = store.ledger(db)
             if after.removed == before.removed:
                 surplus = rows - before.expected
-                if surplus > 0 and after == before and before.is_quiet and not mutations:
-                    self._expect_all(before, rows)
-                    surplus = 0
-                return Comparison(rows, max(0, -surplus), max(0, surplus))
+                is_quiet = after == before and before.is_quiet and not mutations
+                return Comparison(rows, max(0, -surplus), max(0, surplus), is_quiet)
         return None
 
-    def _expect_all(self, ledger: Ledger, rows: int) -> None:
-        """Expect from now on what is there.
+    def _step(self) -> float | None:
+        comparison = self.compare()
+        is_settled = comparison is not None and (comparison.is_quiet or not comparison.surplus)
+        return None if is_settled else _SOON_S
+
+    def _record(self, comparison: Comparison, now_ms: int) -> None:
+        """Record what is missing, and expect from now on what is there beyond the expected rows.
 
         An earlier version counted no rows, and of a deletion that a crash interrupted, the ledger
         may have removed more rows than there were.
         """
+        with self._database.read() as db:
+            missing_before = store.rows_found(db)
+        surplus = comparison.surplus if comparison.is_quiet else 0
+        if not surplus and comparison.missing == missing_before:
+            return
         with self._database.write() as db:
-            store.add_to_ledger(db, stored=rows - ledger.expected)
-        log.info("event_rows_baseline", rows=rows, expected_before=ledger.expected)
+            store.save_found(db, comparison.missing, now_ms)
+            store.add_to_ledger(db, stored=surplus)
+        if surplus:
+            log.info("event_rows_baseline", rows=comparison.rows, surplus=surplus)
+        if comparison.missing != missing_before:
+            _log_change(comparison, missing_before)
 
 
 def _log_change(comparison: Comparison, missing_before: int) -> None:
