@@ -2,27 +2,30 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pyotp
 import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from litestar.testing import TestClient
 from pydantic import SecretStr
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from penstock.accounts.keys.schema import NewKey
 from penstock.accounts.model import Role
 from penstock.app import Services
 from penstock.base.errors import Unauthorized
-from penstock.metadb.tables import email_confirmations
+from penstock.metadb.tables import email_confirmations, users
 from penstock.settings import Settings
 from tests.accounts.test_single_sign_on import log_in as sign_on
 from tests.conftest import ShiftedClock
 from tests.identity_provider import IdentityProvider, identity_provider
 from tests.mail_server import MailServer, mail_server
-from tests.tenant import BASE_URL, PASSWORD, Tenant, beside, invited, sign_up, token_of
+from tests.tenant import BASE_URL, PASSWORD, Tenant, beside, invited, join, sign_up, token_of
 
 SEND = "/api/auth/email-confirmations"
 
@@ -302,3 +305,26 @@ def test_links_in_mails_lead_to_the_public_url_whatever_the_host(
     for number in range(len(mails.mails)):
         for link in re.findall(r"https?://\S+", mails.text(number)):
             assert urlsplit(link).netloc == urlsplit(BASE_URL).netloc
+
+
+@pytest.mark.every_database
+def test_an_upgrade_confirms_accounts_that_have_proven_their_address(
+    workspace: Tenant,
+    squatter: Tenant,
+    services: Services,
+    provider: IdentityProvider,
+    clock: ShiftedClock,
+) -> None:
+    """Single sign-on proves it for people who came by invitation, not for a stranger's account."""
+    by_invitation, silent = join(workspace), join(workspace)
+    email = by_invitation.get("/api/auth/session").json()["user"]["email"]
+    for address in (email, squatter.email):
+        sign_on(workspace, provider, clock, email=address)
+    with services.database.write() as db:
+        db.execute(update(users).values(email_confirmed_at=None))
+        with Operations.context(MigrationContext.configure(db)):
+            revision = "penstock.metadb.migrations.versions.0017_confirmed_addresses"
+            import_module(revision).confirm_earlier_accounts()
+        confirmed = select(users.c.email).where(users.c.email_confirmed_at.is_not(None))
+        assert set(db.scalars(confirmed)) == {workspace.email, email}
+    assert not is_confirmed(silent)

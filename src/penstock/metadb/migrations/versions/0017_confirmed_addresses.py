@@ -87,6 +87,11 @@ def upgrade() -> None:
         ["mailed_token_hash"],
         unique=True,
     )
+    confirm_earlier_accounts()
+
+
+def confirm_earlier_accounts() -> None:
+    """Confirm the addresses that accounts have proven, as the audit log says."""
     op.execute(
         """
         UPDATE users SET email_confirmed_at = created_at
