@@ -72,7 +72,8 @@ def read_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     for module, name in (
         (events_service, "parse_object"),
-        (segment_service, "parse_object"),
+        (events_service, "_parse_tracked"),
+        (segment_service, "parse_object_with_list"),
         (attribution_service, "parse_model"),
         (bodies, "parse_model"),
         (bodies, "_inflate"),

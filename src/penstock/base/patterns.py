@@ -52,6 +52,23 @@ class Pattern:
         return replaced
 
 
+class BytesPattern:
+    """As `Pattern`, over bytes. A search in a large text does not hold up other threads."""
+
+    def __init__(self, pattern: bytes) -> None:
+        """pattern: its dots and classes match any byte."""
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.never_capture = options.dot_nl = True
+        options.log_errors = False
+        self._compiled = re2.compile(pattern, options)
+
+    def end_of_match(self, content: bytes, start: int) -> int | None:
+        """Where a match that begins at `start` ends; None without one."""
+        match = self._compiled.match(content, start)
+        return None if match is None else int(match.end())
+
+
 def _encodable(text: str) -> str:
     try:
         text.encode()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
-from penstock.base.errors import Fault, Invalid, PenstockError
+from penstock.base.errors import Fault, Invalid, Malformed, PenstockError
 from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.validation import RawItem, Rule
 
@@ -45,11 +45,13 @@ class ValidatedBatch(NamedTuple):
 
     @classmethod
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
-        """read: validates one item; raises for an invalid one."""
+        """read: validates one item; raises for an invalid one. `Malformed` refuses the body."""
         batch = cls({}, {})
-        for index, item in enumerate(items):
+        for index in range(len(items)):
             try:
-                batch.events[index] = read(item)
+                batch.events[index] = read(items[index])
+            except Malformed:
+                raise
             except PenstockError as error:
                 batch.rejected[index] = ItemResult(None, _item_faults(error), error.more_faults)
         return cls(batch.events, within_body_limit(batch.rejected))

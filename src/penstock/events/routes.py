@@ -33,7 +33,7 @@ from penstock.events.server_events import (
 )
 from penstock.events.service import EventReader, EventService
 from penstock.http.answers import answer, json_answer
-from penstock.http.bodies import compute_on, read_bytes, require_json
+from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest, path_of
@@ -227,7 +227,7 @@ async def track(
     sender = {"userAgent": user_agent[:MAX_CHARS]}
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)
     async with refusals.recorded():
-        results = await events.track(body, user_agent, caller)
+        results = await events.track(body, user_agent, sender_address(request), caller)
     return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
 
 

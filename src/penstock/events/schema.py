@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from operator import not_
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, RootModel, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    PlainValidator,
+    RootModel,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
@@ -26,6 +33,7 @@ from penstock.events.fields import (
     future_error,
 )
 from penstock.events.model import Status
+from penstock.http.lists import UnreadList
 from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import Notice, Resolution
 
@@ -166,14 +174,25 @@ class TrackItem(TimedItem):
 BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."
 
 
+def _items(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | UnreadList):
+        raise RuleBroken("wrong_type", "Must be a list.")
+    return value
+
+
 class _Envelope(Input):
-    events: list[Any] = Field(description=BATCH_SIZE)
+    events: Annotated[
+        Sequence[Any],
+        PlainValidator(_items),
+        WithJsonSchema({"type": "array", "items": {}}),
+        Field(description=BATCH_SIZE),
+    ]
 
     @field_validator("events")
     @classmethod
     def _has_valid_size(
-        cls, events: list[Any], info: ValidationInfo[EventValidationContext]
-    ) -> list[Any]:
+        cls, events: Sequence[Any], info: ValidationInfo[EventValidationContext]
+    ) -> Sequence[Any]:
         limit = info.context.limits.max_batch_events
         if not events:
             raise RuleBroken("too_few", "A batch must have at least one event.")

@@ -5,9 +5,10 @@ valid ones to the intake, and answer with the results once they are on disk.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -39,10 +40,13 @@ from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
+from penstock.http.lists import ListLimits, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, as_sent
 from penstock.identity.trust import claim_trust
 from penstock.settings import Settings
+
+T = TypeVar("T")
 
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
@@ -89,6 +93,7 @@ class EventService:
         self._identity_secrets = identity_secrets
         self._intake, self._validation, self.clock = intake, validation, clock
         self.quota = intake.quota
+        self._list_limits = ListLimits.of(settings)
         self._rates = RateLimiter(
             RatePolicy(
                 "website",
@@ -107,7 +112,8 @@ class EventService:
         `Unauthorized` when the website belongs to another workspace.
         """
         raw = await compute_on(body, parse_object, body)
-        owned_website = partial(_owned_website, caller, await self._website_finder(raw))
+        find_website = await self._website_finder(raw.get("websiteId"))
+        owned_website = partial(_owned_website, caller, find_website)
         read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
         return await compute_on(body, read)
 
@@ -143,28 +149,41 @@ class EventService:
         return await self._submit_batch(batch, caller)
 
     async def track(
-        self, body: bytes, user_agent_header: str, caller: Caller | None = None
+        self, body: bytes, user_agent_header: str, address: str, caller: Caller | None = None
     ) -> list[ItemResult]:
         """Store an item or a batch of a browser or an app.
 
-        `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
-        when the website belongs to another workspace.
+        `Invalid` for a single invalid item. address: of the sender, whose large bodies are parsed
+        in turn with those of others. caller: of the key, if one was sent; `Unauthorized` when the
+        website belongs to another workspace.
         """
-        raw = await compute_on(body, parse_object, body)
+        raw, named_website_id = await self.parse(body, address, _parse_tracked, self._list_limits)
         user_agent = await parse_in_thread(user_agent_header)
-        find_website = await self._website_finder(_named_website(raw))
+        find_website = await self._website_finder(named_website_id)
         website = find_website("")
         if website is not None:  # before validation: what is refused counts as well
             self.count_items(website, _number_of_items(raw), is_public=caller is None)
         if "events" in raw:
             batch = await self._validation.run(
-                website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
+                website.workspace_id if website else address,
+                self._validate_tracked,
+                raw,
+                user_agent,
+                caller,
             )
             return await self._submit_batch(batch, caller, counted=website)
         context = self._context(find_website, caller)
         event = await compute_on(body, tracked_event, raw, context, user_agent)
         receipt = receipt_of(await self._intake.submit([event]))
         return [ItemResult(_receipt_for_sender(caller, event, receipt))]
+
+    async def parse(
+        self, body: bytes, address: str, function: Callable[..., T], *arguments: object
+    ) -> T:
+        """The result of a function that parses a body, in the address's turn if it is large."""
+        if self._list_limits.is_small(body):
+            return await compute_on(body, function, body, *arguments)
+        return await self._validation.run(address, function, body, *arguments)
 
     def read_tracked_cached(self, body: bytes, user_agent: UserAgent) -> TrackedBody | None:
         """Validate a small body without a key, as `track`; it never blocks.
@@ -193,7 +212,7 @@ class EventService:
         Without a key, the result repeats the request: it reveals nothing about other visitors.
         """
         raw = await compute_on(body, parse_object, body)
-        context = self._context(await self._website_finder(raw), caller)
+        context = self._context(await self._website_finder(raw.get("websiteId")), caller)
         request = await compute_on(body, validate, raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
@@ -246,9 +265,8 @@ class EventService:
     ) -> EventValidationContext:
         return EventValidationContext(self.settings, self.clock(), find_website, caller)
 
-    async def _website_finder(self, raw: RawItem) -> FindWebsite:
-        """Finds the website that an item names, looked up without blocking the event loop."""
-        website_id = raw.get("websiteId")
+    async def _website_finder(self, website_id: object) -> FindWebsite:
+        """Finds the website with this ID, looked up without blocking the event loop."""
         if not isinstance(website_id, str):
             return lambda _: None
         website = await self.websites.find_website_async(website_id)
@@ -256,7 +274,8 @@ class EventService:
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
-        batch = validate(parse_object(body), EventBatch, (), context)
+        raw = parse_object_with_list(body, "events", self._list_limits)
+        batch = validate(raw, EventBatch, (), context)
         owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
         return ValidatedBatch.of(
             batch.events, lambda raw: server_event(raw, owned_website, context, legacy=legacy)
@@ -285,8 +304,12 @@ def _read_tracked_batch(
     if batch.website_id and (website := context.find_website(batch.website_id)):
         require_own_website(website, context)
     defaults = defaults_of(raw)
-    items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
-    return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
+
+    def read(item: Any) -> NewEvent:
+        own = {**defaults, **item} if isinstance(item, dict) else item
+        return tracked_event(own, context, user_agent)
+
+    return ValidatedBatch.of(batch.events, read)
 
 
 def receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
@@ -330,14 +353,18 @@ def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) 
 
 def _number_of_items(raw: RawItem) -> int:
     items = raw.get("events")
-    return len(items) if isinstance(items, list) else 1
+    return len(items) if isinstance(items, list | UnreadList) else 1
 
 
-def _named_website(raw: RawItem) -> RawItem:
-    """The part of a body that names its website: the body itself, else the first of its items."""
+def _parse_tracked(body: bytes, limits: ListLimits) -> tuple[dict[str, Any], object]:
+    """The body, and the ID of the website that it names, or else its first item."""
+    raw = parse_object_with_list(body, "events", limits)
     items = raw.get("events")
-    first = items[0] if isinstance(items, list) and items else None
-    return first if "websiteId" not in raw and isinstance(first, dict) else raw
+    if "websiteId" not in raw and isinstance(items, list | UnreadList) and items:
+        with suppress(Invalid):  # the size of the first item
+            if isinstance(first := items[0], dict):
+                return raw, first.get("websiteId")
+    return raw, raw.get("websiteId")
 
 
 def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:

@@ -117,6 +117,11 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
+def sender_address(request: AnyRequest) -> str:
+    """The network of the sender, for taking turns; empty for one without limits."""
+    return _held_body(request).address
+
+
 def _held_body(request: AnyRequest) -> HeldBody:
     """Of the request; of nothing without the edge around the application, as in some tests."""
     held = request.scope.get(SCOPE_KEY)
@@ -151,18 +156,18 @@ def parse_json(body: bytes) -> Any:
     try:
         return from_json(body)
     except ValueError as error:
-        raise _not_json(str(error)) from None
+        raise not_json(str(error)) from None
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
     """The JSON object of a body; `Malformed` when it is not JSON, `Invalid` for other values."""
     value = parse_json(body)
     if not isinstance(value, dict):
-        raise _not_an_object()
+        raise not_an_object()
     return value
 
 
-def _not_an_object() -> Invalid:
+def not_an_object() -> Invalid:
     return Invalid([Fault("body", "wrong_type", "Must be a JSON object, such as {...}.")])
 
 
@@ -176,9 +181,9 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
-            raise _not_json(first["msg"].removeprefix("Invalid JSON: ")) from None
+            raise not_json(first["msg"].removeprefix("Invalid JSON: ")) from None
         if not first["loc"] and first["type"] in ("model_type", "model_attributes_type"):
-            raise _not_an_object() from None
+            raise not_an_object() from None
         raise invalid(error) from None
 
 
@@ -191,7 +196,7 @@ def invalid(error: ValidationError) -> Invalid:
     return Invalid([Fault("body", "too_many_faults", message)])
 
 
-def _not_json(reason: str) -> Malformed:
+def not_json(reason: str) -> Malformed:
     return Malformed(f"The body is not valid JSON: {reason}.", code="not_json")
 
 

@@ -56,27 +56,27 @@ class BodyMemory:
 class HeldBody:
     """The memory that the body of one request occupies until the request is answered."""
 
-    __slots__ = ("_address", "_bytes", "_memory")
+    __slots__ = ("_bytes", "_memory", "address")
 
     def __init__(self, memory: BodyMemory, address: str) -> None:
-        self._memory, self._address, self._bytes = memory, address, 0
+        self._memory, self.address, self._bytes = memory, address, 0
 
     def require_room(self, size: int) -> None:
         """`Unavailable` when a body of this size has no room now."""
-        if size > COUNTED_BYTES and not self._memory.has_room(self._address, size):
+        if size > COUNTED_BYTES and not self._memory.has_room(self.address, size):
             raise _overloaded()
 
     def grow_to(self, size: int) -> None:
         """Reserve memory for the body, which has this size by now. `Unavailable` without room."""
         if size <= max(COUNTED_BYTES, self._bytes):
             return
-        if not self._memory.take(self._address, size - self._bytes, self._bytes):
+        if not self._memory.take(self.address, size - self._bytes, self._bytes):
             raise _overloaded()
         self._bytes = size
 
     def release(self) -> None:
         if self._bytes:
-            self._memory.release(self._address, self._bytes)
+            self._memory.release(self.address, self._bytes)
             self._bytes = 0
 
 

@@ -7,6 +7,22 @@ from penstock.events.batch import ItemResult
 from penstock.identity.model import Notice
 
 
+class Post(NamedTuple):
+    """A body as it was posted.
+
+    call_type: of a single call, or `batch` or `import`. path: names the body in the quarantine.
+    address: of the client, empty for one without limits. write_key: of the headers; else the body
+    has it.
+    """
+
+    call_type: str
+    path: str
+    body: bytes
+    address: str
+    write_key: str | None
+    user_agent: str
+
+
 class Sender(NamedTuple):
     """The website of a write key.
 

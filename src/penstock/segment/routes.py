@@ -14,11 +14,17 @@ from litestar.params import FromPath
 
 from penstock.base.errors import NotFound, PenstockError, RateLimited, StoreUnavailable, Unavailable
 from penstock.http.answers import answer
-from penstock.http.bodies import compute_on, read_bytes
+from penstock.http.bodies import compute_on, read_bytes, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.problems import on_penstock_error, on_store_unavailable, problem
+from penstock.http.problems import (
+    forget_trace,
+    on_penstock_error,
+    on_store_unavailable,
+    problem,
+)
 from penstock.http.requests import AnyRequest, path_of
+from penstock.segment.model import Post
 from penstock.segment.schema import SegmentCalls, SegmentRecord
 from penstock.segment.service import SegmentService
 from penstock.settings import Settings
@@ -50,6 +56,7 @@ def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
         return on_store_unavailable(request, error, message=error.detail)
     if not isinstance(error, Unavailable):
         return on_penstock_error(request, error, message=error.detail)
+    forget_trace(error)
     response = problem(
         request,
         RateLimited.status,
@@ -93,7 +100,8 @@ async def _store(
         request, max_bytes=settings.max_body_bytes, max_inflated_bytes=settings.max_inflated_bytes
     )
     user_agent = request.headers.get("user-agent", "")
-    results = await segment.store(call_type, path_of(request), body, key, user_agent)
+    post = Post(call_type, path_of(request), body, sender_address(request), key, user_agent)
+    results = await segment.store(post)
     return await compute_on(body, lambda: answer(SegmentRecord.of(results)), items=len(results))
 
 

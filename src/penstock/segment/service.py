@@ -1,6 +1,7 @@
 """Use cases of the tracking protocol: identify the write key, read calls, store them."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.accounts.identity_secrets.service import IdentitySecretService
@@ -17,11 +18,11 @@ from penstock.events.model import NewEvent, Receipt, Refusal, Rejected
 from penstock.events.quarantine.service import MAX_PER_BODY, QuarantineService, content_of
 from penstock.events.service import EventService
 from penstock.events.transaction import Outcome
-from penstock.http.bodies import compute_on, parse_object
+from penstock.http.lists import ListLimits, UnreadList, parse_object_with_list
 from penstock.http.scopes import KeyScope
 from penstock.identity.model import Claim, Notice, Resolution
 from penstock.segment.calls import CallContext, read_call
-from penstock.segment.model import CallResult, Sender
+from penstock.segment.model import CallResult, Post, Sender
 from penstock.segment.replays import is_event, replay_sender
 from penstock.settings import Settings
 
@@ -30,12 +31,28 @@ _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
 
 
 class SentCalls(NamedTuple):
-    """The calls of a body. path: names it in the quarantine. user_agent: as of `CallContext`."""
+    """The calls of a body.
+
+    path: names the body in the quarantine. user_agent: of the request, empty for a trusted sender.
+    unread: the calls as they were sent. defaults, fixed: fields that each call has, unless it has
+    its own, or in any case.
+    """
 
     sender: Sender
     path: str
-    calls: Sequence[Any]
     user_agent: str
+    unread: Sequence[Any]
+    defaults: Mapping[str, Any]
+    fixed: Mapping[str, Any]
+
+    def read(self, index: int) -> Any:
+        """A call, without its write key, which may be a secret. `Invalid` when it is too large."""
+        call = self.unread[index]
+        if not isinstance(call, dict):
+            return call
+        fields = {**self.defaults, **call, **self.fixed}
+        fields.pop("writeKey", None)
+        return fields
 
 
 class ReadCalls(NamedTuple):
@@ -97,36 +114,35 @@ class SegmentService:
             raise Unauthorized("The website of this API key was deleted.", code="key_not_valid")
         return Sender(website, is_trusted=True)
 
-    async def store(
-        self, call_type: str, path: str, body: bytes, write_key: str | None, user_agent: str
-    ) -> list[CallResult]:
+    async def store(self, post: Post) -> list[CallResult]:
         """Store the valid calls of a body, all in one transaction. Results in their order.
 
-        call_type: of the single call, or one of `BATCHES`. path: names the body in the
-        quarantine. write_key: of the headers; else the body has it. `Malformed` or `Invalid` for
-        a body without calls.
+        `Malformed` or `Invalid` for a body without calls.
         """
-        raw = await compute_on(body, parse_object, body)
-        sender = await self.sender(write_key or raw.get("writeKey"))
+        limits = ListLimits.of(self._settings)
+        raw = await self._events.parse(
+            post.body, post.address, parse_object_with_list, "batch", limits
+        )
+        sender = await self.sender(post.write_key or raw.get("writeKey"))
         workspace_id = sender.website.workspace_id
         try:
-            calls = self._calls(call_type, raw)
+            sent = self._sent_calls(post, sender, raw)
         except Invalid as error:
-            await self._quarantine.record([self._refusal_of_body(sender, path, error)])
+            await self._quarantine.record([self._refusal_of_body(sender, post.path, error)])
             raise
-        sent = SentCalls(sender, path, calls, "" if sender.is_trusted else user_agent[:MAX_CHARS])
-        self._events.count_items(sender.website, len(calls), is_public=not sender.is_trusted)
+        number = len(sent.unread)
+        self._events.count_items(sender.website, number, is_public=not sender.is_trusted)
         context = CallContext(
             sender,
             EventValidationContext(self._settings, self._clock()),
             await self._identity_secrets.verifier(sender.website.id),
             sent.user_agent,
         )
-        read = await self._validation.run(workspace_id, _read_calls, calls, context)
+        read = await self._validation.run(workspace_id, _read_calls, sent, context)
         outcomes = await self._store(sent, read)
         return [
             CallResult(read.rejected.get(index), _warnings(sender, outcomes.get(index)))
-            for index in range(len(calls))
+            for index in range(number)
         ]
 
     async def _store(self, sent: SentCalls, read: ReadCalls) -> Mapping[int, Outcome]:
@@ -134,7 +150,10 @@ class SegmentService:
 
         Those that the intake rejects are added to `read.rejected`.
         """
-        refusals = self._refusals(sent, read.rejected)
+        refusals = list[Refusal]()
+        if read.rejected:
+            workspace_id = sent.sender.website.workspace_id
+            refusals = await self._validation.run(workspace_id, self._refusals, sent, read.rejected)
         stored: Sequence[Outcome] = []
         if read.valid or refusals:
             stored = await self._intake.store([*read.valid.values(), *refusals])
@@ -145,24 +164,25 @@ class SegmentService:
             if isinstance(outcome, Rejected)
         }
         if rejected:
-            await self._quarantine.record(self._refusals(sent, rejected))
+            await self._quarantine.read_and_record(
+                sent.sender.website.workspace_id, partial(self._refusals, sent, rejected)
+            )
         read.rejected.update(rejected)
         return outcomes
 
-    def _calls(self, call_type: str, raw: dict[str, Any]) -> list[Any]:
+    def _sent_calls(self, post: Post, sender: Sender, raw: dict[str, Any]) -> SentCalls:
         """The calls of a body, each with its type and its time of sending."""
-        if call_type not in BATCHES:
-            return [_without_key({**raw, "type": call_type})]
+        user_agent = "" if sender.is_trusted else post.user_agent[:MAX_CHARS]
+        if post.call_type not in BATCHES:
+            return SentCalls(sender, post.path, user_agent, [raw], {}, {"type": post.call_type})
         calls, limit = raw.get("batch"), self._settings.max_batch_events
-        if not isinstance(calls, list):
+        if not isinstance(calls, list | UnreadList):
             raise Invalid([Fault("batch", "wrong_type", "Must be a list of calls.")])
         if len(calls) > limit:
             message = f"A batch may have at most {limit:,} calls."
             raise Invalid([Fault("batch", "too_many", message)])
         defaults = {"sentAt": raw["sentAt"]} if "sentAt" in raw else {}
-        return [
-            _without_key({**defaults, **call}) if isinstance(call, dict) else call for call in calls
-        ]
+        return SentCalls(sender, post.path, user_agent, calls, defaults, {})
 
     def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
         """The refusal of a body without calls, for the quarantine."""
@@ -180,30 +200,35 @@ class SegmentService:
 
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
         """The refusals of the rejected calls of a body, for the quarantine."""
-        website = sent.sender.website
-        return [
-            Refusal(
-                workspace_id=website.workspace_id,
-                website_id=website.id,
-                at_ms=self._clock(),
-                origin=sent.path,
-                code=Invalid.code,
-                faults=result.faults,
-                content=content_of(sent.calls[index], self._settings),
-                is_public=not sent.sender.is_trusted,
-                sender=replay_sender(sent.calls[index], sent.sender, sent.user_agent),
-                is_event=is_event(sent.calls[index]),
-                is_stored=number < MAX_PER_BODY,
+        website, refusals = sent.sender.website, list[Refusal]()
+        for number, (index, result) in enumerate(rejected.items()):
+            try:
+                call = sent.read(index)
+            except Invalid:  # too large
+                call = None
+            refusals.append(
+                Refusal(
+                    workspace_id=website.workspace_id,
+                    website_id=website.id,
+                    at_ms=self._clock(),
+                    origin=sent.path,
+                    code=Invalid.code,
+                    faults=result.faults,
+                    content=content_of(call, self._settings),
+                    is_public=not sent.sender.is_trusted,
+                    sender=replay_sender(call, sent.sender, sent.user_agent),
+                    is_event=is_event(call),
+                    is_stored=number < MAX_PER_BODY,
+                )
             )
-            for number, (index, result) in enumerate(rejected.items())
-        ]
+        return refusals
 
 
-def _read_calls(calls: Sequence[Any], context: CallContext) -> ReadCalls:
+def _read_calls(sent: SentCalls, context: CallContext) -> ReadCalls:
     valid, rejected = dict[int, NewEvent | Claim](), dict[int, ItemResult]()
-    for index, call in enumerate(calls):
+    for index in range(len(sent.unread)):
         try:
-            if (item := read_call(call, context)) is not None:
+            if (item := read_call(sent.read(index), context)) is not None:
                 valid[index] = item
         except Invalid as error:
             rejected[index] = ItemResult(None, error.faults, error.more_faults)
@@ -217,8 +242,3 @@ def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
     if sender.is_trusted and isinstance(outcome, Resolution):
         return outcome.notices
     return ()
-
-
-def _without_key(call: dict[str, Any]) -> dict[str, Any]:
-    """The call without its write key, which may be a secret and is not part of it."""
-    return {name: value for name, value in call.items() if name != "writeKey"}

@@ -25,7 +25,7 @@ from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, Refusal
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
-from penstock.http.bodies import parse_json
+from penstock.http.lists import ListLimits, parse_object_with_list
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -64,7 +64,7 @@ class QuarantineService:
     ) -> None:
         """Record a body that was refused as a whole. workspace_id: of the key; None without one."""
         if error.status < 500 and error.status != 429:
-            await self._record(
+            await self.read_and_record(
                 workspace_id,
                 partial(self._refusals_of_body, route, body, error, workspace_id, sender),
             )
@@ -78,7 +78,7 @@ class QuarantineService:
         sender: Mapping[str, Any],
     ) -> None:
         """Record the refused items of an accepted batch. workspace_id: as of `record_body`."""
-        await self._record(
+        await self.read_and_record(
             workspace_id,
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
         )
@@ -90,7 +90,7 @@ class QuarantineService:
         except Unavailable as error:
             log.warning("refusals_not_recorded", reason=error.code)
 
-    async def _record(
+    async def read_and_record(
         self, workspace_id: WorkspaceId | None, read: Callable[[], list[Refusal]]
     ) -> None:
         """read: reads the body again, so it waits for its turn."""
@@ -110,13 +110,15 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> list[Refusal]:
-        item = _json_or_none(body)
+        item = self._object_or_none(body)
         is_batch = isinstance(item, dict) and "events" in item
         faults = error.faults or (Fault("", error.code, error.detail),)
         refusal = self._refusal(route, item, error.code, faults, workspace_id, sender)
         if refusal is None:
             return []
-        return [refusal._replace(content=None, is_event=False) if is_batch else refusal]
+        if is_batch:
+            return [refusal._replace(is_event=False)]
+        return [refusal._replace(content=content_of(item, self._settings))]
 
     def _refusals_of_items(
         self,
@@ -126,19 +128,23 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> list[Refusal]:
-        batch = _json_or_none(body)
+        batch = parse_object_with_list(body, "events", ListLimits.of(self._settings))
         defaults = defaults_of(batch)
         refusals = list[Refusal]()
         for index, result in enumerate(results):
-            if result.receipt is None:
+            if result.receipt is not None:
+                continue
+            content = None
+            try:
                 item = batch["events"][index]
                 item = {**defaults, **item} if isinstance(item, dict) else item
-                refusal = self._refusal(
-                    route, item, Invalid.code, result.faults, workspace_id, sender
-                )
-                if refusal is not None:
-                    is_stored = len(refusals) < MAX_PER_BODY
-                    refusals.append(refusal if is_stored else refusal._replace(is_stored=False))
+                content = content_of(item, self._settings)
+            except Invalid:  # too large
+                item = defaults
+            refusal = self._refusal(route, item, Invalid.code, result.faults, workspace_id, sender)
+            if refusal is not None:
+                is_stored = len(refusals) < MAX_PER_BODY
+                refusals.append(refusal._replace(content=content, is_stored=is_stored))
         return refusals
 
     def _refusal(
@@ -150,6 +156,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> Refusal | None:
+        """The refusal of an item, without its content. None when it belongs to no workspace."""
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
@@ -164,11 +171,18 @@ class QuarantineService:
             origin=route,
             code=code,
             faults=faults,
-            content=content_of(item, self._settings),
+            content=None,
             is_public=workspace_id is None,
             sender=sender,
             is_event=route in EVENT_ROUTES and item is not None,
         )
+
+    def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
+        """The object of a body; None when it has none, or is too large to be parsed."""
+        try:
+            return parse_object_with_list(body, "events", ListLimits.of(self._settings))
+        except PenstockError:
+            return None
 
     # Reading; these block
 
@@ -228,11 +242,3 @@ def content_of(item: Any, settings: Settings) -> str | None:
     if content is None or len(content) > settings.max_event_bytes:
         return None
     return content.decode()
-
-
-def _json_or_none(body: bytes) -> Any:
-    """The body's JSON; None when it has none."""
-    try:
-        return parse_json(body)
-    except PenstockError:
-        return None

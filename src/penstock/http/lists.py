@@ -1,0 +1,165 @@
+"""Bodies with a list of many items. The items are found first, then each is parsed by itself.
+
+To parse a body makes a Python object of every JSON value: 10 MB of `{}` would become 300 MB. So
+before anything large is parsed, the number of items, the size of each, and the size of all other
+fields are known and within the limits. Finding the items reads 10 MB in 25 ms and makes no objects.
+It is lenient: what is not JSON is noticed when it is parsed.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.base.patterns import BytesPattern
+from penstock.http.bodies import not_an_object, not_json, parse_json, parse_object
+from penstock.settings import Settings
+
+_DEPTH = 200
+"""Levels of nesting. The parser refuses more."""
+_MOST_FIELDS = 1_000
+"""Fields of a large body before its list."""
+_ESCAPED = 3
+"""JSON as sent may be larger than the same JSON in UTF-8: `\\u00e9` has 6 bytes, é has 2."""
+
+_SPACE = rb"[ \t\r\n]*"
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+
+
+def _nested(depth: int) -> bytes:
+    """A pattern for an object or a list with at most this many levels below it."""
+    content = rb'[^\[\]{}"]|' + _STRING
+    pattern = rb"[\[{](?:" + content + rb")*[\]}]"
+    for _ in range(depth):
+        pattern = rb"[\[{](?:" + content + rb"|" + pattern + rb")*[\]}]"
+    return pattern
+
+
+_VALUE = rb'(?:[^\[\]{}",\s]+|' + _STRING + rb"|" + _nested(_DEPTH) + rb")"
+_OBJECT_START = BytesPattern(_SPACE + rb"\{" + _SPACE)
+_FIELD = BytesPattern(_STRING + _SPACE + rb":" + _SPACE + _VALUE + _SPACE + rb"," + _SPACE)
+_LIST_START = BytesPattern(_SPACE + rb":" + _SPACE + rb"\[")
+_ITEM = BytesPattern(_SPACE + _VALUE + _SPACE)
+_EMPTY_LIST_END = BytesPattern(_SPACE + rb"\]")
+_WHITESPACE = b" \t\r\n"
+
+
+class ListLimits(NamedTuple):
+    """items: their number. item_bytes: the size of each item, and of all fields beside the list."""
+
+    items: int
+    item_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ListLimits":
+        return cls(settings.max_batch_events, settings.max_event_bytes)
+
+    def is_small(self, body: bytes) -> bool:
+        """Whether the body may be parsed as a whole."""
+        return len(body) <= self.item_bytes
+
+    @property
+    def sent_bytes(self) -> int:
+        """The size of an item as sent, which may use escapes."""
+        return self.item_bytes * _ESCAPED
+
+
+class UnreadList(Sequence[Any]):
+    """The list of a large body. It parses an item each time that one is read, and keeps none.
+
+    Reading raises `Invalid` for an item over the limit, and `Malformed` for one that is not JSON.
+    """
+
+    def __init__(self, body: bytes, spans: Sequence[tuple[int, int]], limits: ListLimits) -> None:
+        """spans: where each item begins and ends."""
+        self._body, self._spans, self._limits = body, spans, limits
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def __getitem__(self, index: Any) -> Any:
+        start, end = self._spans[index]
+        text = self._body[start:end].strip(_WHITESPACE)
+        if len(text) > self._limits.sent_bytes:
+            raise _item_too_large(len(text), self._limits)
+        return parse_json(text)
+
+
+def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[str, Any]:
+    """As `parse_object`. The list with this name is an `UnreadList` if the body is large.
+
+    With more items than the limit, the list has one more, and fields behind it are missing.
+    `Invalid` when the other fields are too large.
+    """
+    if limits.is_small(body):
+        return parse_object(body)
+    start = _list_start(body, name, limits)
+    if start is None:
+        _require_size(len(body), name, limits)
+        return parse_object(body)
+    spans, end = _items(body, start, limits.items + 1)
+    rest = body[end:] if len(spans) <= limits.items else b"]}"
+    _require_size(start + len(rest), name, limits)
+    fields = parse_object(body[:start] + rest)
+    if fields.get(name) == []:  # unless the name is there a second time, with another value
+        fields[name] = UnreadList(body, spans, limits)
+    return fields
+
+
+def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
+    """Where the first item of the list is; None when the body does not begin with few fields."""
+    position = _OBJECT_START.end_of_match(body, 0)
+    if position is None:
+        raise _problem_with_start(body)
+    key = b'"%s"' % name.encode()
+    for _ in range(_MOST_FIELDS):
+        if position > limits.sent_bytes:
+            return None
+        if body.startswith(key, position):
+            start = _LIST_START.end_of_match(body, position + len(key))
+            if start is not None:
+                return start
+        end = _FIELD.end_of_match(body, position)
+        if end is None:
+            return None
+        position = end
+    return None
+
+
+def _items(body: bytes, start: int, most: int) -> tuple[list[tuple[int, int]], int]:
+    """Where the first items begin and end, and where the list ends if it has no more of them."""
+    if (end := _EMPTY_LIST_END.end_of_match(body, start)) is not None:
+        return [], end - 1
+    spans = list[tuple[int, int]]()
+    while len(spans) < most:
+        end = _ITEM.end_of_match(body, start)
+        if end is None or body[end : end + 1] not in (b",", b"]"):
+            raise not_json(f"expected an item, a comma or the end of the list after byte {start:,}")
+        spans.append((start, end))
+        if body[end : end + 1] == b"]":
+            return spans, end
+        start = end + 1
+    return spans, start
+
+
+def _require_size(size: int, name: str, limits: ListLimits) -> None:
+    if size > limits.sent_bytes:
+        message = (
+            f"An event may have at most {limits.item_bytes:,} bytes of JSON, and so may the fields "
+            f"beside the list {name}. These have {size:,}."
+        )
+        raise Invalid([Fault("", "too_large", message)])
+
+
+def _item_too_large(size: int, limits: ListLimits) -> Invalid:
+    message = (
+        f"An event may have at most {limits.item_bytes:,} bytes of JSON; this one has {size:,}."
+    )
+    return Invalid([Fault("", "too_large", message)])
+
+
+def _problem_with_start(body: bytes) -> Invalid | Malformed:
+    """The error for a body that does not begin as an object. It is too large to be parsed."""
+    first = body.lstrip(_WHITESPACE)[:1]
+    if first and first in b'["-0123456789tfnNI':
+        return not_an_object()
+    return not_json("expected an object")
