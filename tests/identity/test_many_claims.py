@@ -1,5 +1,6 @@
 """One user ID that strangers claimed from a great many browsers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -189,3 +190,14 @@ def test_a_deletion_removes_any_number_of_visitors_in_bounded_transactions(
         assert db.execute(select(deletions.c.visitor_ids)).scalar() == []
     assert page(workspace, claimed(8))["events"] == 1
     assert not open_rows(services)
+
+
+def test_the_page_of_a_visitor_shows_some_merged_ids_and_says_how_many_more(
+    services: Services, workspace: Tenant
+) -> None:
+    plant(services, workspace.website_id, MANY)
+    html = workspace.browser.get(f"/visitors/{claimed(0)}").text
+    assert len(html) < 200_000
+    assert claimed(100) in html
+    assert claimed(101) not in html
+    assert re.search(r"And\W.*2,899.*more", html)

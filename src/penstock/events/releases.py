@@ -11,7 +11,7 @@ from penstock.metadb.database import Database
 
 _POLL_S = 2.0
 _PAUSE_S = 0.02  # others write meanwhile
-_VISITORS_AT_ONCE = 500
+_VISITORS_AT_ONCE = 200
 
 
 class VisitorReleases:
