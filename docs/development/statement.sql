@@ -29,6 +29,7 @@ WITH
             visitor,
             provider,
             verified,
+            coarse,
             key_1,
             number,
             number_sent,
@@ -63,6 +64,7 @@ WITH
                 events.visitor_key AS visitor,
                 events.source = 'provider' AS provider,
                 events.verified AS verified,
+                toUInt8(0) AS coarse,
                 reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)) AS key_1,
                 reinterpretAsUInt64(ifNull(events.hashes.{p4:Identifier}.:Int64, 0)) AS number,
                 isNotNull(events.scalars.{p4:Identifier}.:String) AS number_sent,
@@ -271,6 +273,7 @@ WITH
                 0,
                 0,
                 0,
+                0,
                 0
             ] AS quality,
             quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
@@ -319,6 +322,7 @@ WITH
             ) > 1 AS several,
             CAST([], 'Array(UInt32)') AS seen,
             cut,
+            toUInt32(0) AS coarse,
             entry.at AS entry_at
         FROM
         (
@@ -602,6 +606,7 @@ WITH
                 sum(tied),
                 sum(cut),
                 countIf(((skips + ties) + invalid) > 0),
+                sum(coarse),
                 countIf(bitTest(conflicts, 0))
             ] AS quality,
             quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion,

@@ -26,6 +26,7 @@ from penstock.funnels.units.trace import (
     FunnelPath,
     MatchedEvent,
     chosen_path,
+    coarse_times,
     in_period,
     seen_by_diagnostics,
 )
@@ -264,6 +265,7 @@ def read(definition: Definition, event: Event) -> MatchedEvent:
             for row in definition.rows
         ),
         values=tuple(value_of(event, key) for key in definition.breakdown_properties),
+        coarse=event.source == "provider" and event.properties.get("provider") == "stripe",
     )
 
 
@@ -399,7 +401,7 @@ def aggregate(
     counts = [
         sum(path.reached >= number for path in counted) for number in range(1, len(steps) + 1)
     ]
-    durations_ms = [path.completed[-1].at_ms - path.entry_ms for path in done]
+    durations_ms = [path.done_ms[-1] - path.entry_ms for path in done]
     return {
         "entered": len(counted),
         "completed": len(done),
@@ -487,7 +489,7 @@ def data_quality(
             candidates = [
                 event
                 for event in path.events
-                if event.order > path.entry.order
+                if event in path.later
                 and event.at_ms <= path.entry_ms + window_ms
                 and required(events[event.event_id])
             ]
@@ -526,6 +528,7 @@ def data_quality(
             key: sum(conflicts(path, i) for path in selected) for i, key in enumerate(keys)
         },
         "unverifiedProviderEvents": sum(required(event) for event in inside if event in left_out),
+        "coarseTimes": sum(coarse_times(definition, path.events) for path in selected),
         "attemptsWithSeveralVisitors": sum(
             attempts and len(visitors(path)) > 1 for path in selected
         ),

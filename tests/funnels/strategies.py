@@ -229,7 +229,7 @@ filters = st.builds(
 )
 matches = st.builds(
     match_of,
-    st.sampled_from([MatchType.EVENT] * 3 + list(MatchType)),
+    st.sampled_from([MatchType.EVENT] * 3 + [MatchType.TRANSACTION] * 2 + list(MatchType)),
     st.integers(0, 9),
     st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(
         lambda size: st.lists(filters, min_size=size, max_size=size)
@@ -389,7 +389,12 @@ class Script:
         if match.type is MatchType.PAGEVIEW:
             name = fields["path"] = PATHS[picks.option % len(PATHS)] if "*" in name else name
         in_first_website = picks.website < 220
-        provider = attempts and picks.source % 8 == 7
+        # A payment provider sends transaction events, some of them with whole seconds.
+        provider = picks.source % 4 == 3 and (attempts or match.type is MatchType.TRANSACTION)
+        if provider and match.type is MatchType.TRANSACTION:
+            properties["provider"] = ("stripe", "stripe", "polar")[picks.source // 4 % 3]
+            if properties["provider"] == "stripe" and picks.delay % 16 < 15:
+                at_ms -= at_ms % 1000
         return Event(
             event_id="",
             website_id="shop" if in_first_website else ("app", "app", "foreign")[picks.website % 3],
@@ -402,7 +407,7 @@ class Script:
             scope_id="people" if in_first_website or attempts else "app",
             source="provider"
             if provider
-            else ("browser", "server", "app", "import")[picks.source % 4],
+            else ("browser", "server", "app", "import")[picks.source // 4 % 4],
             verified=provider and picks.source < 170,
             properties=properties,
             fields=fields,

@@ -30,6 +30,7 @@ from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
 from penstock.funnels.units.trace import (
     FunnelPath,
+    coarse_times,
     conflicts,
     funnel_paths,
     in_period,
@@ -129,6 +130,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
             tuple(row["texts"]), row["skips"], row["ties"], row["invalid"], bool(row["tied"]),
             row["conflicts"], bool(row["several"]), tuple(row["seen"]), row["done_ts"],
+            row["coarse"],
         )
         for row in rows
     )  # fmt: skip
@@ -136,9 +138,10 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     expected = Counter(
         (
             stored.name(unit), path.entry_ms, path.reached,
-            tuple(done.at_ms for done in path.completed), path.values, path.skips, path.ties,
+            tuple(path.done_ms), path.values, path.skips, path.ties,
             invalid(definition, path), path.tied, conflict_bits(definition, path), unit in several,
-            seen(definition, path), path.completed[-1].at_ms,
+            seen(definition, path), path.done_ms[-1],
+            coarse_times(definition, path.events),
         )
         for unit, path in stored.selected.items()
     )  # fmt: skip
@@ -267,7 +270,7 @@ def assert_trend(stored: StoredCase) -> None:
         row = rows.pop(start_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected
         if done:
-            took = [path.completed[-1].at_ms - path.entry_ms for path in done]
+            took = [path.done_ms[-1] - path.entry_ms for path in done]
             assert row["median_ms"] == median(took)
     assert not rows
 
@@ -278,7 +281,7 @@ def assert_timing(stored: StoredCase) -> None:
     [record] = stored.records(timing(stored.counted(), pairs, EDGES_MS))
     for place, (first, last) in enumerate(pairs):
         took = sorted(
-            path.completed[last - 1].at_ms - path.completed[first - 1].at_ms
+            path.done_ms[last - 1] - path.done_ms[first - 1]
             for path in stored.selected.values()
             if path.reached >= last
         )

@@ -999,6 +999,7 @@ def test_a_whole_report(scene: Scene) -> None:
             "unknownEntryValues": {"variant": 1},
             "conflictingEntryValues": {"variant": 0},
             "unverifiedProviderEvents": 0,
+            "coarseTimes": 0,
             "attemptsWithSeveralVisitors": 0,
             "unitsOverLimit": 0,
             "lostOnDevices": 0,

@@ -95,6 +95,7 @@ def test_units_come_with_the_newest_entry_first(shop: Scene, funnel_id: str) -> 
         "tiedEntry": False,
         "conflictingEntryValues": [],
         "severalVisitors": False,
+        "coarseTimes": 0,
     }
 
 

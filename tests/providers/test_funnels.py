@@ -210,3 +210,101 @@ def test_an_event_of_another_website_counts_here_for_nothing(
     assert (row["properties"]["visitorId"], row["properties"]["websiteId"]) == ("ann", website_id)
     report = scene.results(funnel)
     assert (scene.counts(funnel), unverified(report)) == ([1, 0], 0)
+
+
+PAYMENT = {"type": "Transaction", "value": "payment"}
+
+
+def at_whole_seconds(scene: Scene) -> Scene:
+    """The scene with its stories beginning with a second."""
+    scene.start_ms -= scene.start_ms % 1000
+    return scene
+
+
+def send_payment(sender: Sender, scene: Scene, after_s: int = 0, **metadata: Any) -> None:
+    """A payment of Stripe, whose `created` is `after_s` seconds after the story's beginning."""
+    answer = sender.stripe(
+        data_object={"id": "pi_1", "metadata": {"visitorId": "ann", "attempt": "a1", **metadata}},
+        at_s=scene.start_ms // 1000 + after_s,
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def funnel_of(scene: Scene, unit: str, *rows: Any, **definition: Any) -> str:
+    """Within one hour, without sequence numbers."""
+    if unit == "attempt":
+        return scene.attempts(*rows, sequenceProperty=None, **definition)
+    return scene.funnel(*rows, **{"conversionWindowSeconds": 3600, **definition})
+
+
+def coarse(report: Json) -> int:
+    number: int = report["dataQuality"]["coarseTimes"]
+    return number
+
+
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_a_whole_second_counts_at_its_end_for_a_later_step(
+    scene: Scene, sender: Sender, unit: str
+) -> None:
+    at_whole_seconds(scene).story("0.7/checkout_submitted 1/thanked", visitor="ann")
+    send_payment(sender, scene)
+    funnel = funnel_of(scene, unit, "checkout_submitted", PAYMENT, "thanked")
+    report = scene.results(funnel)
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 1, 1]
+    assert coarse(report) == 1
+    name = "a1" if unit == "attempt" else "ann"
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/{name}").json()
+    assert [done["at"] for done in trace["steps"]] == [scene.at(0.7), scene.at(0.999), scene.at(1)]
+    [paid] = [event for event in trace["events"] if event["wholeSecond"]]
+    assert (paid["occurredAt"], paid["decision"], paid["step"]) == (scene.at(0), "accepted", 2)
+    assert paid["explanation"] == (
+        "Accepted: completes step 2. Its provider sends whole seconds; it counts at the end of "
+        "its second."
+    )
+    units = scene.client.get(f"/api/funnels/{funnel}/units?quality=coarseTime").json()
+    assert [unit["coarseTimes"] for unit in units["data"]] == [1]
+
+
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_a_whole_second_counts_at_its_start_for_step_1(
+    scene: Scene, sender: Sender, unit: str
+) -> None:
+    at_whole_seconds(scene).story("0.001/thanked", visitor="ann")
+    send_payment(sender, scene)
+    report = scene.results(funnel_of(scene, unit, PAYMENT, "thanked"))
+    assert outcome(report["aggregate"]) == (1, 1, 0, 0)
+    assert coarse(report) == 1
+
+
+def test_a_whole_second_is_inside_the_window_by_its_stated_time(
+    scene: Scene, sender: Sender
+) -> None:
+    scene.start_ms -= 7_200_000
+    at_whole_seconds(scene).story("0.2/checkout_submitted", visitor="ann", attempt="a1")
+    scene.story("0.2/checkout_submitted", visitor="ann", attempt="a2")
+    send_payment(sender, scene, after_s=3600)
+    send_payment(sender, scene, after_s=3601, attempt="a2")
+    report = scene.results(funnel_of(scene, "attempt", "checkout_submitted", PAYMENT))
+    assert outcome(report["aggregate"]) == (2, 1, 0, 1)
+    assert coarse(report) == 0
+
+
+def test_times_of_another_provider_are_not_judged_by_their_value(
+    scene: Scene, sender: Sender
+) -> None:
+    at_whole_seconds(scene).story("0.7/checkout_submitted", visitor="ann", attempt="a1")
+    metadata = {"visitorId": "ann", "attempt": "a1"}
+    answer = sender.standard(data={"id": "ord_1", "metadata": metadata}, timestamp=scene.at(0))
+    assert answer.status_code == 200, answer.text
+    report = scene.results(funnel_of(scene, "attempt", "checkout_submitted", PURCHASE))
+    assert outcome(report["aggregate"])[:2] == (1, 0)
+    assert coarse(report) == 0
+
+
+def test_two_whole_seconds_prove_no_order_between_later_steps(scene: Scene, sender: Sender) -> None:
+    at_whole_seconds(scene).story("0.7/checkout_submitted", visitor="ann", attempt="a1")
+    send_payment(sender, scene)
+    send_purchase(sender, visitorId="ann", attempt="a1", after_s=0)
+    report = scene.results(funnel_of(scene, "attempt", "checkout_submitted", PAYMENT, PURCHASE))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 1, 0]
+    assert (report["dataQuality"]["unorderedTies"], coarse(report)) == (1, 2)

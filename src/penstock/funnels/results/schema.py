@@ -155,6 +155,13 @@ class DataQualityRecord(Record):
     unknown_entry_values: dict[str, int]
     conflicting_entry_values: dict[str, int]
     unverified_provider_events: int
+    coarse_times: Annotated[
+        int,
+        Field(
+            description="Events of providers that send whole seconds, with another event of their "
+            "unit in the same second. Step 1 counts at its start, later steps at its end."
+        ),
+    ]
     attempts_with_several_visitors: int
     units_over_limit: Annotated[
         int, Field(description="Counted by their first events or entries only.")

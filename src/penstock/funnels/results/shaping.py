@@ -147,6 +147,7 @@ def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, A
         "unknownEntryValues": dict(zip(names, row["missing"], strict=True)),
         "conflictingEntryValues": dict(zip(names, row["conflicting"], strict=True)),
         "unverifiedProviderEvents": row["unverified"],
+        "coarseTimes": row["coarse"],
         "attemptsWithSeveralVisitors": row["several"],
         "unitsOverLimit": row["cut"],
     }

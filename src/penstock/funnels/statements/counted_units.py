@@ -107,6 +107,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied,
                toUInt8(0) AS conflicts, chains.several AS several,
                arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen, 0 AS cut,
+               toUInt32(0) AS coarse,
                arrayMap(p -> {layout.time("p")},
                         arraySlice(chains.firsts, 1, chains.reached)) AS done,
                chains.window_end AS window_end{more}

@@ -19,8 +19,9 @@ least: the least number that may follow (rule 4)."""
 def entries_of(plan: Plan) -> str:
     """The entries that may count: an attempt's first; a visitor's in the period.
 
-    Where time alone decides which of a visitor's entries leads furthest, only that one, or that of
-    each span. Else there may be one more than `max_entries`, which shows that there are more.
+    Where time alone, without whole seconds, decides which of a visitor's entries leads furthest,
+    only that one, or that of each span. Else there may be one more than `max_entries`, which shows
+    that there are more.
     """
     if plan.steps[0].row.all_of:
         return _group_entries(plan)
@@ -33,7 +34,11 @@ def entries_of(plan: Plan) -> str:
         position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
     if time_decides(plan):
-        return f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
+        best = f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
+        if not plan.has_whole_seconds:
+            return best
+        every = f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
+        return f"if(arrayExists(x -> bitTest(x.late, 0), history), {every}, {best})"
     return f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
 
 

@@ -32,6 +32,7 @@ _QUALITY = (
     "tied",
     "cut",
     "disordered",
+    "coarse",
 )
 """The first numbers of `quality`. The first two count events outside units."""
 
@@ -73,7 +74,7 @@ def of_units(plan: Plan) -> str:
         counted.append(f"sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks}))")
     if any(bits.row.diagnostic for bits in plan.rows):
         counted += ["sumForEach(arrayMap(count -> count > 0, seen))", "sumForEach(seen)"]
-    of_unit = ("several", "skips", "ties", "invalid", "tied", "cut")
+    of_unit = ("several", "skips", "ties", "invalid", "tied", "cut", "coarse")
     numbers = {name: f"sum({name})" for name in of_unit} | {
         "open_windows": f"count() * (reached < {n} AND waiting)",
         "disordered": "countIf(skips + ties + invalid > 0)",

@@ -39,6 +39,7 @@ UNIT_COLUMNS = (
     "several",  # 1 if events of more than one visitor match steps of the attempt
     "seen",  # Array(UInt32): events that each diagnostic row counted
     "cut",  # 1 if only its first events or entries were read
+    "coarse",  # events with a whole second in which another event of the unit lies
 )
 
 
@@ -50,9 +51,10 @@ DETAIL_COLUMNS = (
 
 def _event_type(plan: Plan) -> str:
     """Named here: on its way to the shards of a cluster a tuple loses names that it infers."""
+    late = ", late Int64" if plan.has_whole_seconds else ""
     return (
         f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
-        "keys Array(UInt64), invalid UInt8, visitor UInt64)"
+        f"keys Array(UInt64), invalid UInt8, visitor UInt64{late})"
     )
 
 
@@ -62,10 +64,12 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`.
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
+    late = f", {_late('ts', 'coarse')}" if plan.has_whole_seconds else ""
     histories = f"""
         SELECT unit,
                arraySort(groupArray(CAST(
-                   (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor),
+                   (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor
+                    {late}),
                    '{_event_type(plan)}'))) AS events,
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
@@ -94,17 +98,17 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
                                 0, first_event.keys[j]),
                         range(1, {plan.breadth + 1})) AS entry_keys,
-               arrayFilter(x -> x.ts <= window_end AND {plan.overlaps("x.mask", plan.required)},
-                           arraySlice(history, entry.at + 1)) AS later
-        FROM ({tied})"""
+               {_later(plan)} AS later
+        FROM ({_with_served(plan, tied)})"""
     followers = f"""
         SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
-        FROM ({_with_served(plan, values)})"""
+        FROM ({values})"""
     state = _state(plan, detailed=detailed)
-    inputs = {"ts": "followers.ts", "seq": "followers.seq", "mask": "followers.mask"}
-    inputs["same_ts"] = _equal_to_previous("followers.ts")
+    times = "followers.late" if plan.has_whole_seconds else "followers.ts"
+    inputs = {"ts": times, "seq": "followers.seq", "mask": "followers.mask"}
+    inputs["same_ts"] = _equal_to_previous(times)
     if plan.definition.sequence_property is not None:
-        inputs["same_seq"] = _equal_to_previous("arrayZip(followers.ts, followers.seq)")
+        inputs["same_seq"] = _equal_to_previous(f"arrayZip({times}, followers.seq)")
     if _folds_conflicts(plan):
         inputs["conflicts"] = _conflicts(plan, "followers")
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
@@ -121,14 +125,14 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
-               progress.last_ts AS done_ts, {_chosen(plan)} AS chosen,
+               {_ms(plan, "progress.last_ts")} AS done_ts, {_chosen(plan)} AS chosen,
                progress.skips AS skips, progress.ties AS ties,
                arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
                           history) AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_several(plan)} AS several,
-               {_seen(plan)} AS seen, cut,
-               {"progress.done AS done, window_end," if detailed else ""}
+               {_seen(plan)} AS seen, cut, {_coarse(plan)} AS coarse,
+               {f"{_all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_more(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded})"""
@@ -143,11 +147,60 @@ def _followers(plan: Plan) -> str:
     return f"arrayFilter(x -> {condition}, later)"
 
 
-def _with_served(plan: Plan, values: str) -> str:
-    """For a group as step 1, with the positions of the events that filled its parts."""
+def _late(ts: str, coarse: str) -> str:
+    """A time as it counts for later steps, in half milliseconds: of a whole second after its end,
+    which is the odd number. Source: semantics, "Whole seconds".
+    """
+    return f"if({coarse}, 2 * (intDiv({ts}, 1000) * 1000 + 999) + 1, 2 * {ts})"
+
+
+def _ms(plan: Plan, time: str) -> str:
+    """A time of the fold in milliseconds."""
+    return f"bitShiftRight({time}, 1)" if plan.has_whole_seconds else time
+
+
+def _all_ms(plan: Plan, times: str) -> str:
+    return f"arrayMap(time -> {_ms(plan, 'time')}, {times})" if plan.has_whole_seconds else times
+
+
+def _entry_time(plan: Plan) -> str:
+    """The entry's time as the fold has it: a whole second counts at its start."""
+    return "2 * entry_ts" if plan.has_whole_seconds else "entry_ts"
+
+
+def _coarse(plan: Plan) -> str:
+    """Source: semantics, "Data quality"."""
+    if not plan.has_whole_seconds:
+        return "toUInt32(0)"
+    required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
+    seconds = "arrayMap(x -> intDiv(x.ts, 1000), own)"
+    neighbours = f"""arrayPushFront(arrayPopBack({seconds}), -1),
+                   arrayPushBack(arrayPopFront({seconds}), -1)"""
+    is_one = "bitTest(x.late, 0) AND (now = previous OR now = next)"
+    count = f"""arrayCount((x, now, previous, next) -> {is_one}, own, {seconds}, {neighbours})"""
+    return f"toUInt32(arrayMap(own -> {count}, [{required}])[1])"
+
+
+def _later(plan: Plan) -> str:
+    """The events after the entry and inside the window that match a required step."""
+    condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
+    if not plan.has_whole_seconds:
+        return f"arrayFilter(x -> {condition}, arraySlice(history, entry.at + 1))"
+    entry = f"({_entry_time(plan)}, first_event.seq, first_event.event_id)"
+    after = f"(x.late, x.seq, x.event_id) > {entry} AND NOT has(served, i)"
+    return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
+                   (x, i) -> {condition} AND {after}, history, arrayEnumerate(history)))"""
+
+
+def _with_served(plan: Plan, entries: str) -> str:
+    """With the positions of the events that served step 1, where that is not the entry alone, or a
+    whole second may lie after the entry that it served.
+    """
     first = plan.steps[0]
     if not first.row.all_of:
-        return values
+        if not plan.has_whole_seconds:
+            return entries
+        return f"SELECT *, [entry.at] AS served FROM ({entries})"
     places = ", ".join(
         f"entry.began - 1 + arrayFirstIndex(x -> {plan.overlaps('x.mask', bit)}, own)"
         for bit in first.each
@@ -155,7 +208,7 @@ def _with_served(plan: Plan, values: str) -> str:
     return f"""
         SELECT *, [{places}] AS served FROM (
             SELECT *, arraySlice(history, entry.began, entry.at - entry.began + 1) AS own
-            FROM ({values}))"""
+            FROM ({entries}))"""
 
 
 def _early_ties(plan: Plan) -> str:
@@ -164,7 +217,7 @@ def _early_ties(plan: Plan) -> str:
     """
     conditions = [
         "i < entry.at",
-        "x.ts = entry_ts",
+        f"{'x.late' if plan.has_whole_seconds else 'x.ts'} = {_entry_time(plan)}",
         plan.overlaps("x.mask", plan.steps[1].all),
         f"(first_event.seq = {UNUSABLE} OR x.seq = first_event.seq)",
     ]
@@ -232,7 +285,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     least = after_number("seq", "s.least")
     fields = [
         _Field("reached", "UInt8", "1", "s.reached + 1", "s.reached"),
-        _Field("last_ts", "Int64", "entry_ts", "ts", "s.last_ts"),
+        _Field("last_ts", "Int64", _entry_time(plan), "ts", "s.last_ts"),
         _Field("last_seq", "UInt64", "first_event.seq", "seq", "s.last_seq"),
         _Field("least", "UInt64", "entry.least", least, least),
         _Field("skips", "UInt32", "0", "s.skips", "s.skips"),
@@ -255,7 +308,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
         )
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
         done = "arrayPushBack(s.done, ts)"
-        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", done, "s.done"))
+        fields.append(_Field("done", "Array(Int64)", f"[{_entry_time(plan)}]", done, "s.done"))
     return fields
 
 
@@ -386,9 +439,10 @@ def _seen(plan: Plan) -> str:
 
 
 def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
-    since = f"progress.done[{step}]"
-    until = f"if(reached > {step}, progress.done[{step + 1}], window_end)"
-    inside = f"x.ts >= {since} AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
+    since = _ms(plan, f"progress.done[{step}]")
+    until = f"if(reached > {step}, {_ms(plan, f'progress.done[{step + 1}]')}, window_end)"
+    end = _ms(plan, "x.late") if plan.has_whole_seconds else "x.ts"
+    inside = f"{end} >= {since} AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
     return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
 
 

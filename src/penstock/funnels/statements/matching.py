@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from re import escape
 from typing import assert_never
 
-from penstock.base.scalar import COMPOSITE, column_key
+from penstock.base.scalar import COMPOSITE, column_key, tagged, value_hash
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS, TOUCH_FIELDS
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.operators import (
@@ -36,6 +36,11 @@ TYPES: Mapping[str, str] = {
     "provider": "Provider",
 }
 """Display name of each kind of event. Provider: a payment provider's, which no match can name."""
+
+PROVIDERS_OF_WHOLE_SECONDS = ("stripe",)
+"""Payment providers whose format has no times below a second: `created` of Stripe. The value of a
+time never says so. Those of Standard Webhooks are ISO 8601 with any digits.
+"""
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
@@ -69,6 +74,13 @@ def property_hash(name: str, binder: Binder) -> str:
 def property_sent(name: str, binder: Binder) -> str:
     """Whether an event has this property with any value but null, objects and arrays included."""
     return f"isNotNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String)"
+
+
+def is_whole_second(binder: Binder) -> str:
+    """Whether an event's time stands for a whole second. Source: semantics, "Whole seconds"."""
+    hashes = [value_hash(tagged(provider)) % 2**64 for provider in PROVIDERS_OF_WHOLE_SECONDS]
+    sent = property_hash("provider", binder)
+    return f"(events.source = 'provider' AND {sent} IN {binder.bind('Array(UInt64)', hashes)})"
 
 
 def text_hash(tagged_text: str) -> str:

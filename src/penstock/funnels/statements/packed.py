@@ -11,7 +11,8 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
-    - an event of a diagnostic row or of a payment provider, or with an unusable sequence value
+    - an event of a diagnostic row, of a payment provider (of a visitor: one with a whole second as
+      its time), or with an unusable sequence value
     - events of several visitors, where the unit's visitors are kept
     - for a visitor: a window that closed before the next step, since a later entry may lead
       further; and entries in several spans, if the plan has any
@@ -196,11 +197,11 @@ def _complexity(plan: Plan, layout: Layout) -> str:
         # An unusable number, or one that is too large for its bits.
         conditions.append(f"(number_sent AND NOT ({fits}))")
     entered = " OR ".join(conditions) or "0"
-    return (
-        f"multiIf(provider, 2, {entered}, 1, 0)"
-        if plan.by_attempt and plan.profile.has_provider_events
-        else f"toUInt8({entered})"
-    )
+    if plan.by_attempt and plan.profile.has_provider_events:
+        return f"multiIf(provider, 2, {entered}, 1, 0)"
+    if plan.has_whole_seconds:
+        return f"multiIf(coarse, 2, {entered}, 1, 0)"
+    return f"toUInt8({entered})"
 
 
 def _unitless(plan: Plan) -> str:

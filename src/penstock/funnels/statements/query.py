@@ -19,11 +19,12 @@ from penstock.base.ids import ScopeId, WebsiteId
 from penstock.base.paging import Page
 from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, Scalar, tagged, value_hash
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
-from penstock.funnels.definitions.model import CountingUnit, Definition, Row
+from penstock.funnels.definitions.model import CountingUnit, Definition, MatchType, Row
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import (
     KINDS,
     is_pattern,
+    is_whole_second,
     match_condition,
     property_hash,
     property_sent,
@@ -171,6 +172,10 @@ class Plan:
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        # No other event of a provider can match: it has a kind of its own.
+        self.has_whole_seconds = profile.has_provider_events and any(
+            match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
+        )
         self.spans = None if self.by_attempt else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
 
@@ -247,6 +252,7 @@ def matched_events(
         "visitor": visitor_key(plan),
         "provider": "events.source = 'provider'",
         "verified": "events.verified",
+        "coarse": is_whole_second(binder) if plan.has_whole_seconds else "toUInt8(0)",
         **{f"key_{j}": property_hash(name, binder) for j, name in breakdowns},
         **_number_columns(plan),
     }

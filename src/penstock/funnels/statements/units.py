@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
+from penstock.funnels.statements.matching import is_whole_second
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
@@ -50,6 +51,7 @@ class Quality(StrEnum):
     CONFLICT = "conflict"
     SEVERAL_VISITORS = "severalVisitors"
     OVER_LIMIT = "overLimit"
+    COARSE_TIME = "coarseTime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
         Quality.CONFLICT: " OR ".join(f"bitTest(conflicts, {at - 1})" for at in places) or "0",
         Quality.SEVERAL_VISITORS: "several",
         Quality.OVER_LIMIT: "cut",
+        Quality.COARSE_TIME: "coarse > 0",
     }[quality]
 
 
@@ -240,7 +243,7 @@ def next_events(
                events.source = 'provider' AS provider, events.verified AS verified,
                events.event_id AS event_id,
                toString(events.kind) AS kind, toString(events.name) AS name,
-               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
+               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts, {_end(plan)} AS end_ts
         FROM {event_source(plan)} WHERE {event_scope(plan)}"""
     relations = {"stopped_units": stopped_units}
     if of_visitors:
@@ -259,9 +262,10 @@ def next_events(
         )
     later = f"""
         SELECT stopped.unit AS unit, kind, name, event_id,
-               row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
+               row_number() OVER (PARTITION BY stopped.unit ORDER BY end_ts, event_id) = 1
+                   AS is_first
         FROM ({events}) AS later INNER JOIN stopped ON later.owner = stopped.owner
-        WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
+        WHERE end_ts > stopped.done_ts AND ts != stopped.done_ts AND ts <= stopped.window_end"""
     tail = f"""
         SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units,
                uniqExact(event_id) AS events, countIf(is_first) AS first_units,
@@ -270,6 +274,13 @@ def next_events(
         ORDER BY is_total DESC, units DESC, events DESC, kind, name
         LIMIT {plan.binder.bind("UInt64", most + 1)}"""
     return counted.statement(tail, **relations)
+
+
+def _end(plan: Plan) -> str:
+    """The last millisecond of an event's time, which may be a whole second."""
+    if not plan.has_whole_seconds:
+        return "ts"
+    return f"if({is_whole_second(plan.binder)}, intDiv(ts, 1000) * 1000 + 999, ts)"
 
 
 def _taking_part(plan: Plan, events: str) -> str:

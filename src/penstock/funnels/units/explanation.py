@@ -68,6 +68,9 @@ def _explain(
     if path is not None and verdict is not None:
         place, row = required_rows(definition)[verdict.step - 1]
         sentence = _of_verdict(row, path, event, verdict)
+        if event.coarse:
+            end = "start" if verdict.step == 1 else "end"
+            sentence += f" Its provider sends whole seconds; it counts at the {end} of its second."
         return Explanation(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
     if diagnostic_rows:
         place = diagnostic_rows[0]
@@ -125,16 +128,16 @@ def _why_ignored(definition: Definition, path: FunnelPath | None, event: Matched
     if path is None:
         return f"{matches}step 1 was never completed, so nothing counts."
     n = len(required_rows(definition))
-    if event.order < path.entry.order:
+    if event.late_order < path.entry.order:
         if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
             return (
                 "Matches step 1, but another entry of this visitor counts: the one that leads "
                 "furthest, the earliest among equals."
             )
         return f"{matches}it comes before the entry."
-    if path.reached == n and event.order > path.completed[-1].order:
+    if path.reached == n and event.late_order > path.done[-1]:
         return f"{matches}the funnel was already completed."
-    next_step = 1 + sum(done.order < event.order for done in path.completed)
+    next_step = 1 + sum(done < event.late_order for done in path.done)
     if steps == [1] and definition.counting_unit is CountingUnit.ATTEMPT:
         return f"Matches step 1, but an attempt enters only once; step {next_step} was next."
     if next_step in steps:

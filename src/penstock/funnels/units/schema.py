@@ -78,6 +78,10 @@ class UnitRecord(Record):
         Field(description="Breakdown properties that have another value in a later event."),
     ]
     several_visitors: bool
+    coarse_times: Annotated[
+        int,
+        Field(description="Provider events whose whole second has another event of the unit."),
+    ]
 
 
 class UnitsRecord(HeadRecord):
@@ -123,6 +127,13 @@ class TracedEventRecord(Record):
         str | None, Field(description="The sender's own ID of the event; null: none was sent.")
     ]
     occurred_at: str
+    whole_second: Annotated[
+        bool,
+        Field(
+            description="Its provider sends whole seconds: for step 1 it counts as at the start of "
+            "its second, for later steps as at the end."
+        ),
+    ]
     type: str
     name: str
     source: str

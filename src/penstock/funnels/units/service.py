@@ -179,6 +179,7 @@ def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, s
                 name for place, name in enumerate(properties) if row["conflicts"] >> place & 1
             ],
             "severalVisitors": bool(row["several"]),
+            "coarseTimes": row["coarse"],
         }
     )
 

@@ -6,6 +6,7 @@ Source: funnel semantics; "R7" and the like are the attempt counting rules.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,13 +34,19 @@ SERVED = (Decision.ENTRY, Decision.ACCEPTED)
 """Decisions on events that completed a step or filled a part of one."""
 
 
+Order = tuple[int, bool, bool, int, str]
+"""Time in milliseconds, whether a whole second ends with it, whether without a usable number, the
+number, the event ID."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedEvent:
     """An event as one funnel reads it.
 
     number: its usable sequence number. invalid: it has a sequence value that is not usable.
     matched: for each row of the definition, the indexes of the matches that it satisfies.
-    values: tagged entry values, one per breakdown property.
+    values: tagged entry values, one per breakdown property. coarse: its time is a whole second of
+    a provider whose format has nothing smaller ("Whole seconds").
     """
 
     event_id: str
@@ -48,19 +55,33 @@ class MatchedEvent:
     invalid: bool
     matched: tuple[frozenset[int], ...]
     values: tuple[str, ...]
+    coarse: bool = False
 
     @property
-    def order(self) -> tuple[int, int, int, str]:
-        """Sorts events into reading order."""
-        return self.at_ms, self.number is None, self.number or 0, self.event_id
+    def order(self) -> Order:
+        """Sorts events into reading order for step 1: a whole second is its start."""
+        return self.at_ms, False, *self._within_time
 
-    def provably_after(self, earlier: "MatchedEvent") -> bool:
-        """Whether time, or at equal times both numbers, prove the order (R6)."""
-        if self.at_ms != earlier.at_ms:
-            return self.at_ms > earlier.at_ms
-        return (
-            self.number is not None and earlier.number is not None and self.number > earlier.number
-        )
+    @property
+    def late_order(self) -> Order:
+        """Sorts events into reading order for later steps: a whole second is after its end."""
+        return self.late_ms, self.coarse, *self._within_time
+
+    @property
+    def late_ms(self) -> int:
+        """When the event completes a later step: the last millisecond of a whole second."""
+        return self.at_ms // 1000 * 1000 + 999 if self.coarse else self.at_ms
+
+    @property
+    def _within_time(self) -> tuple[bool, int, str]:
+        return self.number is None, self.number or 0, self.event_id
+
+
+def provably_after(order: Order, earlier: Order) -> bool:
+    """Whether time, or at equal times both numbers, prove the order (R6)."""
+    if order[:2] != earlier[:2]:
+        return order[:2] > earlier[:2]
+    return not order[2] and not earlier[2] and order[3] > earlier[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +106,10 @@ class FunnelPath:
 
     entry: the event that completed step 1. values: tagged entry values. candidates: the events
     that decide the values. tied: whether they decide by agreement. completed: the event that
-    completed each step. options: for each completed step, the matches that count. events: all of
-    the unit, in reading order. later: those read after the entry. accepted: by rule 5, after the
-    entry. verdicts: by event ID, for the events that matched the next step.
+    completed each step. done: when, in the order of reading. options: for each completed step, the
+    matches that count. events: all of the unit, in reading order. later: those read after the
+    entry. accepted: by rule 5, after the entry. verdicts: by event ID, for the events that matched
+    the next step.
     """
 
     entry: MatchedEvent
@@ -95,6 +117,7 @@ class FunnelPath:
     candidates: Sequence[MatchedEvent]
     tied: bool
     completed: list[MatchedEvent]
+    done: list[Order]
     options: list[frozenset[int]]
     events: Sequence[MatchedEvent]
     later: Sequence[MatchedEvent]
@@ -106,6 +129,11 @@ class FunnelPath:
     @property
     def entry_ms(self) -> int:
         return self.entry.at_ms
+
+    @property
+    def done_ms(self) -> list[int]:
+        """When each step was completed."""
+        return [order[0] for order in self.done]
 
     @property
     def reached(self) -> int:
@@ -135,7 +163,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     events: of one unit, in reading order.
     """
     place, step = required_rows(definition)[0]
-    positions = _positions(definition, events)
+    sequel = _Sequel(definition, events)
     filled: frozenset[int] = frozenset()
     filled_before: frozenset[int] = frozenset()
     verdicts: dict[str, Verdict] = {}
@@ -159,7 +187,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
         start = _Start(index, matches, number, candidates, verdicts)
-        yield _followed(definition, events, positions, start)
+        yield _followed(definition, events, sequel, start)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
 
 
@@ -170,12 +198,19 @@ def _simultaneous(events: Sequence[MatchedEvent], first: int) -> Iterator[Matche
     return takewhile(lambda event: event.at_ms == at_ms, from_first)
 
 
-def _positions(definition: Definition, events: Sequence[MatchedEvent]) -> list[list[int]]:
-    """Where the events are that match each row: a visitor may enter thousands of times."""
-    return [
-        [index for index, event in enumerate(events) if event.matched[place]]
-        for place in range(len(definition.rows))
-    ]
+class _Sequel:
+    """The events of a unit in the order in which they follow an entry.
+
+    positions: of the events that match each row: a visitor may enter thousands of times.
+    """
+
+    def __init__(self, definition: Definition, events: Sequence[MatchedEvent]) -> None:
+        self.events = sorted(events, key=lambda event: event.late_order)
+        self.orders = [event.late_order for event in self.events]
+        self.positions = [
+            [index for index, event in enumerate(self.events) if event.matched[place]]
+            for place in range(len(definition.rows))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +231,13 @@ class _Start:
 def _followed(
     definition: Definition,
     events: Sequence[MatchedEvent],
-    positions: Sequence[Sequence[int]],
+    sequel: _Sequel,
     start: _Start,
 ) -> FunnelPath:
-    """The path from an entry on. positions: of the events that match each row."""
-    index, number, verdicts = start.index, start.number, start.verdicts
-    steps, entry = required_rows(definition), events[index]
+    """The path from an entry on."""
+    number, verdicts = start.number, start.verdicts
+    steps, entry = required_rows(definition), events[start.index]
+    index = bisect_right(sequel.orders, entry.order) - 1
     values, tied = entry_values(entry, start.candidates)
     path = FunnelPath(
         entry=entry,
@@ -209,23 +245,27 @@ def _followed(
         candidates=start.candidates,
         tied=tied,
         completed=[entry],
+        done=[entry.order],
         options=[_counted(steps[0][1], start.matches)],
         events=events,
-        later=events[index + 1 :],
+        later=[event for event in sequel.events[index + 1 :] if event.event_id not in verdicts],
         window_end_ms=None
         if definition.window_s is None
         else entry.at_ms + definition.window_s * 1000,
         verdicts=verdicts,
     )
-    last, filled = entry, frozenset[int]()
-    _refuse_earlier_ties(path, steps, index)
+    filled = frozenset[int]()
+    _refuse_earlier_ties(path, steps, sequel, index)
     while path.reached < len(steps):
         place, step = steps[path.reached]
-        following = bisect_right(positions[place], index)
-        if following == len(positions[place]):
+        positions = sequel.positions[place]
+        following = bisect_right(positions, index)
+        if following == len(positions):
             break
-        index = positions[place][following]
-        event = events[index]
+        index = positions[following]
+        event = sequel.events[index]
+        if event.event_id in verdicts:  # a whole second that served step 1
+            continue
         next_step = path.reached + 1
         matches = event.matched[place] - filled
         if not matches:
@@ -233,10 +273,10 @@ def _followed(
         if not path.in_window(event.at_ms):
             verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
-        if not event.provably_after(last):
+        if not provably_after(event.late_order, path.done[-1]):
             path.ties += 1
             verdicts[event.event_id] = Verdict(
-                Decision.UNORDERED_TIE, next_step, matches, against=last
+                Decision.UNORDERED_TIE, next_step, matches, against=path.completed[-1]
             )
             continue
         if event.number is not None and number is not None and event.number <= number:
@@ -253,30 +293,33 @@ def _followed(
                 continue
         verdicts[event.event_id] = Verdict(Decision.ACCEPTED, next_step, matches, completes=True)
         path.completed.append(event)
+        path.done.append(event.late_order)
         path.options.append(_counted(step, matches))
-        last, filled = event, frozenset()
-        _refuse_earlier_ties(path, steps, index)
+        filled = frozenset()
+        _refuse_earlier_ties(path, steps, sequel, index)
     return path
 
 
-def _refuse_earlier_ties(path: FunnelPath, steps: Sequence[tuple[int, Row]], index: int) -> None:
+def _refuse_earlier_ties(
+    path: FunnelPath, steps: Sequence[tuple[int, Row]], sequel: _Sequel, index: int
+) -> None:
     """Rule 3 for events that were read before the one that completed a step, at its time.
 
     They match the next step and served none; whether they came before or after is not known. So
-    the order of arrival changes no figure. index: of the event that completed the step.
+    the order of arrival changes no figure. index: of the last event up to the completion.
     """
     if path.reached == len(steps):
         return
     last, next_step = path.completed[-1], path.reached + 1
     place, _ = steps[path.reached]
     for event in takewhile(
-        lambda event: event.at_ms == last.at_ms,
-        (path.events[earlier] for earlier in range(index - 1, -1, -1)),
+        lambda event: event.late_order[:2] == path.done[-1][:2],
+        (sequel.events[earlier] for earlier in range(index, -1, -1)),
     ):
         verdict = path.verdicts.get(event.event_id)
         if (
             event.matched[place]
-            and not last.provably_after(event)
+            and not provably_after(path.done[-1], event.late_order)
             and (verdict is None or verdict.decision not in SERVED)
         ):
             path.ties += 1
@@ -332,7 +375,7 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
     """The events that each diagnostic row counts, by the row's index; no key if not reached.
 
     They lie between the completion of the step above and that of the next step, or the window's
-    end; both ends included.
+    end; both ends included. A whole second lies there if any of its milliseconds does.
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
@@ -342,16 +385,27 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
             continue
         if path.reached < above:
             continue
-        until_ms = path.completed[above].at_ms if path.reached > above else path.window_end_ms
-        from_ms = path.completed[above - 1].at_ms
+        until_ms = path.done_ms[above] if path.reached > above else path.window_end_ms
+        from_ms = path.done_ms[above - 1]
         seen[place] = [
             event
             for event in path.events
             if event.matched[place]
-            and from_ms <= event.at_ms
+            and from_ms <= event.late_ms
             and (until_ms is None or event.at_ms <= until_ms)
         ]
     return seen
+
+
+def coarse_times(definition: Definition, events: Sequence[MatchedEvent]) -> int:
+    """The events of a unit with a whole second in which another of its events lies.
+
+    Of those that match a required step.
+    """
+    rows = [row for row, _ in required_rows(definition)]
+    own = [event for event in events if any(event.matched[row] for row in rows)]
+    seconds = Counter(event.at_ms // 1000 for event in own)
+    return sum(event.coarse and seconds[event.at_ms // 1000] > 1 for event in own)
 
 
 def chosen_path(
@@ -383,8 +437,10 @@ def chosen_path(
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
     """How many entries of a visitor compete, as in a report; None: all, where time decides."""
-    if definition.sequence_property is None and not any(
-        row.all_of for _, row in required_rows(definition)
+    if (
+        definition.sequence_property is None
+        and not any(row.all_of for _, row in required_rows(definition))
+        and not any(event.coarse and any(event.matched) for event in events)
     ):
         return None
     return max(1, MAX_COMPARISONS // max(1, sum(any(event.matched) for event in events)))

@@ -50,7 +50,7 @@ def trace_record(
             "windowEndsAt": iso_or_none(path.window_end_ms) if path else None,
             "reached": path.reached if path else 0,
             "outcome": outcome,
-            "completedAt": iso(path.completed[-1].at_ms) if path and done else None,
+            "completedAt": iso(path.done_ms[-1]) if path and done else None,
             "steps": _steps(path),
             "entryValues": _entry_values(definition, path) if path else {},
             "conflicts": _conflicts(definition, path) if path else [],
@@ -141,6 +141,7 @@ def _event(
         event_id=row["event_id"],
         client_event_id=row["client_event_id"] or None,
         occurred_at=iso(row["ts"]),
+        whole_second=event.coarse,
         type=TYPES[row["kind"]],
         name=row["name"],
         source=row["source"],
@@ -159,10 +160,10 @@ def _event(
 
 
 def _steps(path: FunnelPath | None) -> list[CompletedStepRecord]:
-    completed = path.completed if path else ()
+    completed = zip(path.completed, path.done_ms, strict=True) if path else ()
     return [
-        CompletedStepRecord(step=step, event_id=event.event_id, at=iso(event.at_ms))
-        for step, event in enumerate(completed, start=1)
+        CompletedStepRecord(step=step, event_id=event.event_id, at=iso(at_ms))
+        for step, (event, at_ms) in enumerate(completed, start=1)
     ]
 
 
@@ -223,7 +224,7 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
     n, reached = len(definition.steps), path.reached
     entry = f"Entered at {iso(path.entry_ms)}"
     if reached == n:
-        outcome = f"and completed all {n} steps at {iso(path.completed[-1].at_ms)}."
+        outcome = f"and completed all {n} steps at {iso(path.done_ms[-1])}."
     elif path.window_end_ms is None:
         outcome = f"and reached step {reached} of {n}; the window never ends, so it may complete."
     elif path.is_open(params.evaluated_at_ms):

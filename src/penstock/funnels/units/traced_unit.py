@@ -102,5 +102,11 @@ def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEven
     )
     number = None if row["seq"] == UNUSABLE else row["seq"]
     return MatchedEvent(
-        row["event_id"], row["ts"], number, bool(row["invalid"]), tuple(matched), values
+        row["event_id"],
+        row["ts"],
+        number,
+        bool(row["invalid"]),
+        tuple(matched),
+        values,
+        bool(row["coarse"]),
     )

@@ -67,6 +67,13 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             "tiedEntry",
         ),
         DataQualityIssue(
+            numbers.coarse_times,
+            f"provider {events(numbers.coarse_times)} in the second of another event",
+            "The provider sends whole seconds: for step 1 the start of the second counts, for "
+            "later steps its end.",
+            "coarseTime",
+        ),
+        DataQualityIssue(
             numbers.units_over_limit,
             f"{noun(numbers.units_over_limit)} with more events than the limit per unit",
             f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
