@@ -117,6 +117,7 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     ]
     [row] = expected["diagnostics"]
     expect(page.locator("#step-3 .diagnostic")).to_contain_text(row["value"])
+    expect(page.locator("#step-3 .diagnostic")).to_contain_text(row["where"])
     assert number(page.locator("#step-3 .diagnostic")) == row["units"]
 
 

@@ -447,18 +447,30 @@ def rate(part: int, whole: int) -> float | None:
 def diagnostic(
     definition: Definition, row_index: int, row: Row, counted: Sequence[FunnelPath]
 ) -> dict[str, Any]:
-    counts = [
-        len(seen[row_index])
+    own = [
+        seen[row_index]
         for path in counted
         if row_index in (seen := seen_by_diagnostics(definition, path))
     ]
+    above = sum(not earlier.diagnostic for earlier in definition.rows[:row_index])
+    places = ["before step 1", *(f"between steps {k} and {k + 1}" for k in range(1, 20))]
+    n = len(definition.steps)
     return {
         "row": row_index,
-        "afterStep": sum(not earlier.diagnostic for earlier in definition.rows[:row_index]),
+        "afterStep": above,
+        "where": places[above] if above < n else f"after step {n}",
         "type": row.matches[0].type.value,
         "value": row.matches[0].value,
-        "units": sum(count > 0 for count in counts),
-        "events": sum(counts),
+        "units": sum(
+            all(
+                any(part in event.matched[row_index] for event in events)
+                for part in range(len(row.matches))
+            )
+            if row.all_of
+            else bool(events)
+            for events in own
+        ),
+        "events": sum(map(len, own)),
     }
 
 

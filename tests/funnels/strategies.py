@@ -244,7 +244,9 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
     shapes = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(["plain", "or", "plain", "group", "diagnostic", "group"]),
+                st.sampled_from(
+                    ["plain", "or", "plain", "group", "diagnostic", "group", "diagnostic group"]
+                ),
                 st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=3),
             ),
             min_size=least,
@@ -252,9 +254,7 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
         )
     )
     rows = [row_of(shape, [pool[index] for index in chosen]) for shape, chosen in shapes]
-    if rows[0].diagnostic:
-        rows.insert(0, Row((pool[0],)))
-    if sum(not row.diagnostic for row in rows) < 2:
+    while sum(not row.diagnostic for row in rows) < 2:
         rows.append(Row((pool[-1],)))
     rows = [
         row
@@ -275,9 +275,10 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
 
 
 def row_of(shape: str, chosen: Sequence[Match]) -> Row:
-    if shape == "group" and len(set(chosen)) > 1:
-        return Row(tuple(dict.fromkeys(chosen)), all_of=True)
-    return Row(tuple(chosen[: 1 if shape == "plain" else 3]), diagnostic=shape == "diagnostic")
+    diagnostic = shape.startswith("diagnostic")
+    if shape.endswith("group") and len(set(chosen)) > 1:
+        return Row(tuple(dict.fromkeys(chosen)), all_of=True, diagnostic=diagnostic)
+    return Row(tuple(chosen[: 1 if shape == "plain" else 3]), diagnostic=diagnostic)
 
 
 @st.composite

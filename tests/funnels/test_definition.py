@@ -119,14 +119,6 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         funnel(steps=[event()] * 31),
         [("steps", "too_many"), ("steps", "too_many_steps")],
     ),
-    "first row diagnostic": (
-        funnel(steps=[event("d", diagnostic=True), event("a"), event("b")]),
-        [("steps[0].diagnostic", "first_row_diagnostic")],
-    ),
-    "diagnostic group": (
-        funnel(steps=[event(), event(), {**group(event("q")), "diagnostic": True}]),
-        [("steps[2].mode", "diagnostic_group")],
-    ),
     "any event": (
         funnel(steps=[event("*"), event("b", or_=[event("**")])]),
         [("steps[0].value", "not_a_name"), ("steps[1].or[0].value", "not_a_name")],
@@ -324,8 +316,7 @@ def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
             ("breakdownProperties[2]", "unknown_builtin"),
             ("conversionWindowSeconds", "window_required"),
             ("color", "unknown_field"),
-            ("steps[0].diagnostic", "first_row_diagnostic"),
-            ("steps[0].mode", "diagnostic_group"),
+            ("steps[0].or", "required"),
             ("steps[1].value", "goal_not_found"),
             ("steps[1].size", "unknown_field"),
             ("steps[2].or[1].filters[1].property", "too_short"),

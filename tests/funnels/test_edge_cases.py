@@ -336,7 +336,15 @@ def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> N
             {"step": 2, "row": 2, "type": "Event", "value": "B", **empty, "options": unused},
         ],
         "diagnostics": [
-            {"row": 1, "afterStep": 1, "type": "Event", "value": "X", "units": 0, "events": 0}
+            {
+                "row": 1,
+                "afterStep": 1,
+                "where": "between steps 1 and 2",
+                "type": "Event",
+                "value": "X",
+                "units": 0,
+                "events": 0,
+            }
         ],
     }
     alone = [] if breakdown else [{"cohort": {}, "label": {}, **report["aggregate"]}]

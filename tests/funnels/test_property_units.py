@@ -32,6 +32,7 @@ from penstock.funnels.units.trace import (
     FunnelPath,
     coarse_times,
     conflicts,
+    fills_row,
     funnel_paths,
     in_period,
     seen_by_diagnostics,
@@ -192,10 +193,15 @@ def conflict_bits(definition: Definition, path: FunnelPath) -> int:
 
 
 def seen(definition: Definition, path: FunnelPath) -> tuple[int, ...]:
+    """Of each diagnostic row its events, then of each that is a group whether it is full."""
     rows = seen_by_diagnostics(definition, path)
-    return tuple(
-        len(rows.get(place, ())) for place, row in enumerate(definition.rows) if row.diagnostic
-    )
+    own = [
+        (row, place, rows.get(place, []))
+        for place, row in enumerate(definition.rows)
+        if row.diagnostic
+    ]
+    full = [fills_row(row, place, events) for row, place, events in own if row.all_of]
+    return *(len(events) for _, _, events in own), *map(int, full)
 
 
 def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:

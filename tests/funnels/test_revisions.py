@@ -269,6 +269,11 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
         {"steps": [A, {**C, "diagnostic": True}, B]},
         ["Diagnostic row after step 1 added: Event C"],
     ),
+    "a diagnostic row above the first step": (
+        {},
+        {"steps": [{**C, "diagnostic": True}, A, B]},
+        ["Diagnostic row before step 1 added: Event C"],
+    ),
     "a step made diagnostic": (
         {"steps": [A, B, C]},
         {"steps": [A, {**B, "diagnostic": True}, C]},

@@ -546,6 +546,59 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     assert not any(word in text for word in ("1234", "eur", "revenue", "amount", "currency"))
 
 
+def diagnostics(report: Json) -> list[tuple[str, int, int]]:
+    """Where each diagnostic row looks, its units and its events."""
+    rows = report["aggregate"]["diagnostics"]
+    return [(row["where"], row["units"], row["events"]) for row in rows]
+
+
+def test_a_diagnostic_row_above_step_1_looks_one_window_back_from_the_entry(scene: Scene) -> None:
+    scene.story("9/seen 10/seen 3610/A 3611/seen 3620/B", attempt="a1")
+    scene.story("3610/A", attempt="a2")
+    scene.story("10/seen", attempt="never entered")
+    seen = step("seen", diagnostic=True)
+    funnel = scene.attempts(seen, "A", seen, "B", seen)
+    assert scene.counts(funnel) == [2, 1]
+    assert diagnostics(scene.results(funnel)) == [
+        ("before step 1", 1, 1),
+        ("between steps 1 and 2", 1, 1),
+        ("after step 2", 0, 0),
+    ]
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/a1").json()
+    assert [(event["decision"], event["diagnosticRows"]) for event in trace["events"]] == [
+        ("noMatch", []),
+        ("diagnostic", [0]),
+        ("entry", []),
+        ("diagnostic", [2]),
+        ("accepted", []),
+    ]
+    units = scene.client.get(f"/api/funnels/{funnel}/units?diagnostic=0").json()
+    assert [unit["unit"] for unit in units["data"]] == ["a1"]
+
+
+def test_a_diagnostic_row_above_step_1_without_a_window_looks_from_the_first_event(
+    scene: Scene,
+) -> None:
+    scene.story(f"0/seen {9 * DAY_S}/A {9 * DAY_S}/seen", attempt=None)
+    funnel = scene.funnel(step("seen", diagnostic=True), "A", "B")
+    assert diagnostics(scene.results(funnel)) == [("before step 1", 1, 2)]
+
+
+def test_a_diagnostic_group_counts_units_with_every_part(scene: Scene) -> None:
+    scene.story("0/A 1/p 2/q 3/p 4/B", attempt="both")
+    scene.story("0/A 1/p 4/B", attempt="one part")
+    scene.story("0/A 1/p 4/B 5/q", attempt="a part too late")
+    group = step("p", "q", mode="all_of", diagnostic=True)
+    funnel = scene.attempts("A", step("p", diagnostic=True), group, "B")
+    assert scene.counts(funnel) == [3, 3]
+    between = "between steps 1 and 2"
+    assert diagnostics(scene.results(funnel)) == [(between, 3, 4), (between, 1, 5)]
+    units = scene.client.get(f"/api/funnels/{funnel}/units?diagnostic=2").json()
+    assert [unit["unit"] for unit in units["data"]] == ["both"]
+    saved = scene.client.get(f"/api/funnels/{funnel}").json()
+    assert saved["steps"][2]["mode"] == "all_of"
+
+
 def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
     scene: Scene, warehouse: Warehouse, workspace: Tenant
 ) -> None:
@@ -929,6 +982,7 @@ def test_a_whole_report(scene: Scene) -> None:
                 {
                     "row": 1,
                     "afterStep": 1,
+                    "where": "between steps 1 and 2",
                     "type": "Event",
                     "value": "failed",
                     "units": 2,
@@ -980,6 +1034,7 @@ def test_a_whole_report(scene: Scene) -> None:
                         {
                             "row": 1,
                             "afterStep": 1,
+                            "where": "between steps 1 and 2",
                             "type": "Event",
                             "value": "failed",
                             "units": 2,

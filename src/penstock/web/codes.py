@@ -240,8 +240,6 @@ too_costly              - The filters together cost more than is allowed. The me
 too_many_matches        - A funnel has too many matches, including those of its `or` rows.
 not_a_name              - Of a screen, an event or a transaction: * stands for any characters only
   in the path of a Pageview.
-first_row_diagnostic    - The first row must be a required step.
-diagnostic_group        - A diagnostic row cannot be all_of.
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.

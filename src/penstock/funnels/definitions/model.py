@@ -1,7 +1,7 @@
 """Plain types of a funnel that is ready to be evaluated: goals replaced by their matches. No I/O.
 
 A row is one entry of `steps[]`. Its matches are options (a plain step or a diagnostic row needs
-any of them) or parts (an `all_of` step needs every one).
+any of them) or parts (an `all_of` row needs every one).
 """
 
 from dataclasses import dataclass
@@ -98,6 +98,11 @@ class Definition:
     def steps(self) -> tuple[Row, ...]:
         """The required rows: steps 1 to n."""
         return tuple(row for row in self.rows if not row.diagnostic)
+
+    @property
+    def diagnostics(self) -> tuple[Row, ...]:
+        """The diagnostic rows, in their order."""
+        return tuple(row for row in self.rows if row.diagnostic)
 
     @property
     def has_options(self) -> bool:

@@ -79,9 +79,10 @@ class _Place:
     row: SavedStep
 
     def __str__(self) -> str:
-        return (
-            f"diagnostic row after step {self.step}" if self.row.diagnostic else f"step {self.step}"
-        )
+        if not self.row.diagnostic:
+            return f"step {self.step}"
+        where = f"after step {self.step}" if self.step else "before step 1"
+        return f"diagnostic row {where}"
 
     @property
     def description(self) -> str:

@@ -110,11 +110,24 @@ class StepRecord(Record):
 
 class DiagnosticRecord(Record):
     row: int
-    after_step: int
+    after_step: Annotated[int, Field(description="0: above the first step.")]
+    where: Annotated[
+        str,
+        Field(
+            description="Where it looks: `before step 1` (one conversion window), `between steps 2 "
+            "and 3`, or `after step 3`."
+        ),
+    ]
     type: str
     value: str
-    units: Annotated[int, Field(description="Units with at least one matching event there.")]
-    events: int
+    units: Annotated[
+        int,
+        Field(
+            description="Units with at least one matching event there; of an all_of row, with one "
+            "of every part."
+        ),
+    ]
+    events: Annotated[int, Field(description="Events there that match the row or a part of it.")]
 
 
 class AggregateRecord(Record):

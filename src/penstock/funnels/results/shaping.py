@@ -118,7 +118,8 @@ def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[st
     step = 0
     for place, definition_row in enumerate(definition.rows):
         if definition_row.diagnostic:
-            diagnostics.append({"row": place, "afterStep": step, **_type_and_value(definition_row)})
+            looks = {"afterStep": step, "where": _where(step, len(definition.steps))}
+            diagnostics.append({"row": place, **looks, **_type_and_value(definition_row)})
         else:
             step += 1
     return [
@@ -127,6 +128,13 @@ def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[st
             diagnostics, row["seen_units"], row["seen_events"], strict=True
         )
     ]
+
+
+def _where(step: int, n: int) -> str:
+    """Where a diagnostic row after a step looks, in words."""
+    if not step:
+        return "before step 1"
+    return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"
 
 
 def _type_and_value(row: Row) -> dict[str, str]:

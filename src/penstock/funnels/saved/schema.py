@@ -51,7 +51,7 @@ class StepIn(MatchIn):
     mode: Annotated[
         Literal["all_of"] | None,
         Field(
-            description="all_of: the step needs the parent match and every `or` row, in any order."
+            description="all_of: the row needs the parent match and every `or` row, in any order."
         ),
     ] = None
     or_: Annotated[list[MatchIn], at_most(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
@@ -61,16 +61,6 @@ class StepIn(MatchIn):
     def _or_is_checked_when_absent(cls, row: Any) -> Any:
         return {"or": [], **row} if isinstance(row, dict) else row
 
-    @field_validator("mode")
-    @classmethod
-    def _is_for_steps(cls, mode: str | None, info: ValidationInfo) -> str | None:
-        if mode and info.data.get("diagnostic"):
-            raise RuleBroken(
-                "diagnostic_group",
-                "A diagnostic row cannot be all_of; leave mode out, or add a row for each part.",
-            )
-        return mode
-
     @field_validator("or_")
     @classmethod
     def _makes_a_group(
@@ -79,9 +69,7 @@ class StepIn(MatchIn):
         if not info.data.get("mode"):
             return rows
         if not rows:
-            raise RuleBroken(
-                "required", "A step with mode all_of needs `or` rows: its other parts."
-            )
+            raise RuleBroken("required", "A row with mode all_of needs `or` rows: its other parts.")
         if {"type", "value", "filters"} <= info.data.keys():
             parent = MatchIn.model_construct(
                 **{name: info.data[name] for name in MatchIn.model_fields}
@@ -238,12 +226,6 @@ def _row_faults(rows: list[Any]) -> Iterator[Fault]:
             "too_many_steps",
             f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
             "Diagnostic rows don't count.",
-        )
-    if objects and objects[0].get("diagnostic") is True:
-        yield Fault(
-            "[0].diagnostic",
-            "first_row_diagnostic",
-            "The first row must be a required step; move the diagnostic row below it.",
         )
     matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
     if matches > MAX_MATCHES:

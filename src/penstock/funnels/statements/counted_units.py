@@ -88,7 +88,8 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
 
     By definition a simple unit has nothing that data quality counts, except several visitors.
     """
-    diagnostics = sum(bits.row.diagnostic for bits in plan.rows)
+    diagnostics = plan.definition.diagnostics
+    seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
     keys = (
         f"arrayResize(entry_values.keys, {plan.breadth})"
         if plan.breadth
@@ -106,7 +107,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                {_chosen(plan, layout)} AS chosen,
                toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied,
                toUInt8(0) AS conflicts, chains.several AS several,
-               arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen, 0 AS cut,
+               arrayResize(CAST([], 'Array(UInt32)'), {seen}) AS seen, 0 AS cut,
                toUInt32(0) AS coarse,
                arrayMap(p -> {layout.time("p")},
                         arraySlice(chains.firsts, 1, chains.reached)) AS done,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.model import Definition, Row
 from penstock.funnels.statements.query import Plan
 
 LISTS = "counted, quality"
@@ -105,11 +105,12 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     """
     n, breadth = len(definition.steps), len(definition.breakdown_properties)
     options = sum(len(step.matches) for step in definition.steps)
-    diagnostics = len(definition.rows) - n
+    diagnostics = definition.diagnostics
+    seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
     lengths = {"counts": n, "pendings": n - 1, "options": 0}
     if definition.has_options:
         lengths["options"] = options
-    lengths |= {"seen_units": diagnostics, "seen_events": diagnostics}
+    lengths |= {"seen_units": seen, "seen_events": seen}
     figures: dict[str, Any] = _parts(row["counted"], lengths)
     quality = _parts(row["quality"], {"numbers": len(_QUALITY), "conflicting": breadth})
     return {
@@ -118,7 +119,19 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
         "options": figures["options"] or figures["counts"],
         **dict(zip(_QUALITY, quality["numbers"], strict=True)),
         "conflicting": quality["conflicting"],
+        "seen_units": _units_of_rows(diagnostics, figures["seen_units"]),
+        "seen_events": figures["seen_events"][: len(diagnostics)],
     }
+
+
+def _units_of_rows(rows: Sequence[Row], seen_units: Sequence[int]) -> list[int]:
+    """How many units each diagnostic row counts. seen_units: with an event of the row, then, for
+    each row that is a group, with one of every part.
+    """
+    groups = iter(seen_units[len(rows) :])
+    return [
+        next(groups) if row.all_of else units for row, units in zip(rows, seen_units, strict=False)
+    ]
 
 
 def _parts(values: Sequence[int], lengths: Mapping[str, int]) -> dict[str, list[int]]:

@@ -37,7 +37,7 @@ UNIT_COLUMNS = (
     "tied",  # 1 if the entry values were decided by agreement
     "conflicts",  # bit j: a later event disagrees with entry value j
     "several",  # 1 if events of more than one visitor match steps of the attempt
-    "seen",  # Array(UInt32): events that each diagnostic row counted
+    "seen",  # Array(UInt32): as of `_seen`
     "cut",  # 1 if only its first events or entries were read
     "coarse",  # events with a whole second in which another event of the unit lies
 )
@@ -426,24 +426,37 @@ def _more(plan: Plan) -> str:
 
 def _seen(plan: Plan) -> str:
     """The number of events that each diagnostic row counted; 0 if the unit did not get so far.
+    Then, for each diagnostic row that is a group, whether every part has one of them.
 
     Source: semantics, "Diagnostic rows".
     """
-    counts, step = [], 0
+    counts, groups, step = [], [], 0
     for bits in plan.rows:
         if not bits.row.diagnostic:
             step += 1
             continue
-        counts.append(_seen_by(plan, bits, step))
-    return f"CAST([{', '.join(counts)}], 'Array(UInt32)')"
+        inside = _inside(plan, bits, step)
+        counts.append(f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)")
+        if bits.row.all_of:
+            every, none = plan.mask(bits.all), plan.mask(0)
+            seen = f"arrayFilter(x -> {inside}, history)"
+            filled = f"arrayFold((s, x) -> bitOr(s, x.mask), {seen}, {none})"
+            groups.append(f"(reached >= {step} AND bitAnd({filled}, {every}) = {every})")
+    return f"CAST([{', '.join(counts + groups)}], 'Array(UInt32)')"
 
 
-def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
-    since = _ms(plan, f"progress.done[{step}]")
-    until = f"if(reached > {step}, {_ms(plan, f'progress.done[{step + 1}]')}, window_end)"
+def _inside(plan: Plan, bits: RowBits, step: int) -> str:
+    """Whether a diagnostic row after a step counts `x`."""
+    if step:
+        since = _ms(plan, f"progress.done[{step}]")
+        until = f"if(reached > {step}, {_ms(plan, f'progress.done[{step + 1}]')}, window_end)"
+    else:
+        since = "" if plan.window_ms is None else f"entry_ts - {plan.window_ms}"
+        until = "entry_ts"
     end = _ms(plan, "x.late") if plan.has_whole_seconds else "x.ts"
-    inside = f"{end} >= {since} AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
-    return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
+    conditions = [f"{end} >= {since}"] if since else []
+    conditions += [f"x.ts <= {until}", plan.overlaps("x.mask", bits.all)]
+    return " AND ".join(conditions)
 
 
 def _furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:

@@ -121,10 +121,18 @@ def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
     if units.outcome is not None:
         conditions.append(_outcome(plan, units.outcome, n))
     if units.diagnostic is not None:
-        conditions.append(f"seen[{units.diagnostic}] > 0")
+        conditions.append(f"seen[{_seen_place(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
         conditions.append(_quality(plan, units.quality, units.property))
     return [f"({condition})" for condition in conditions]
+
+
+def _seen_place(plan: Plan, diagnostic: int) -> int:
+    """Where in `seen` a diagnostic row says whether it counts the unit."""
+    rows = plan.definition.diagnostics
+    if not rows[diagnostic - 1].all_of:
+        return diagnostic
+    return len(rows) + sum(row.all_of for row in rows[:diagnostic])
 
 
 def _outcome(plan: Plan, outcome: Outcome, n: int) -> str:

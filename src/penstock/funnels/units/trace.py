@@ -143,6 +143,10 @@ class FunnelPath:
     def skips(self) -> int:
         return sum(verdict.decision is Decision.SEQUENCE_SKIP for verdict in self.verdicts.values())
 
+    def first_ms(self, definition: Definition) -> int | None:
+        """From when on a diagnostic row above step 1 looks; None: from the first event."""
+        return None if definition.window_s is None else self.entry_ms - definition.window_s * 1000
+
     def is_open(self, evaluated_at_ms: int) -> bool:
         """Whether the window has not ended yet (R14)."""
         return self.in_window(evaluated_at_ms)
@@ -375,7 +379,8 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
     """The events that each diagnostic row counts, by the row's index; no key if not reached.
 
     They lie between the completion of the step above and that of the next step, or the window's
-    end; both ends included. A whole second lies there if any of its milliseconds does.
+    end; both ends included. Above step 1 they lie in one window before the entry. A whole second
+    lies there if any of its milliseconds does.
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
@@ -386,15 +391,23 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
         if path.reached < above:
             continue
         until_ms = path.done_ms[above] if path.reached > above else path.window_end_ms
-        from_ms = path.done_ms[above - 1]
+        from_ms = path.done_ms[above - 1] if above else path.first_ms(definition)
         seen[place] = [
             event
             for event in path.events
             if event.matched[place]
-            and from_ms <= event.late_ms
+            and (from_ms is None or from_ms <= event.late_ms)
             and (until_ms is None or event.at_ms <= until_ms)
         ]
     return seen
+
+
+def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
+    """Whether a diagnostic row counts a unit. place: of the row. seen: its events there."""
+    if row.all_of:
+        filled = frozenset[int]().union(*(event.matched[place] for event in seen))
+        return len(filled) == len(row.matches)
+    return bool(seen)
 
 
 def coarse_times(definition: Definition, events: Sequence[MatchedEvent]) -> int:

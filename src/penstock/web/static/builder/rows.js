@@ -26,12 +26,12 @@ export function showRows(list, counters, limits) {
   let step = 0;
   [...list.children].forEach((row, index) => {
     const diagnostic = part(row, "diagnostic").querySelector("input").checked;
-    const title = diagnostic ? `Diagnostic after step ${step}` : `Step ${++step}`;
+    const title = diagnostic ? diagnosticTitle(step) : `Step ${++step}`;
     row.classList.toggle("aside", diagnostic);
     row.querySelector(".row-number").textContent = diagnostic ? "i" : step;
     row.querySelector(".row-title").textContent = title;
     row.setAttribute("aria-label", title);
-    showMode(row, diagnostic);
+    showMode(row);
     showLabels(row, title, index, list.children.length);
   });
   const rows = list.children.length;
@@ -39,10 +39,13 @@ export function showRows(list, counters, limits) {
   counters.classList.toggle("over", step > limits.steps || rows > limits.rows);
 }
 
-function showMode(row, diagnostic) {
+const diagnosticTitle = (step) =>
+  step ? `Diagnostic after step ${step}` : "Diagnostic before step 1";
+
+function showMode(row) {
   const [field, ors] = [part(row, "mode"), row.querySelector('[data-list="or"]').children.length];
   const select = field.querySelector("select");
-  field.hidden = !ors || diagnostic;
+  field.hidden = !ors;
   select.disabled = field.hidden;
   row.classList.toggle("all-of", !select.disabled && select.value === "all_of");
   row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of")
