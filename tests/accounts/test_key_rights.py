@@ -233,7 +233,7 @@ def test_unusable_rights_are_422(workspace: Tenant, rights: dict[str, Any], fiel
     assert answer.json()["errors"][0]["field"] == field
 
 
-@pytest.mark.parametrize("odd", [10**30, "9" * 30, "9999-12-31T23:59:59Z", -1, -(10**30)])
+@pytest.mark.parametrize("odd", [10**13 * 2, "9999-12-31T23:59:59Z", -1, -(10**30)])
 def test_an_expiry_beyond_every_calendar_is_refused_with_the_range(
     workspace: Tenant, odd: int | str
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_body_that_is_not_an_object_is_rejected(
 @pytest.mark.parametrize(
     ("fields", "field", "code"),
     [
-        ({"visitorId": b"7"}, "visitorId", "wrong_type"),
+        ({"visitorId": b"7.5"}, "visitorId", "wrong_type"),
         ({"visitorId": b'["v"]'}, "visitorId", "wrong_type"),
         ({"visitorId": b'""'}, "visitorId", "too_short"),
         ({"visitorId": b'"a\\u0000b"'}, "visitorId", "nul_character"),
@@ -86,7 +86,7 @@ def test_a_body_that_is_not_an_object_is_rejected(
         ({"eventId": b'"\\u0000"'}, "eventId", "nul_character"),
         ({"externalSessionId": b"[]"}, "externalSessionId", "wrong_type"),
         ({"country": b'"\\u0000"'}, "country", "nul_character"),
-        ({"properties": b"[]"}, "properties", "wrong_type"),
+        ({"properties": b"[1]"}, "properties", "wrong_type"),
         ({"properties": b'"x"'}, "properties", "wrong_type"),
         ({"properties": b'{"n": NaN}'}, "properties.n", "not_finite"),
         ({"properties": b'{"n": [1, -Infinity]}'}, "properties.n[1]", "not_finite"),
@@ -98,7 +98,8 @@ def test_a_body_that_is_not_an_object_is_rejected(
         ({"properties": b'{"a\\u0000": 1}'}, "properties.a\x00", "nul_character"),
         ({"properties": b'{"$source": "x"}'}, "properties.$source", "reserved_property"),
         ({"properties": b'{"a":{"b":{"c":{"d":{"e":[]}}}}}'}, "properties.a.b.c.d.e", "too_deep"),
-        ({"timestamp": b"1" + b"0" * 30}, "timestamp", "timestamp_in_future"),
+        ({"timestamp": b"1" + b"0" * 13}, "timestamp", "timestamp_in_future"),
+        ({"timestamp": b"1" + b"0" * 30}, "timestamp", "looks_like_microseconds"),
         ({"timestamp": b"NaN"}, "timestamp", "not_a_time"),
         ({"sessionId": b"null"}, "sessionId", "session_id_not_accepted"),
         ({"unheard": b"1"}, "unheard", "unknown_field"),

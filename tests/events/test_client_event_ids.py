@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.events.conftest import Stored
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import Stored, finished, ndjson
 from tests.tenant import Tenant
 
 

@@ -15,8 +15,7 @@ from penstock.events.quota import DailyQuota
 from penstock.metadb.tables import daily_events
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
-from tests.events.conftest import Post
-from tests.events.imports.conftest import finished
+from tests.events.conftest import Post, finished
 from tests.tenant import Tenant, beside
 
 DAY_MS = 86_400_000

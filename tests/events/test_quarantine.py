@@ -13,7 +13,7 @@ from penstock.events import intake
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.transaction import store_items
-from tests.events.imports.conftest import finished
+from tests.events.conftest import finished
 from tests.tenant import Tenant, beside, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}

@@ -278,7 +278,7 @@ def test_without_the_time_of_sending_a_timestamp_is_believed_or_refused(
 
 
 def test_a_correction_does_not_lead_before_1970(track: Track, clock: ShiftedClock) -> None:
-    assert faults(track(path="/", timestamp=5, sentAt=clock() + DAY_MS)) == {
+    assert faults(track(path="/", timestamp="1970-01-01T00:00:05Z", sentAt=clock() + DAY_MS)) == {
         "timestamp": "before_1970"
     }
 

@@ -69,13 +69,15 @@ def test_transactions_and_events_have_ids_of_their_own(workspace: Tenant, site: 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"amount": "5"}, {"amount": "wrong_type"}),
+        ({"amount": "5 EUR"}, {"amount": "wrong_type"}),
+        ({"amount": "1e3"}, {"amount": "wrong_type"}),
         ({"amount": True}, {"amount": "wrong_type"}),
         ({"amount": 10**30}, {"amount": "out_of_range"}),
         ({"amount": 2**64}, {"amount": "out_of_range"}),
         ({"amount": 1e300}, {"amount": "out_of_range"}),
         ({"amount": -(2**63) - 1}, {"amount": "out_of_range"}),
-        ({"currency": "eur"}, {"currency": "not_a_currency"}),
+        ({"currency": "eu"}, {"currency": "not_a_currency"}),
+        ({"currency": "éur"}, {"currency": "not_a_currency"}),
         ({"currency": "EURO"}, {"currency": "not_a_currency"}),
         ({"currency": 978}, {"currency": "wrong_type"}),
         ({"transactionId": ""}, {"transactionId": "too_short"}),

@@ -26,7 +26,7 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.funnels.examples import example_count
 from tests.funnels.scenario import HOUR_S, Scene, step
 from tests.one_server import one_server

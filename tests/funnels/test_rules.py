@@ -11,7 +11,7 @@ import pytest
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
-from tests.events.imports.conftest import finished
+from tests.events.conftest import finished
 from tests.funnels import reference
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.funnels.seed import store

@@ -285,7 +285,7 @@ def test_links_from_before_trust_was_stored_count_as_a_backends(
         ({"userId": ""}, {"userId": "too_short"}),
         ({"websiteId": "web_unheard"}, {"websiteId": "unknown_website"}),
         ({"traits": {"$x": 1}}, {"traits.$x": "reserved_property"}),
-        ({"traits": []}, {"traits": "wrong_type"}),
+        ({"traits": [1]}, {"traits": "wrong_type"}),
         (
             {"websiteId": "web_unheard", "userId": None, "sessionId": "s"},
             {"websiteId": "unknown_website", "userId": "wrong_type", "sessionId": "unknown_field"},

@@ -73,6 +73,7 @@ def test_an_order_is_a_transaction_by_its_name(trusted: Client, stored: Stored) 
         "Order Completed": order,
         "order_refunded": {"order_id": 7, "total": 12},
         "Completed-Order": {"revenue": "9.5", "amount": 3},
+        "completed order": {"revenue": "19.99"},
         "Checkout Started": order,
         "Order Updated": order,
         "Payment Info Entered": order,
@@ -85,12 +86,13 @@ def test_an_order_is_a_transaction_by_its_name(trusted: Client, stored: Stored) 
     )
     rows = stored()
     assert [(row["kind"], row["name"]) for row in rows] == [
-        ("transaction" if place < 3 else "event", event) for place, event in enumerate(calls)
+        ("transaction" if place < 4 else "event", event) for place, event in enumerate(calls)
     ]
     assert [row["properties"].partition('"order_id"')[0] for row in rows] == [
         '{"amount":9.5,"transactionId":"o-1",',
         '{"amount":12,"transactionId":"7",',
-        '{"revenue":"9.5","amount":3}',
+        '{"amount":3,"revenue":"9.5"}',
+        '{"amount":19.99,"revenue":"19.99"}',
         *["{"] * 3,
     ]
 

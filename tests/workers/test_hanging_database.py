@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.proxy import FaultyProxy
 from tests.waiting import PATIENCE_S, eventually
 

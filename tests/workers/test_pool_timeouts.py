@@ -12,7 +12,7 @@ from penstock.accounts.keys import service as key_service
 from penstock.events import intake
 from penstock.links.attribution import service as attribution_service
 from penstock.metadb.tables import dedupe_keys, match_keys
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.waiting import eventually
 
 PERIODS = (

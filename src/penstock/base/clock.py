@@ -80,6 +80,8 @@ def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
 
 
 def _parse_iso(text: str, naive_is_utc: bool) -> int:
+    if text.endswith(_UTC_SUFFIX):  # as PostgreSQL and Ruby write it
+        text = text.removesuffix(_UTC_SUFFIX) + "Z"
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
@@ -93,16 +95,36 @@ def _parse_iso(text: str, naive_is_utc: bool) -> int:
 _EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _MAX_TIME_CHARS = 64
+_UTC_SUFFIX = " UTC"
 _NOT_A_TIME = "is neither ISO 8601 with an offset nor epoch milliseconds"
 
 FIRST_PLAUSIBLE_MS = 10**11
 """3 March 1973. A smaller number is more likely a time in seconds."""
 
 
+_LAST_PLAUSIBLE_MS = 10**14
+"""The year 5138. A larger number is more likely a time in microseconds or nanoseconds."""
+
+
 def looks_like_seconds(value: Any) -> bool:
-    """Whether a time was sent as a number so small that it is more likely seconds than ms."""
+    """Whether a time was sent as a number so small that it is more likely seconds than ms.
+
+    0 is 1970 in both units.
+    """
+    number = _number_of(value)
+    return number is not None and 0 < number < FIRST_PLAUSIBLE_MS
+
+
+def looks_like_microseconds(value: Any) -> bool:
+    """Whether a time was sent as a number so large that it is more likely microseconds than ms."""
+    number = _number_of(value)
+    return number is not None and number >= _LAST_PLAUSIBLE_MS
+
+
+def _number_of(value: Any) -> float | None:
+    """The number that a time was sent as; None for any other spelling."""
     if isinstance(value, str):
         text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
-        return is_integer(text) and int(text) < FIRST_PLAUSIBLE_MS
+        return int(text) if is_integer(text) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and value < FIRST_PLAUSIBLE_MS
+    return value if is_number else None

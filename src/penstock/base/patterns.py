@@ -82,6 +82,12 @@ def is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
+def is_decimal(text: str) -> bool:
+    """Whether a text is a decimal number such as 19.99, without a plus sign or an exponent."""
+    whole, dot, fraction = text.removeprefix("-").partition(".")
+    return is_digits(whole) and (not dot or is_digits(fraction))
+
+
 def is_integer(text: str) -> bool:
     """Whether a text is a decimal integer without a plus sign."""
     return is_digits(text.removeprefix("-"))

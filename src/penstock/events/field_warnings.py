@@ -2,30 +2,39 @@
 
 from typing import Any
 
-from penstock.base.clock import looks_like_seconds
 from penstock.events.validation import RawItem
 from penstock.identity.model import Notice
 
-TIMESTAMP_LOOKS_LIKE_SECONDS = Notice(
-    "timestamp_looks_like_seconds",
-    "The timestamp is a number below 100,000,000,000, so it looks like seconds. It was read as "
-    "milliseconds, which is a time in the 1970s. Send epoch milliseconds or ISO 8601.",
+ID_WAS_A_NUMBER = Notice(
+    "id_was_a_number",
+    "An ID was a number and was stored as its decimal text. Send IDs as texts: languages round "
+    "large numbers.",
 )
 COUNTRY_NOT_ISO = Notice(
     "country_not_iso",
     "country is not a two-letter code of ISO 3166-1, such as DE. It was stored as sent.",
 )
 
+_IDS = (
+    *("visitorId", "userId", "eventId", "transactionId", "externalSessionId"),
+    *("dedupeKey", "sessionId"),
+)
+
 
 def field_warnings(raw: RawItem) -> tuple[Notice, ...]:
     """The warnings about a validated item."""
-    timestamp, country = raw.get("timestamp"), raw.get("country")
+    country = raw.get("country")
     warnings: tuple[Notice, ...] = ()
-    if timestamp is not None and looks_like_seconds(timestamp):
-        warnings += (TIMESTAMP_LOOKS_LIKE_SECONDS,)
+    if has_number_as_id(raw):
+        warnings += (ID_WAS_A_NUMBER,)
     if country is not None and not _may_be_country_code(country):
         warnings += (COUNTRY_NOT_ISO,)
     return warnings
+
+
+def has_number_as_id(raw: RawItem) -> bool:
+    """Whether an ID of a validated item was sent as a number."""
+    return any(type(raw.get(name)) is int for name in _IDS)
 
 
 def _may_be_country_code(country: Any) -> bool:

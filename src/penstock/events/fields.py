@@ -3,17 +3,30 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 from msgspec import Meta
-from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from penstock.accounts.keys.service import require_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import website_not_owned
-from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
+from penstock.base.clock import (
+    LATEST_MS,
+    TimeOutOfRange,
+    parse_time,
+)
 from penstock.base.paths import page_path
+from penstock.base.patterns import is_decimal
 from penstock.events.properties import EXACT, HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
+from penstock.http.period import error_of_unit
 from penstock.http.schema import RuleBroken, RulesBroken
 from penstock.settings import ItemLimits, Settings
 
@@ -60,6 +73,20 @@ def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
     if "\x00" in value:
         raise RuleBroken("nul_character", "Must not contain the NUL character.")
     return value
+
+
+def _number_as_text(value: Any) -> Any:
+    """The decimal text of a whole number; anything else as it is. `field_warnings` warns about it.
+
+    Dynamic languages send IDs from a database as numbers.
+    """
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_whole and LOWEST_INTEGER <= value <= HIGHEST_INTEGER else value
+
+
+def _array_as_object(value: Any) -> Any:
+    """An empty array as an empty object: PHP writes both in the same way."""
+    return {} if value == [] else value
 
 
 def _id(value: str, info: ValidationInfo[EventValidationContext]) -> str:
@@ -111,6 +138,12 @@ def require_own_website(website: Website, context: EventValidationContext) -> No
 
 def time_from_1970_ms(value: Any) -> int:
     """Milliseconds of a time as sent. `RuleBroken` when it is not a time from 1970 on."""
+    if wrong_unit := error_of_unit(value):
+        raise wrong_unit
+    return _from_1970_ms(value)
+
+
+def _from_1970_ms(value: Any) -> int:
     try:
         at_ms = parse_time(value)
     except TimeOutOfRange as error:
@@ -124,7 +157,15 @@ def time_from_1970_ms(value: Any) -> int:
 
 def timestamp_ms(value: Any) -> int:
     """As `time_from_1970_ms`, and not after 2299, where the warehouse's times end."""
-    at_ms = time_from_1970_ms(value)
+    return _until_2299(time_from_1970_ms(value))
+
+
+def _clock_reading_ms(value: Any) -> int:
+    """As `timestamp_ms`, for a device's clock, which may begin at 1970 without power."""
+    return _until_2299(_from_1970_ms(value))
+
+
+def _until_2299(at_ms: int) -> int:
     if at_ms > LATEST_MS:
         raise _after_2299()
     return at_ms
@@ -173,16 +214,26 @@ def _properties(
 _ALLOWED_NUMBERS = "Must be a number between -2^63 and 2^64 - 1"
 
 
+def number_or_none(value: Any) -> int | float | None:
+    """A number, or that of a decimal text such as "19.99"; None for anything else."""
+    if isinstance(value, str) and len(value) <= _MAX_NUMBER_CHARS and is_decimal(value):
+        return float(value) if "." in value else int(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return cast("int | float", value) if is_number else None
+
+
 def _number(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    number = number_or_none(value)
+    if number is None:
         raise RuleBroken("wrong_type", "Must be a number.")
-    if not isfinite(value):
+    if not isfinite(number):
         raise RuleBroken("not_finite", f"{_ALLOWED_NUMBERS} and finite.")
-    if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
+    if not LOWEST_INTEGER <= number <= HIGHEST_INTEGER:
         raise RuleBroken("out_of_range", f"{_ALLOWED_NUMBERS}.")
-    return value
+    return number
 
 
+_MAX_NUMBER_CHARS = 30
 _MAX_COUNT = 1_000_000_000
 
 
@@ -193,11 +244,9 @@ def _count(value: Any) -> int:
 
 
 def _currency(value: str) -> str:
-    if not (len(value) == 3 and value.isascii() and value.isalpha() and value.isupper()):
-        raise RuleBroken(
-            "not_a_currency", "Must be an ISO 4217 code of three capital letters, such as EUR."
-        )
-    return value
+    if not (len(value) == 3 and value.isascii() and value.isalpha()):
+        raise RuleBroken("not_a_currency", "Must be an ISO 4217 code of three letters: EUR.")
+    return value.upper()
 
 
 def _clock_offset(value: Any) -> int:
@@ -245,8 +294,10 @@ def _plain_properties(limits: ItemLimits) -> Any:
     return Annotated[values, Meta(max_length=limits.max_property_keys)]
 
 
-SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)]
-"""An opaque ID of the client's, 1 to 200 bytes."""
+SentId = Annotated[
+    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)
+]
+"""An opaque ID of the client's, 1 to 200 bytes. A whole number is read as its text."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_plain_id, _require_website)]
 """The ID of an existing website or app."""
@@ -273,6 +324,14 @@ Timestamp = Annotated[
 ]
 """A time from 1970 on; in milliseconds once read."""
 
+ClockReading = Annotated[
+    int,
+    PlainValidator(_clock_reading_ms),
+    TIME_SCHEMA,
+    Plain(lambda _: str | int, lambda value, _: _clock_reading_ms(value)),
+]
+"""The time of a device's clock, however wrong; in milliseconds once read."""
+
 PastTimestamp = Annotated[
     int,
     PlainValidator(_past_timestamp),
@@ -281,8 +340,13 @@ PastTimestamp = Annotated[
 ]
 """A `Timestamp` that is not in the future, apart from a few minutes for clocks that differ."""
 
-Properties = Annotated[dict[str, Any], AfterValidator(_properties), Plain(_plain_properties)]
-"""Structured event metadata."""
+Properties = Annotated[
+    dict[str, Any],
+    BeforeValidator(_array_as_object),
+    AfterValidator(_properties),
+    Plain(_plain_properties),
+]
+"""Structured event metadata. An empty array is read as an empty object."""
 
 Number = Annotated[
     int | float,
@@ -290,6 +354,7 @@ Number = Annotated[
     WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
     Plain(lambda _: _PlainNumber),
 ]
+"""A number, or its decimal text."""
 
 Count = Annotated[
     int,
@@ -316,6 +381,7 @@ ClockOffset = Annotated[
 Currency = Annotated[
     str,
     AfterValidator(_currency),
-    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
+    Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"}),
     Plain(lambda _: str, lambda value, _: _currency(value)),
 ]
+"""An ISO 4217 code, in capitals once read."""

@@ -47,6 +47,7 @@ _DEPRECATED = {"Deprecation": "@1767225600"}  # RFC 9745: since 2026-01-01
 def _is_legacy(request: AnyRequest) -> bool:
     """Whether visitorId means userId. Source: interface, POST /api/v1/events, rule 5."""
     contract = request.headers.get(_CONTRACT_HEADER)
+    contract = None if contract is None else contract.strip()
     if contract in (None, _LEGACY_CONTRACT):
         return contract is not None
     raise Malformed(

@@ -18,6 +18,7 @@ from penstock.base.paths import path_of_url, split_url
 from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.fields import (
     ClockOffset,
+    ClockReading,
     Count,
     Currency,
     EventName,
@@ -63,11 +64,15 @@ class TransactionEvent(ServerEvent):
     currency: Currency | None = None
 
 
-def _require_path(
+def _check_url(
     path: str | None, url: str | None, item_type: Any, context: EventValidationContext
 ) -> None:
-    """An item without `path` gets it from its URL, which a page view then needs."""
-    if url is None or path is not None:
+    """An item without `path` gets it from its URL, which a page view then needs. `RuleBroken`."""
+    if url is None:
+        return
+    if "%00" in url:
+        raise RuleBroken("nul_character", "Must not contain the NUL character (%00).")
+    if path is not None:
         return
     path = path_of_url(split_url(url))
     limit = context.limits.max_path_chars
@@ -124,7 +129,7 @@ class TrackedItem(Input):
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
         """What the validators of single fields check with other fields. `RuleBroken`."""
-        _require_path(item.path, item.url, item.type, context)
+        _check_url(item.path, item.url, item.type, context)
 
     @field_validator("url")
     @classmethod
@@ -133,14 +138,14 @@ class TrackedItem(Input):
     ) -> str | None:
         is_path_invalid = "path" not in info.data
         if not is_path_invalid:
-            _require_path(info.data["path"], url, info.data.get("type"), info.context)
+            _check_url(info.data["path"], url, info.data.get("type"), info.context)
         return url
 
 
 class TimedItem(TrackedItem):
     """An item whose time may be corrected by the sender's clock."""
 
-    sent_at: Timestamp | None = None
+    sent_at: ClockReading | None = None
     clock_offset: ClockOffset | None = None
     timestamp: Timestamp | None = None
 
@@ -209,7 +214,7 @@ class TrackBatch(_Envelope):
     """Items of one browser or app. Fields beside `events` are defaults for the items."""
 
     website_id: KnownWebsite | None = None
-    sent_at: Timestamp | None = Field(
+    sent_at: ClockReading | None = Field(
         default=None, description="The sender's clock at the time of sending."
     )
     clock_offset: ClockOffset | None = None

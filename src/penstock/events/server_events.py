@@ -34,7 +34,7 @@ def has_identity(raw: RawItem) -> Iterator[Fault]:
 def has_legacy_identity(raw: RawItem) -> Iterator[Fault]:
     yield from has_identity(raw)
     visitor_id, user_id = raw.get("visitorId"), raw.get("userId")
-    if visitor_id is not None and user_id is not None and visitor_id != user_id:
+    if visitor_id is not None and user_id is not None and str(visitor_id) != str(user_id):
         yield Fault(
             "userId",
             "identity_ambiguous",

@@ -5,7 +5,7 @@ valid ones to the intake, and answer with the results once they are on disk.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -28,6 +28,7 @@ from penstock.events.batch import (
     ValidatedBatch,
     defaults_of,
 )
+from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
     FindWebsite,
@@ -36,7 +37,7 @@ from penstock.events.fields import (
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Rejected, Target
 from penstock.events.schema import EventBatch, Identify, TrackBatch
-from penstock.events.server_events import OwnedWebsite, server_event
+from penstock.events.server_events import OwnedWebsite, server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
@@ -51,6 +52,13 @@ T = TypeVar("T")
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
 """Validating more would hold up the event loop for longer than a millisecond."""
+
+
+_FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
+    server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
+    transaction: "Send one transaction with each request.",
+}
+"""Where an array belongs that was sent to the route for one event."""
 
 
 class EventReader(Protocol):
@@ -111,7 +119,7 @@ class EventService:
 
         `Unauthorized` when the website belongs to another workspace.
         """
-        raw = await compute_on(body, parse_object, body)
+        raw = await compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
         find_website = await self._website_finder(raw.get("websiteId"))
         owned_website = partial(_owned_website, caller, find_website)
         read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
@@ -236,7 +244,9 @@ class EventService:
                 website.id,
             )
         )
-        return resolution if caller else as_sent(resolution, request.visitor_id)
+        if not caller:
+            resolution = as_sent(resolution, request.visitor_id)
+        return resolution._replace(notices=(*resolution.notices, *field_warnings(raw)))
 
     def count_items(self, website: Website, items: int, *, is_public: bool) -> None:
         """Count items of one body. `RateLimited` when the website has no quota left.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from urllib.parse import SplitResult, parse_qsl
+from urllib.parse import SplitResult, parse_qsl, unquote
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
@@ -55,9 +55,16 @@ def _columns(item: TrackedItem, path: str, url: SplitResult | None) -> dict[str,
 
 @lru_cache(maxsize=1000)
 def _campaign(query: str) -> Mapping[str, str]:
-    """The UTM parameters of a URL's query."""
-    fields = parse_qsl(query, errors="replace")
-    return {name: value for name, value in fields if name in _UTM}
+    """The UTM parameters of a URL's query, in any letter case.
+
+    Links copied from HTML have `&amp;`, and tools that encode a URL twice `%2520` for a blank.
+    """
+    fields = parse_qsl(query.replace("&amp;", "&"), errors="replace")
+    return {
+        name.lower(): unquote(value) if "%" in value and "%00" not in value else value
+        for name, value in fields
+        if name.lower() in _UTM
+    }
 
 
 @lru_cache(maxsize=1000)

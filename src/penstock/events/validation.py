@@ -54,7 +54,7 @@ def _validate_fully(
         explained = {fault.field for fault in rule_faults}
         field_faults = [
             fault
-            for fault in faults_of(error)
+            for fault in faults_of(error, model=model)
             if fault.code != "unknown_field" or fault.field not in explained
         ]
         raise Invalid([*field_faults, *rule_faults], more_faults=more_faults) from None

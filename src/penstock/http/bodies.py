@@ -159,16 +159,21 @@ def parse_json(body: bytes) -> Any:
         raise not_json(str(error)) from None
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body; `Malformed` when it is not JSON, `Invalid` for other values."""
+def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
+    """The JSON object of a body; `Malformed` when it is not JSON, `Invalid` for other values.
+
+    for_arrays: where an array belongs, a sentence for its sender.
+    """
     value = parse_json(body)
     if not isinstance(value, dict):
-        raise not_an_object()
+        raise not_an_object(for_arrays if isinstance(value, list) else "")
     return value
 
 
-def not_an_object() -> Invalid:
-    return Invalid([Fault("body", "wrong_type", "Must be a JSON object, such as {...}.")])
+def not_an_object(hint: str = "") -> Invalid:
+    """hint: where the value belongs, a sentence for its sender."""
+    message = f"Must be a JSON object, such as {{...}}. {hint}".rstrip()
+    return Invalid([Fault("body", "wrong_type", message)])
 
 
 def parse_model(body: bytes, model: type[M], context: object = None) -> M:
@@ -184,14 +189,14 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
             raise not_json(first["msg"].removeprefix("Invalid JSON: ")) from None
         if not first["loc"] and first["type"] in ("model_type", "model_attributes_type"):
             raise not_an_object() from None
-        raise invalid(error) from None
+        raise invalid(error, model) from None
 
 
-def invalid(error: ValidationError) -> Invalid:
+def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
     """The error with all faults, or with their number when they are too many to be collected."""
     count = error.error_count()
     if count <= _MOST_LISTED_FAULTS:
-        return Invalid(faults_of(error))
+        return Invalid(faults_of(error, model=model))
     message = f"The body breaks {count:,} rules, which are too many to list."
     return Invalid([Fault("body", "too_many_faults", message)])
 

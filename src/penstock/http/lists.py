@@ -91,7 +91,7 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     `Invalid` when the other fields are too large.
     """
     if limits.is_small(body):
-        return parse_object(body)
+        return parse_object(body, _for_arrays(name))
     start = _list_start(body, name, limits)
     if start is None:
         _require_size(len(body), name, limits)
@@ -109,7 +109,7 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
     """Where the first item of the list is; None when the body does not begin with few fields."""
     position = _OBJECT_START.end_of_match(body, 0)
     if position is None:
-        raise _problem_with_start(body)
+        raise _problem_with_start(body, name)
     key = b'"%s"' % name.encode()
     for _ in range(_MOST_FIELDS):
         if position > limits.sent_bytes:
@@ -157,9 +157,13 @@ def _item_too_large(size: int, limits: ListLimits) -> Invalid:
     return Invalid([Fault("", "too_large", message)])
 
 
-def _problem_with_start(body: bytes) -> Invalid | Malformed:
+def _for_arrays(name: str) -> str:
+    return f'Send many items as {{"{name}": [...]}}.'
+
+
+def _problem_with_start(body: bytes, name: str) -> Invalid | Malformed:
     """The error for a body that does not begin as an object. It is too large to be parsed."""
     first = body.lstrip(_WHITESPACE)[:1]
     if first and first in b'["-0123456789tfnNI':
-        return not_an_object()
+        return not_an_object(_for_arrays(name) if first == b"[" else "")
     return not_json("expected an object")

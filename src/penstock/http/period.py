@@ -8,7 +8,13 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from penstock.base.calendar import Interval, bucket_edges
-from penstock.base.clock import LATEST_MS, TimeOutOfRange, looks_like_seconds, parse_time
+from penstock.base.clock import (
+    LATEST_MS,
+    TimeOutOfRange,
+    looks_like_microseconds,
+    looks_like_seconds,
+    parse_time,
+)
 from penstock.base.errors import Fault
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import Query, RuleBroken
@@ -31,21 +37,32 @@ def read_time_ms(value: Any) -> int | None:
     try:
         at_ms = parse_time(value)
     except TimeOutOfRange:
-        raise _out_of_range() from None
+        raise error_of_unit(value) or _out_of_range() from None
     except ValueError as error:
         plus_hint = (
             "; write + as %2B in a URL" if isinstance(value, str) and " " in value.strip() else ""
         )
         raise RuleBroken("not_a_time", f"This time {error}{plus_hint}.") from None
-    if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
-        raise RuleBroken(
-            "looks_like_seconds",
-            f"{at_ms} looks like seconds; send epoch milliseconds ({at_ms * 1000}) "
-            "or an ISO 8601 time with an offset.",
-        )
+    if wrong_unit := error_of_unit(value):
+        raise wrong_unit
     if not 0 <= at_ms <= LATEST_MS:
         raise _out_of_range()
     return at_ms
+
+
+def error_of_unit(value: Any) -> RuleBroken | None:
+    """The error for a number that looks like seconds or microseconds; None for any other time."""
+    if looks_like_seconds(value):
+        code, unit, milliseconds = "looks_like_seconds", "seconds", int(value) * 1000
+    elif looks_like_microseconds(value):
+        code, unit, milliseconds = "looks_like_microseconds", "microseconds", int(value) // 1000
+    else:
+        return None
+    return RuleBroken(
+        code,
+        f"{int(value)} looks like {unit}; send epoch milliseconds ({milliseconds}) or an ISO 8601 "
+        "time with an offset.",
+    )
 
 
 def _out_of_range() -> RuleBroken:

@@ -5,8 +5,8 @@ as the contract requires.
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
@@ -85,6 +86,20 @@ class Input(BaseModel):
         allow_inf_nan=False,
         hide_input_in_errors=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_null_as_absent(cls, value: Any) -> Any:
+        """Without the optional fields that are null but have no null value: it means not sent."""
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        omittable = {
+            field.alias or name
+            for name, field in cls.model_fields.items()
+            if not field.is_required() and type(None) not in get_args(field.annotation)
+        }
+        absent = {name for name, item in value.items() if item is None and name in omittable}
+        return {name: item for name, item in value.items() if name not in absent}
 
 
 class Query(BaseModel):
@@ -227,8 +242,57 @@ def field_path(location: Iterable[str | int]) -> str:
     return path
 
 
-def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
-    """All faults of a validation error. prefix: path of the validated value in the whole input."""
+_GUESSES: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("time", "ts", "occurredAt", "date"), ("timestamp",)),
+    **dict.fromkeys(("messageId", "idempotencyKey", "insertId"), ("eventId", "dedupeKey")),
+    **dict.fromkeys(("distinctId", "anonymousId"), ("visitorId",)),
+    **dict.fromkeys(("revenue", "price"), ("amount",)),
+    **dict.fromkeys(("conversionWindow", "window"), ("conversionWindowSeconds",)),
+    "dedupeKey": ("eventId",),
+    "eventId": ("dedupeKey",),
+    "event": ("name",),
+    "eventName": ("event", "name"),
+    "props": ("properties",),
+    "sequencePropertyField": ("sequenceProperty",),
+    "breakdown": ("breakdownProperties",),
+    "key": ("property",),
+    "op": ("operator",),
+}
+"""Fields that integrators guess, and what they may mean."""
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    """What an unknown field may mean, of the fields that are known; empty for no idea."""
+    candidates = (*_GUESSES.get(name, ()), to_camel(name), *_GUESSES.get(to_camel(name), ()))
+    meant = next((field for field in candidates if field in known), None)
+    return f" Did you mean {meant}?" if meant else ""
+
+
+def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> set[str]:
+    """Wire names of the fields of the object at a place in a model; empty when it is unknown."""
+    for part in location:
+        if model is None or isinstance(part, int):
+            continue
+        names = {field.alias or name: field for name, field in model.model_fields.items()}
+        model = _model_of(names[part].annotation) if part in names else None
+    return {field.alias or name for name, field in model.model_fields.items()} if model else set()
+
+
+def _model_of(hint: Any) -> type[BaseModel] | None:
+    """The model in a type such as `list[Model] | None`."""
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        return hint
+    return next(filter(None, map(_model_of, get_args(hint))), None)
+
+
+def faults_of(
+    error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None
+) -> list[Fault]:
+    """All faults of a validation error.
+
+    prefix: path of the validated value in the whole input. model: of the value; with it, unknown
+    fields that integrators guess get a hint.
+    """
     faults = []
     for item in error.errors(include_url=False, include_input=False):
         kind, path = item["type"], field_path(item["loc"])
@@ -246,6 +310,8 @@ def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
         if isinstance(cause, RuleBroken):
             code, message = cause.code, cause.message
             path = join_path(path, cause.at)
+        elif kind == "extra_forbidden":
+            message += _hint(str(item["loc"][-1]), _fields_at(model, item["loc"][:-1]))
         faults.append(Fault(join_path(prefix, path), code, message))
     return faults
 

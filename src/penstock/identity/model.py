@@ -122,12 +122,15 @@ class VisitorRemoval(NamedTuple):
 
 _PLACEHOLDERS = frozenset(
     (
-        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email",
-        "false", "guest", "id", "n/a", "na", "nan", "nil", "none", "not_authenticated", "null",
+        "", "(null)", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid",
+        "email", "false", "guest", "id", "n/a", "na", "nil", "none", "not_authenticated", "null",
         "true", "undefined", "unknown", "user_id", "userid", "visitor_id", "visitorid",
         "00000000-0000-0000-0000-000000000000",
     )
 )  # fmt: skip
+
+_TEMPLATE_MARKS = (("{{", "}}"), ("${", "}"), ("%", "%"))
+"""Around the name of a variable that a template engine has not replaced, such as `{{user.id}}`."""
 
 
 @lru_cache(maxsize=20_000)
@@ -137,4 +140,12 @@ def is_placeholder(sent_id: str) -> bool:
     Linked or merged, a placeholder would join strangers. Letter case, surrounding blanks and quotes
     are ignored.
     """
-    return sent_id.strip(" \t\r\n\"'").casefold() in _PLACEHOLDERS
+    text = sent_id.strip(" \t\r\n\"'")
+    return (
+        text.casefold() in _PLACEHOLDERS
+        or text == "NaN"  # in other letter case it may be a name
+        or any(
+            text.startswith(begin) and text.endswith(end) and len(text) > len(begin + end)
+            for begin, end in _TEMPLATE_MARKS
+        )
+    )

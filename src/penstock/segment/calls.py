@@ -13,7 +13,7 @@ from penstock.base.errors import Fault, Invalid
 from penstock.base.user_agent import MAX_CHARS, parse_user_agent
 from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.field_warnings import field_warnings
-from penstock.events.fields import EventValidationContext
+from penstock.events.fields import EventValidationContext, number_or_none
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.server_events import transaction_properties
 from penstock.events.tracked_item import name_and_columns
@@ -190,15 +190,8 @@ def _is_order(raw: RawItem) -> bool:
 
 def _order_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties with those of a transaction, where the sender has none of these names."""
-    amount = next(
-        (
-            value
-            for name in ("revenue", "total")
-            if isinstance(value := properties.get(name), int | float)
-            and not isinstance(value, bool)
-        ),
-        None,
-    )
+    amounts = (number_or_none(properties.get(name)) for name in ("revenue", "total"))
+    amount = next((value for value in amounts if value is not None), None)
     order_id = _ids(properties, "order_id")["order_id"]
     return {**transaction_properties({}, amount, None, order_id), **properties}
 

@@ -250,6 +250,9 @@ bad_range               - The filter value is not a list of two numbers, the sma
 bad_list                - The filter value is not a JSON list of scalars in a string.
 value_not_allowed       - This operator has no value.
 looks_like_seconds      - The number is a time in seconds; send epoch milliseconds or ISO 8601.
+not_an_offset           - The offset of a device's clock is not a whole number of milliseconds.
+too_many_apps           - The workspace has as many mobile apps as it may have.
+looks_like_microseconds - The number is a time in microseconds; send epoch milliseconds or ISO 8601.
 out_of_range            - The number or time is outside the allowed range; the message names it.
 read_only               - The field cannot be changed; omit it or send the stored value.
 needs_start             - endAt was sent without startAt.
@@ -276,7 +279,6 @@ placeholder_id          - An ID such as `null` or `anonymous` was stored as sent
   or merged.
 body_differs            - A repeat differs from the first event with its ID; the first event stays.
 event_deleted           - A repeat of an event whose visitor was deleted; it is not stored again.
-timestamp_looks_like_seconds - The timestamp is a number below 100,000,000,000, so it looks like
-  seconds; it was read as milliseconds.
+id_was_a_number         - An ID was a number; it was stored as its decimal text.
 country_not_iso         - country is not a two-letter code of ISO 3166-1; it was stored as sent.
 """)

@@ -26,10 +26,9 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.applications import application
 from tests.conftest import ShiftedClock
-from tests.events.conftest import faults
+from tests.events.conftest import faults, ndjson
+from tests.events.conftest import finished as import_finished
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
-from tests.events.imports.conftest import finished as import_finished
-from tests.events.imports.conftest import ndjson
 from tests.funnels.scenario import Scene
 from tests.tenant import BASE_URL, Tenant, visitor
 from tests.waiting import eventually
@@ -792,14 +791,15 @@ SPAN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
         ({"from": "yesterday", "to": SPAN["to"]}, {"from": "not_a_time"}),
         ({"from": "2026-01-01T00:00:00", "to": True}, {"from": "not_a_time", "to": "not_a_time"}),
         ({"from": -1, "to": SPAN["to"]}, {"from": "before_1970"}),
-        ({"from": 0, "to": 2**63}, {"to": "out_of_range"}),
+        ({"from": 0, "to": 2**63}, {"to": "looks_like_microseconds"}),
+        ({"from": 0, "to": "9999-01-01T00:00:00Z"}, {"to": "out_of_range"}),
         (
             {"from": 1_700_000_000, "to": "1700086400"},
             {"from": "looks_like_seconds", "to": "looks_like_seconds"},
         ),
         ({"visitorId": ""}, {"visitorId": "too_short"}),
         ({"visitorId": "x" * 201}, {"visitorId": "too_long"}),
-        ({"userId": 7}, {"userId": "wrong_type"}),
+        ({"userId": 7.5}, {"userId": "wrong_type"}),
         ({"userId": "a\x00b"}, {"userId": "nul_character"}),
         ({"visitorId": "null"}, {"visitorId": "stands_for_nobody"}),
         ({"userId": "Anonymous "}, {"userId": "stands_for_nobody"}),

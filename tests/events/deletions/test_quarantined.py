@@ -10,7 +10,7 @@ from penstock.app import Services
 from penstock.base.clock import iso
 from penstock.metadb.tables import quarantine
 from tests.conftest import ShiftedClock
-from tests.events.imports.conftest import finished as import_finished
+from tests.events.conftest import finished as import_finished
 from tests.events.test_quarantine import counted, refused
 from tests.funnels.scenario import DAY_S
 from tests.tenant import Tenant

@@ -15,8 +15,8 @@ from penstock.app import Services
 from penstock.base.errors import Fault
 from penstock.events.imports import store
 from penstock.events.imports.model import Reject
+from tests.events.conftest import finished
 from tests.events.deletions.conftest import Delete, Json
-from tests.events.imports.conftest import finished
 from tests.tenant import Tenant, beside
 
 

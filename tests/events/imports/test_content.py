@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.events.imports.conftest import ndjson
+from tests.events.conftest import ndjson
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
 EVENT = {

@@ -16,7 +16,7 @@ from penstock.events.imports.entries import Occurrences
 from penstock.events.imports.files import Line
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
-from tests.events.imports.conftest import Import, ndjson
+from tests.events.conftest import Import, ndjson
 from tests.events.imports.test_imports import counts, line
 from tests.tenant import Tenant
 from tests.waiting import eventually

@@ -5,7 +5,7 @@ from sqlalchemy import select, update
 
 from penstock.app import Services
 from penstock.metadb.tables import import_rejects
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.tenant import Tenant, join
 
 
@@ -194,15 +194,11 @@ def test_a_deletion_removes_the_texts_that_name_the_visitor(run_import, workspac
 # Warnings
 
 
-def test_an_import_with_timestamps_in_seconds_has_a_warning(run_import):
-    job = run_import([line(1), line(2, timestamp=1_588_327_200)])
+def test_an_import_with_numbers_as_ids_has_a_warning(run_import):
+    job = run_import([line(1), line(2, userId=7)])
     assert (job["accepted"], job["rejected"]) == (2, 0)
-    assert [warning["code"] for warning in job["warnings"]] == ["timestamp_looks_like_seconds"]
+    assert [warning["code"] for warning in job["warnings"]] == ["id_was_a_number"]
     assert run_import([line(3)])["warnings"] == []
-
-
-def test_an_early_time_that_no_number_states_is_no_warning(run_import):
-    assert run_import([line(1, timestamp="1971-05-01T00:00:00Z")])["warnings"] == []
 
 
 def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import, workspace):
@@ -214,9 +210,9 @@ def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import, work
 
 
 def test_an_import_has_each_warning_once_across_batches(run_import):
-    lines = [line(number, timestamp=1_588_327_200 + number) for number in range(600)]
+    lines = [line(number, visitorId=number) for number in range(600)]
     job = run_import([*lines, line(601, country="Germany")])
     assert [warning["code"] for warning in job["warnings"]] == [
         "country_not_iso",
-        "timestamp_looks_like_seconds",
+        "id_was_a_number",
     ]

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from penstock.base.clock import iso
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.waiting import PATIENCE_S, eventually
 
 COUNTS = ("linesRead", "accepted", "duplicates", "rejected")

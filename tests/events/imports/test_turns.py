@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from penstock.events.imports import worker
-from tests.events.imports.conftest import finished, ndjson
+from tests.events.conftest import finished, ndjson
 from tests.events.imports.test_imports import counts, line, rejects
 from tests.waiting import PATIENCE_S, eventually
 

@@ -75,6 +75,7 @@ def test_every_field_but_app_and_slug_can_be_edited(client, clock, make_link, ed
         ("utmSource", "a" * 201, "too_long"),
         ("expiresAt", "tomorrow", "not_a_time"),
         ("expiresAt", 1_700_000_000, "looks_like_seconds"),
+        ("expiresAt", 1_700_000_000_000_000, "looks_like_microseconds"),
         ("tags", None, "not_null"),
         ("tags", ["a"] * 21, "too_many"),
         ("tags", ["a,b"], "not_a_tag"),

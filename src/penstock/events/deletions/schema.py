@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from penstock.base.clock import iso, iso_or_none, looks_like_seconds
+from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.events.deletions.model import Deletion, DeletionState, Step, Target
 from penstock.events.fields import (
@@ -25,18 +25,11 @@ _END_OF_TIME_MS = 10_413_792_000_000
 
 def _span_end_ms(value: Any) -> int:
     try:
-        at_ms = time_from_1970_ms(value)
+        return time_from_1970_ms(value)
     except RuleBroken as error:
         if error.code == "timestamp_in_future":  # After 9999: an event's word for it.
             raise RuleBroken("out_of_range", "Must be before the year 2300.") from None
         raise
-    if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
-        raise RuleBroken(
-            "looks_like_seconds",
-            f"{at_ms} looks like seconds; send epoch milliseconds ({at_ms * 1000}) "
-            "or an ISO 8601 time with an offset.",
-        )
-    return at_ms
 
 
 SpanEnd = Annotated[int, PlainValidator(_span_end_ms), TIME_SCHEMA]

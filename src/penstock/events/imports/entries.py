@@ -64,7 +64,7 @@ def read_entry(
     equal lines before it in the file: the same file again stores nothing twice, and two equal
     lines of one file are two events.
     """
-    raw = _parse(text)
+    raw = _with_name(_parse(text))
     canonical = canonical_json(raw, context)
     item = validate(raw, ImportLine, _RULES, context, canonical)
     content = body_hash(canonical)
@@ -130,12 +130,21 @@ def _parse(text: bytes) -> Any:
         ) from None
 
 
+def _with_name(raw: Any) -> Any:
+    """The line, with `name` for its alias `event`, which events of backends have."""
+    if isinstance(raw, dict) and "event" in raw and raw.get("name") in (None, raw["event"]):
+        raw = {name: value for name, value in raw.items() if name != "event"} | {
+            "name": raw["event"]
+        }
+    return raw
+
+
 def _has_fields_for_type(raw: RawItem) -> Iterator[Fault]:
     if raw.get("type") == Kind.TRANSACTION:
         yield from has_transaction_fields_once(raw)
         return
     for field in TRANSACTION_FIELDS:
-        if field in raw:
+        if raw.get(field) is not None:
             yield Fault(field, "not_for_type", "Only items of type transaction have this field.")
 
 

@@ -12,8 +12,8 @@ from penstock.http.schema import Name, Query, Record
 
 WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
-    "look like seconds. They were read as milliseconds, which are times in the 1970s. If they are "
-    "seconds, multiply them by 1,000.",
+    "look like seconds. An earlier version read them as milliseconds, as times in the 1970s.",
+    "id_was_a_number": "Some IDs are numbers. They were stored as their decimal text.",
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
 }

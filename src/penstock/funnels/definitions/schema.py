@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     Field,
     ValidationError,
     ValidationInfo,
@@ -88,14 +89,21 @@ class FilterIn(Input):
         return value
 
 
-def every_fault(faults: list[Fault], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def every_fault(
+    faults: list[Fault],
+    value: Any,
+    validate: ValidatorFunctionWrapHandler,
+    model: type[BaseModel] | None = None,
+) -> Any:
     """The validated value. RulesBroken with `faults`, those of the value as a whole, and with the
     faults of its parts.
+
+    model: type of the parts, for hints about unknown fields.
     """
     try:
         validated = validate(value)
     except ValidationError as error:
-        faults = [*faults, *faults_of(error)]
+        faults = [*faults, *faults_of(error, model=model)]
     if faults:
         raise RulesBroken(faults)
     return validated

@@ -191,7 +191,7 @@ class FunnelIn(Input):
         costs = row_costs([sent_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
         if (too_costly := cost_fault(costs, "")) is not None:
             raise RulesBroken([*_row_faults(rows), too_costly])
-        return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate)
+        return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
 
     def saved(self) -> SavedDefinition:
         """The stored form, with every default filled in."""
