@@ -253,6 +253,8 @@ def test_an_id_that_is_not_short_and_plain_is_replaced(service, sent):
 
 def test_requests_are_measured_by_the_template_of_their_route(service):
     assert service.client.get("/api/funnels/fun_secret").status_code == 404
+    event = EVENT | {"websiteId": service.website_id}
+    assert service.client.post("/api/v1/events", json=event).status_code == 202
     service.client.get("/l/some-slug")
     service.client.get("/no/such/page")
     text = httpx.get(f"http://127.0.0.1:{logged(service, 'metrics_served')['port']}/metrics").text

@@ -53,13 +53,13 @@ def read_time_ms(value: Any) -> int | None:
 def error_of_unit(value: Any) -> RuleBroken | None:
     """The error for a number that looks like seconds or microseconds; None for any other time."""
     if looks_like_seconds(value):
-        code, unit, milliseconds = "looks_like_seconds", "seconds", int(value) * 1000
+        unit, milliseconds = "seconds", int(value) * 1000
     elif looks_like_microseconds(value):
-        code, unit, milliseconds = "looks_like_microseconds", "microseconds", int(value) // 1000
+        unit, milliseconds = "microseconds", int(value) // 1000
     else:
         return None
     return RuleBroken(
-        code,
+        "looks_like_seconds" if unit == "seconds" else "looks_like_microseconds",
         f"{int(value)} looks like {unit}; send epoch milliseconds ({milliseconds}) or an ISO 8601 "
         "time with an offset.",
     )
