@@ -36,7 +36,7 @@ def test_the_script_is_served_small_fresh_and_immutable(shared_service) -> None:
     assert script.status_code == 200
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
     assert script.headers["access-control-allow-origin"] == "*"
-    assert int(script.headers["content-length"]) <= 5120
+    assert int(script.headers["content-length"]) <= 5632
     assert script.headers["cache-control"] == "public, max-age=300"
     tag = script.headers["etag"]
     unchanged = shared_service.client.get("/t.js", headers={"If-None-Match": tag})

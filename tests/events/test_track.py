@@ -348,3 +348,18 @@ def test_events_that_a_client_dropped_are_counted_once(
     listed = workspace.client.get("/api/events/counts").json()["data"]
     [counts] = [counts for counts in listed if counts["websiteId"] == site]
     assert (counts["stored"] + counts["waiting"], counts["lostOnDevices"]) == (1, 3)
+
+
+@pytest.mark.parametrize("purpose", ["prefetch", "prefetch;prerender"])
+@pytest.mark.parametrize("path", ["/api/track", "/v1/track"])
+def test_a_page_that_is_only_prefetched_stores_nothing(
+    server: TestClient[Litestar], site: str, stored: Stored, purpose: str, path: str
+) -> None:
+    item = {"websiteId": site, "type": "event", "name": "a", "visitorId": "v"}
+    call = {"writeKey": site, "event": "a", "anonymousId": "v"}
+    body = item if path == "/api/track" else call
+    for headers, rows in (({"Sec-Purpose": purpose}, 0), ({}, 1)):
+        answer = visitor(server, headers).post(path, json=body)
+        assert answer.is_success, answer.text
+        assert answer.json().get("results") in ([], None) or rows
+        assert len(stored()) == rows

@@ -15,7 +15,12 @@ const script = document.currentScript as HTMLScriptElement | null;
 const page = window as unknown as { penstock?: Call[] | Penstock };
 const { penstock: calls = [] } = page;
 
-if (script?.dataset.website && Array.isArray(calls)) {
+if (!script?.dataset.website) {
+  const fault = script
+    ? "its tag has no data-website (a tag manager may have removed it)"
+    : "it cannot find its tag: load it without type=module";
+  console.error(`penstock: /t.js sends nothing: ${fault}`);
+} else if (Array.isArray(calls)) {
   const penstock = init(options(script));
   page.penstock = Object.assign(penstock, { push: (call: Call) => call(penstock) });
   for (const call of calls) call(penstock);
@@ -23,7 +28,8 @@ if (script?.dataset.website && Array.isArray(calls)) {
 
 /** The attributes are the options of `init`: `data-cookie-domain` is `cookieDomain`. */
 function options({ src, dataset }: HTMLScriptElement): Options {
-  const switches: Record<string, boolean | undefined> = { "": true, true: true, false: false };
-  const values = Object.entries(dataset).map(([name, text]) => [name, switches[text!] ?? text]);
+  const value = (text?: string): unknown =>
+    text === "" || text === "true" || (text !== "false" && text);
+  const values = Object.entries(dataset).map(([name, text]) => [name, value(text)]);
   return { host: new URL(".", src).href, ...Object.fromEntries(values) } as Options;
 }

@@ -30,7 +30,9 @@ from penstock.http.scopes import KeyScope
 
 EVENT_PATH, TRACK_PATH = "/api/v1/events", "/api/track"
 
-_UNUSUAL = frozenset((b"content-encoding", b"transfer-encoding", b"x-service-identity-contract"))
+_UNUSUAL = frozenset(
+    (b"content-encoding", b"transfer-encoding", b"sec-purpose", b"x-service-identity-contract")
+)
 _JSON = (b"content-type", b"application/json")
 _MOST_VALUES = 300
 """Of a body: ten events of a browser have about 150. A refusal, which takes longer, is the route's.

@@ -36,7 +36,7 @@ from penstock.http.answers import answer, json_answer
 from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest, path_of
+from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.http.scopes import KeyScope
 
 _CONTRACT_HEADER = "x-service-identity-contract"
@@ -219,11 +219,14 @@ async def track(
     """One item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
     Any page may call it, without a key; a key that is sent must be valid for the website. It also
-    accepts text/plain, which `sendBeacon` sends.
+    accepts text/plain, which `sendBeacon` sends. A request for a page that nobody has seen yet
+    (`Sec-Purpose: prefetch`) stores nothing and has no results.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await _read_large_body(request, events)
+    if is_prefetch(request):
+        return json_answer(track_json([], events.clock()), 202)
     user_agent = request.headers.get("user-agent", "")
     sender = {"userAgent": user_agent[:MAX_CHARS]}
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)

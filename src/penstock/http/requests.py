@@ -33,3 +33,8 @@ def raw_path_of(request: AnyRequest) -> str:
 def raw_path_after(request: AnyRequest, prefix: str) -> str:
     """The encoded path after `prefix`."""
     return raw_path_of(request).split(prefix, 1)[1]
+
+
+def is_prefetch(request: AnyRequest) -> bool:
+    """Whether a browser prepares a page that nobody may ever see."""
+    return "prefetch" in request.headers.get("sec-purpose", "").lower()

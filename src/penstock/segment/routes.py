@@ -23,7 +23,7 @@ from penstock.http.problems import (
     on_store_unavailable,
     problem,
 )
-from penstock.http.requests import AnyRequest, path_of
+from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.segment.model import Post
 from penstock.segment.schema import SegmentCalls, SegmentRecord
 from penstock.segment.service import SegmentService
@@ -99,6 +99,8 @@ async def _store(
     body = await read_bytes(
         request, max_bytes=settings.max_body_bytes, max_inflated_bytes=settings.max_inflated_bytes
     )
+    if is_prefetch(request):
+        return answer(SegmentRecord())
     user_agent = request.headers.get("user-agent", "")
     post = Post(call_type, path_of(request), body, sender_address(request), key, user_agent)
     results = await segment.store(post)

@@ -1,5 +1,6 @@
 /** Penstock for browsers. */
 import { Client, VISITOR, type CommonOptions } from "../core/client";
+import { plain } from "../core/json";
 import { HOST_END, deviceTime, httpTransport, newId } from "../core/platform";
 import { TRACK, type Properties } from "../core/queue";
 import { onNavigation } from "./navigation";
@@ -14,6 +15,8 @@ export interface Options extends CommonOptions {
   host: string;
   /** Send a page view now and after each navigation within the page. Default: true. */
   pages?: boolean;
+  /** The part of the URL after `#` is a page, too: `/app#/cart` counts as `/app/cart`. */
+  hashRoutes?: boolean;
   /** Share the visitor with sub-domains by a cookie of this domain, such as `shop.example`. */
   cookieDomain?: string;
   /** Send nothing for browsers that ask so. Default: false. */
@@ -25,9 +28,12 @@ export interface Options extends CommonOptions {
 export class Penstock extends Client {
   #referrer = document.referrer;
 
-  constructor(options: Options) {
-    const { host, cookieDomain } = options;
+  constructor(given: Options) {
+    const options = { __proto__: null, ...given } as Options; // A page may have extended it.
+    const { host, cookieDomain, hashRoutes } = options;
+    if (!/^(https?:)?\//.test(host)) console.error(`penstock: host ${host} lacks https://`);
     const store = browserStore();
+    const post = httpTransport(host);
     super(
       {
         debug: /^127\.|\blocalhost$/.test(location.hostname),
@@ -38,25 +44,36 @@ export class Penstock extends Client {
         store: cookieDomain ? withSharedCookie(store, VISITOR, cookieDomain) : store,
         adoptAfterMs: 30_000,
         time: deviceTime,
-        transport: httpTransport(host),
+        transport: (path, body) =>
+          new Promise<void>(whenShown).then(() => post(path, body)),
         newId,
-        context: () => ({
-          url: location.href,
-          referrer: this.#referrer,
-          title: document.title,
-        }),
+        whenShown,
+        context: () => {
+          const { href, hash, pathname } = location;
+          const page = { url: href, referrer: this.#referrer, title: document.title };
+          const route = hashRoutes && hash ? hashPath(pathname, hash) : undefined;
+          const isLong = href.length > 8_000; // Then the event has no url.
+          return {
+            ...plain(page, () => undefined),
+            path: route ?? (isLong ? pathname : undefined),
+          };
+        },
         warn: console.warn,
       },
     );
     addEventListener("online", () => this.wake());
     addEventListener("pagehide", () => {
       // The events stay on the device, too: nobody knows whether they arrive.
-      const body = this.lastBatch();
-      if (body) navigator.sendBeacon(host.replace(HOST_END, TRACK), body);
+      this.leave((body) => navigator.sendBeacon(host.replace(HOST_END, TRACK), body));
+    });
+    addEventListener("pageshow", ({ persisted }) => {
+      if (!persisted) return; // It comes back as it was left.
+      this.wake();
+      if (options.pages !== false) this.page();
     });
     if (options.pages !== false) {
       this.page();
-      onNavigation((previous) => {
+      onNavigation(hashRoutes, (previous) => {
         this.#referrer = previous;
         this.page();
       });
@@ -65,12 +82,24 @@ export class Penstock extends Client {
 
   /** Send a page view. Pages are sent by themselves unless the option `pages` is false. */
   page(properties?: Properties): void {
-    this.send({ type: "pageview", properties });
+    this.send({ type: "pageview", properties: this.plain(properties) });
   }
 }
 
 export function init(options: Options): Penstock {
   return new Penstock(options);
+}
+
+/** Calls back when the page is shown: at once, unless the browser has only prepared it so far. */
+function whenShown(call: () => void): void {
+  const { prerendering } = document as { prerendering?: boolean };
+  if (prerendering) document.addEventListener("prerenderingchange", call, { once: true });
+  else call();
+}
+
+/** The path of a route after `#`. */
+function hashPath(pathname: string, hash: string): string {
+  return pathname.replace(/\/$/, "") + hash.replace(/^#!?\/?/, "/");
 }
 
 function refuses(options: Options): unknown {

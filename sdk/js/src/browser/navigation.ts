@@ -2,12 +2,16 @@ interface NavigationApi {
   addEventListener(type: "currententrychange", listener: () => void): void;
 }
 
-/** Calls back after each navigation within the page that changes path or query. */
-export function onNavigation(callback: (previousUrl: string) => void): void {
-  let current = withoutHash();
+/** Calls back after each navigation within the page that changes path, query or hash route. */
+export function onNavigation(
+  hashRoutes: boolean | undefined,
+  callback: (previousUrl: string) => void,
+): void {
+  const address = (): string => (hashRoutes ? location.href : withoutHash());
+  let current = address();
   const check = (): void => {
     const previous = current;
-    current = withoutHash();
+    current = address();
     if (previous !== current) callback(previous);
   };
   const { navigation } = window as unknown as { navigation?: NavigationApi };
@@ -23,6 +27,7 @@ export function onNavigation(callback: (previousUrl: string) => void): void {
     };
   }
   addEventListener("popstate", check);
+  addEventListener("hashchange", check);
 }
 
 /** The page's address; as a referrer, too, it has no fragment. */

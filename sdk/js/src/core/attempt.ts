@@ -1,3 +1,4 @@
+import { toJson } from "./json";
 import type { Properties } from "./queue";
 import type { Store } from "./store";
 
@@ -14,6 +15,7 @@ export interface AttemptHost {
   readonly visitorId: string;
   readonly tab: number;
   newId(): string;
+  plain(properties?: Properties): Properties | undefined;
   track(name: string, properties: Properties): void;
 }
 
@@ -39,6 +41,7 @@ export class Attempt {
     this.#host = host;
     this.#key = `penstock.attempt.${name}`;
     this.#options = options;
+    this.track = this.track.bind(this);
   }
 
   #state(): State {
@@ -51,7 +54,7 @@ export class Attempt {
 
   #begin(id: string, last?: number): State {
     const state = { id, last };
-    this.#host.store.set(this.#key, JSON.stringify(state));
+    this.#host.store.set(this.#key, toJson(state));
     return state;
   }
 
@@ -69,7 +72,7 @@ export class Attempt {
   track(name: string, properties?: Properties): void {
     const { property, sequence } = this.#options;
     const { id, last } = this.#state();
-    const own: Properties = { ...properties, [property]: id };
+    const own: Properties = { ...this.#host.plain(properties), [property]: id };
     if (sequence && last !== undefined) {
       const next = last - (last % 1_000) + 1_000 + this.#host.tab;
       this.#begin(id, next);

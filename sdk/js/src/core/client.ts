@@ -1,5 +1,6 @@
 import { Attempt, type AttemptHost, type AttemptOptions } from "./attempt";
 import { Clock, type TimeSource } from "./clock";
+import { plain } from "./json";
 import { IDENTIFY, Queue, TRACK, type Properties } from "./queue";
 import { createSender, type Sender, type Transport } from "./sender";
 import { memoryStore, moveAll, type Store } from "./store";
@@ -42,6 +43,8 @@ export interface Platform {
   time: TimeSource;
   transport: Transport;
   newId(): string;
+  /** Calls back once the page is shown, if it is not yet. */
+  whenShown?(call: () => void): void;
   /** Fields of every event, such as `url`. */
   context(): Properties;
   warn(text: string): void;
@@ -53,7 +56,7 @@ const SEND_AFTER_MS = 250;
 
 /** Keeps events on the device until the server has answered for them. */
 export class Client implements AttemptHost {
-  readonly tab = Math.floor(Math.random() * 1_000);
+  readonly tab: number;
   readonly #options: CommonOptions;
   readonly #platform: Platform;
   readonly #clock: Clock;
@@ -65,10 +68,13 @@ export class Client implements AttemptHost {
 
   constructor(options: CommonOptions, platform: Platform) {
     if (!options.website) throw new TypeError("penstock: website is missing");
-    this.#options = options;
+    // Without a prototype: a page may have extended it.
+    this.#options = { __proto__: null, ...options } as CommonOptions;
     this.#platform = platform;
+    this.tab = Number(platform.newId().replace(/\D/g, "").slice(-3));
+    bindMethods(this, platform.warn);
     this.#clock = new Clock(platform.time, platform.newId());
-    this.#consent = options.consent ?? "granted";
+    this.#consent = this.#options.consent ?? "granted";
     this.#open();
   }
 
@@ -84,7 +90,7 @@ export class Client implements AttemptHost {
 
   #warn(text: string): void {
     // Faults of the page itself, which only its console can show, are always said.
-    const isSaid = this.#options.debug || /userHash|website/.test(text);
+    const isSaid = this.#options.debug || /userHash|website|without/.test(text);
     if (!isSaid || this.#warned.has(text)) return;
     this.#warned.add(text);
     this.#platform.warn(`penstock: ${text}`);
@@ -109,22 +115,34 @@ export class Client implements AttemptHost {
 
   /** Send a custom event. */
   track(name: string, properties?: Properties): void {
-    this.send({ type: "event", name, properties });
+    this.send({ type: "event", name, properties: this.plain(properties) });
+  }
+
+  /** For attempts: properties without the values that an event cannot have. */
+  plain(properties?: Properties): Properties | undefined {
+    if (properties === undefined) return;
+    return plain(properties, (name) =>
+      this.#warn(`sent without ${name.slice(0, 200)}, which is no JSON or over a limit`),
+    );
   }
 
   /** Send a transaction, such as `purchase`. */
-  transaction(name: string, { id, amount, currency, properties }: Transaction = {}): void {
+  transaction(name: string, transaction: Transaction = {}): void {
+    const { id, amount, currency, properties } = transaction ?? {};
     this.send({
       type: "transaction",
       name,
-      properties: { ...properties, amount, currency, transactionId: id },
+      properties: {
+        ...this.plain(properties),
+        ...this.plain({ amount, currency, transactionId: id }),
+      },
       dedupeKey: id,
     });
   }
 
   /** Tell who the visitor is, at sign-up and log-in. */
-  identify(userId: string, traits?: Properties, { userHash }: Signature = {}): void {
-    this.#add(IDENTIFY, { userId, traits, userHash });
+  identify(userId: string, traits?: Properties, signature: Signature = {}): void {
+    this.#add(IDENTIFY, { userId, traits: this.plain(traits), userHash: signature?.userHash });
   }
 
   /** Queue an item of `/api/track`. */
@@ -134,10 +152,15 @@ export class Client implements AttemptHost {
   }
 
   #add(path: string, fields: Properties, id = this.newId()): void {
-    if (this.#consent === "denied") return;
-    const body = { websiteId: this.#options.website, visitorId: this.visitorId, ...fields };
-    this.#queue.add({ path, body, at: this.#clock.now() }, id);
-    this.#sender.schedule(SEND_AFTER_MS);
+    const add = (): void => {
+      if (this.#consent === "denied") return;
+      const body = { websiteId: this.#options.website, visitorId: this.visitorId, ...fields };
+      this.#queue.add({ path, body, at: this.#clock.now() }, id);
+      this.#sender.schedule(SEND_AFTER_MS);
+    };
+    const { whenShown } = this.#platform;
+    if (whenShown) whenShown(add);
+    else add();
   }
 
   /** Forget visitor and attempts, at log-out. What waits is still sent. */
@@ -177,9 +200,31 @@ export class Client implements AttemptHost {
     this.#sender.wake();
   }
 
-  /** For platforms: a body that can be handed over while the page goes. */
-  lastBatch(): string | undefined {
-    return this.#sender.lastBatch();
+  /** For platforms: the page goes. `beacon`: hands a body over, and tells whether it could. */
+  leave(beacon: (body: string) => boolean): void {
+    this.#sender.leave(beacon);
+  }
+}
+
+/**
+ * Binds methods, so that `const { track } = penstock` works, and lets none throw into the page.
+ * Getters stay as they are.
+ */
+function bindMethods(client: object, warn: (text: string) => void): void {
+  const methods = client as Record<string, unknown>;
+  for (let type = client; (type = Object.getPrototypeOf(type) as object) !== Object.prototype; ) {
+    for (const name of Object.getOwnPropertyNames(type)) {
+      const method = Object.getOwnPropertyDescriptor(type, name)!.value as unknown;
+      if (name === "constructor" || typeof method !== "function") continue;
+      if (Object.prototype.hasOwnProperty.call(client, name)) continue; // Of a class below.
+      methods[name] = (...values: unknown[]): unknown => {
+        try {
+          return method.apply(client, values) as unknown;
+        } catch (error) {
+          warn(`penstock: ${name} failed: ${String(error)}`);
+        }
+      };
+    }
   }
 }
 

@@ -47,8 +47,16 @@ export function reportSilence(transport: Transport, report: (text: string) => vo
   };
 }
 
-/** A new random ID. `randomUUID` exists on https and local hosts only, and not in all apps. */
+/**
+ * A new random ID. `randomUUID` exists on https and local hosts only, and not in all apps; a page
+ * may have replaced `Math.random`.
+ */
 export function newId(): string {
+  const { crypto } = globalThis as { crypto?: Partial<Crypto> };
   const random = (): string => Math.random().toString(36).slice(2);
-  return globalThis.crypto?.randomUUID?.() ?? random() + random() + random();
+  return (
+    crypto?.randomUUID?.() ??
+    crypto?.getRandomValues?.(new Uint32Array(4)).join("") ??
+    random() + random() + Date.now().toString(36) + performance.now()
+  );
 }

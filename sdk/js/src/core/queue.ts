@@ -1,4 +1,5 @@
 import type { Moment } from "./clock";
+import { toJson } from "./json";
 import type { Store } from "./store";
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json | undefined };
@@ -10,6 +11,8 @@ export interface Entry {
   path: string;
   body: Properties;
   at: Moment;
+  /** Its page is gone: any other may send it at once. */
+  isLeft?: boolean;
 }
 
 export type KeyedEntry = Entry & { key: string };
@@ -59,7 +62,7 @@ export class Queue {
     }
     this.#count += 1;
     const key = PREFIX + sortable(entry.at.wall) + sortable((this.#added += 1)) + "." + id;
-    this.#store.set(key, JSON.stringify(entry));
+    this.#store.set(key, toJson(entry));
   }
 
   /**
@@ -80,8 +83,19 @@ export class Queue {
     const isOwn = ({ at }: Entry): boolean => at.client === now.client;
     if (now.offset === undefined && entries.some(isOwn)) return entries.filter(isOwn);
     return entries.filter(
-      (entry) => isOwn(entry) || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
+      (entry) =>
+        isOwn(entry) ||
+        entry.isLeft ||
+        Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
     );
+  }
+
+  /** Let other pages send this client's entries at once, apart from those just handed over. */
+  leave(now: Moment, handedOver: KeyedEntry[]): void {
+    const keys = new Set(handedOver.map(({ key }) => key));
+    for (const { key, ...entry } of this.waiting(now)) {
+      if (!keys.has(key)) this.#store.set(key, toJson({ ...entry, isLeft: true }));
+    }
   }
 
   remove(entries: KeyedEntry[]): void {

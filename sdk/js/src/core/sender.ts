@@ -1,4 +1,5 @@
 import type { Clock } from "./clock";
+import { toJson } from "./json";
 import { TRACK, type KeyedEntry, type Properties, type Queue } from "./queue";
 
 /** What a client needs of an answer. `status` 0 stands for no answer. */
@@ -61,8 +62,8 @@ export interface Sender {
   wake(): void;
   /** Send everything that waits. Ends when all is answered for, or at the first failure. */
   flush(): Promise<void>;
-  /** What can be handed over while the page goes. Nothing is removed: there is no answer. */
-  lastBatch(): string | undefined;
+  /** Hand over what fits while the page goes. Nothing is removed: there is no answer. */
+  leave(beacon: (body: string) => boolean): void;
 }
 
 export function createSender(
@@ -117,7 +118,7 @@ export function createSender(
     const batch: KeyedEntry[] = [];
     let chars = 0;
     for (const entry of waiting.slice(0, limit)) {
-      chars += JSON.stringify(entry).length;
+      chars += toJson(entry).length;
       if (entry.path !== path || (batch[0] && chars > MAX_CHARS)) break;
       batch.push(entry);
     }
@@ -128,7 +129,7 @@ export function createSender(
     const events = batch.map(({ body, at }): Properties =>
       path === TRACK ? { ...body, ...clock.fields(at) } : body,
     );
-    return JSON.stringify(BATCH_ROUTE.test(path) ? { events } : events[0]);
+    return toJson(BATCH_ROUTE.test(path) ? { events } : events[0]);
   }
 
   /** Milliseconds until the next try; 0 if the server has answered for the entries. */
@@ -192,9 +193,10 @@ export function createSender(
       failures = 0;
       schedule(0);
     },
-    lastBatch() {
+    leave(beacon) {
       const batch = nextBatch();
-      return batch[0]?.path === TRACK ? bodyOf(TRACK, batch) : undefined;
+      const isSent = batch[0]?.path === TRACK && beacon(bodyOf(TRACK, batch));
+      queue.leave(clock.now(), isSent ? batch : []);
     },
   };
 }
