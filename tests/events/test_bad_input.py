@@ -3,6 +3,7 @@
 import gzip
 import json
 import zlib
+from time import process_time
 from typing import Any
 
 import httpx
@@ -199,6 +200,21 @@ def test_gzip_of_several_members_is_read_to_its_end(
         (400, "bad_gzip"),
     ]
     assert len(stored()) == 1
+
+
+def test_a_body_has_at_most_16_gzip_members(workspace: Tenant, site: str, any_route: str) -> None:
+    for count in (17, 100_000):
+        content = gzip.compress(b"") * count
+        before_s = process_time()
+        answer = workspace.client.post(
+            any_route, content=content, headers={**JSON, "Content-Encoding": "gzip"}
+        )
+        if len(content) < 64 * 1024 or answer.json()["code"] != "too_large":
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_many_gzip_members")
+        assert process_time() - before_s < 0.5  # once 3.5 s
+    content = gzip.compress(body(site)) + gzip.compress(b" ") * 15
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    assert workspace.client.post("/api/v1/events", content=content, headers=headers).is_success
 
 
 def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:

@@ -4,12 +4,19 @@ Bodies of a few kilobytes do not count: the limit of connections bounds them.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar
 
 from penstock.base.errors import Unavailable
+from penstock.base.fair_queue import FairQueue, QueueLimits
+
+T = TypeVar("T")
 
 COUNTED_BYTES = 16 * 1024
 """Size from which a body counts, in bytes."""
+_INFLATING = QueueLimits(slots=2, slots_per_key=1, waiting=400, waiting_per_key=100)
+"""By address: bodies are decompressed in threads of their own, which no other route waits for."""
 SCOPE_KEY = "penstock.body"
 """Where the ASGI scope has the `HeldBody` of a request."""
 
@@ -22,6 +29,7 @@ class BodyMemory:
         self._limit, self._held = limit, 0
         self._by_address = Counter[str]()
         self._lock = Lock()
+        self.inflating = FairQueue("compressed bodies", _INFLATING)
 
     def held(self) -> int:
         """Bytes of all bodies."""
@@ -60,6 +68,10 @@ class HeldBody:
 
     def __init__(self, memory: BodyMemory, address: str) -> None:
         self._memory, self.address, self._bytes = memory, address, 0
+
+    async def in_turn(self, call: Callable[..., T], *arguments: object) -> T:
+        """What a blocking call returns, when it is the turn of the body's address. `QueueFull`."""
+        return await self._memory.inflating.run(self.address, call, *arguments)
 
     def require_room(self, size: int) -> None:
         """`Unavailable` when a body of this size has no room now."""
