@@ -340,8 +340,9 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
     step(page, 2).get_by_label("Value").fill("paid")
     expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
     page.get_by_role("group", name="Step 1").get_by_role("switch").check()
+    expect(page.get_by_role("group", name="Diagnostic before step 1")).to_be_visible()
     page.get_by_role("button", name="Save funnel").click()
-    expect(page.get_by_text("The first row must be a required step")).to_be_visible()
+    expect(page.get_by_text("A funnel needs at least 2 required steps")).to_be_visible()
 
 
 def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(shop, builder):

@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
-from penstock.funnels.outcomes import service
+from penstock.funnels.outcomes import model, service
 from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
@@ -119,6 +119,17 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
     scene.story("70/A", attempt="a5", visitor="eve", plan="pro")
     scene.story("75/B", attempt="a5", visitor="bob", plan="free")
     return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
+
+
+def test_outcomes_of_other_counting_rules_are_not_read_and_built_again(
+    funnel: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    [before] = marks(funnel)
+    monkeypatch.setattr(model, "COUNTING_RULES", model.COUNTING_RULES + 1)
+    assert funnel.ask()["servedFrom"] == "query"
+    funnel.assert_equal()
+    assert any(mark.outcome != before.outcome for mark in marks(funnel))
 
 
 @pytest.mark.slow("builds outcomes and asks every kind of report")
