@@ -1,48 +1,220 @@
-"""A ClickHouse server for tests: `tests.clickhouse_http` in a process of its own."""
+"""ClickHouse servers for tests: one, or several that know each other as the shards of a cluster.
+
+A server is `tests.clickhouse_process`, a process of its own on 127.0.0.1. Penstock's user has the
+rights that docs/scaling.md asks for and no other. There is no Keeper, so no replicated tables and
+no statements `ON CLUSTER`.
+"""
 
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
+from random import SystemRandom
+from typing import NamedTuple
+
+import httpx
 
 from tests.serving import environment
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
+
+CLUSTER, EVERYWHERE = "penstock", "penstock_everywhere"
+"""Clusters of the servers: each is a shard, or each is a replica of the only shard."""
+
+DATABASE, USER, PASSWORD = "penstock", "penstock", "Secret-1"
+ADMIN, ADMIN_PASSWORD = "admin", "Secret-2"
+
+RIGHTS = (
+    "GRANT ALL ON penstock.*",
+    "GRANT SELECT ON system.parts",
+    "GRANT SELECT ON system.processes",
+    "GRANT SELECT ON system.mutations",
+)
+"""As docs/scaling.md lists them for one server."""
+
+CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*")
+"""And those for a cluster."""
+
+_PROGRAM = Path(__file__).with_name("clickhouse_process.py")
+_PORTS = range(10_000, 32_000)  # which the system gives to no outgoing connection
+
+
+class Ports(NamedTuple):
+    http: int
+    tcp: int
 
 
 class ClickHouseServer:
-    """The process. url: stays the same over restarts, and so does the data."""
+    """A server. url: with user and database; it stays over restarts, and so does the data."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        rights: Sequence[str] = RIGHTS,
+        ports: Ports | None = None,
+        cluster: Sequence[Ports] = (),
+    ) -> None:
+        """cluster: ports of all servers of the cluster, if it belongs to one."""
+        self._folder, self._rights = folder, rights
+        self._ports, self._cluster = ports or free_ports(), cluster
         folder.mkdir(parents=True, exist_ok=True)
-        self._port = "0"
         self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.clickhouse_http", self._folder, self._port],
-            stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            env=environment(),
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
-        assert self.url, "the server did not start"
-        self._port = self.url.rpartition(":")[2]
+        self.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
 
     @property
     def port(self) -> int:
-        return int(self._port)
+        """Of HTTP."""
+        return self._ports.http
+
+    @property
+    def url(self) -> str:
+        return self.url_behind(self.port)
+
+    def url_behind(self, port: int) -> str:
+        """The URL of the server behind a proxy that listens at this port."""
+        return f"http://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
+
+    def start(self) -> None:
+        """Start the server; it answers when this returns."""
+        (self._folder / "config.xml").write_text(self._config())
+        (self._folder / "users.xml").write_text(_users(self._rights))
+        with (self._folder / "output.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, _PROGRAM, self._folder],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment(),
+                start_new_session=True,  # Ctrl-C is for the tests
+            )
+        eventually(self._answers)
+
+    def restart_with(self, rights: Sequence[str]) -> None:
+        """Give the user these rights instead of those it has."""
+        self.kill()
+        self._rights = rights
+        self.start()
+
+    def execute(self, statement: str) -> str:
+        """Run a statement as the administrator and return its result."""
+        login = {"X-ClickHouse-User": ADMIN, "X-ClickHouse-Key": ADMIN_PASSWORD}
+        response = httpx.post(
+            f"http://127.0.0.1:{self.port}/", content=statement, headers=login, timeout=PATIENCE_S
+        )
+        assert response.status_code == 200, response.text
+        return response.text.strip()
+
+    def freeze(self) -> None:
+        """Stop the process where it is; its connections stay open."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Send SIGKILL. `start` starts it again."""
         self._process.kill()
         self._process.wait(timeout=PATIENCE_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def stop(self) -> None:
         """End it for good."""
         self.kill()
         shutil.rmtree(self._folder)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, (self._folder / "output.log").read_text()[-3000:]
+        try:
+            return httpx.get(f"http://127.0.0.1:{self.port}/ping", timeout=1).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _config(self) -> str:
+        replicas = [_replica(ports) for ports in self._cluster]
+        shards = "".join(f"<shard>{replica}</shard>" for replica in replicas)
+        clusters = (
+            f"<{CLUSTER}>{shards}</{CLUSTER}>"
+            f"<{EVERYWHERE}><shard>{''.join(replicas)}</shard></{EVERYWHERE}>"
+        )
+        return f"""<clickhouse>
+<listen_host>127.0.0.1</listen_host>
+<http_port>{self._ports.http}</http_port>
+<tcp_port>{self._ports.tcp}</tcp_port>
+<users_config>users.xml</users_config>
+<remote_servers>{clusters if replicas else ""}</remote_servers>
+<access_control_improvements>
+    <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
+    <on_cluster_queries_require_cluster_grant>true</on_cluster_queries_require_cluster_grant>
+    <select_from_information_schema_requires_grant>true</select_from_information_schema_requires_grant>
+    <table_engines_require_grant>false</table_engines_require_grant>
+</access_control_improvements>
+</clickhouse>"""
+
+
+def _replica(ports: Ports) -> str:
+    return (
+        f"<replica><host>127.0.0.1</host><port>{ports.tcp}</port>"
+        f"<user>{USER}</user><password>{PASSWORD}</password></replica>"
+    )
+
+
+def _users(rights: Sequence[str]) -> str:
+    serving = ("GRANT SYSTEM LISTEN ON *.*", "GRANT SELECT ON system.numbers")
+    return f"""<clickhouse>
+<profiles><default/></profiles>
+<quotas><default/></quotas>
+<users>
+    {_user("default", "", serving)}
+    {_user(ADMIN, ADMIN_PASSWORD, ("GRANT ALL ON *.*",))}
+    {_user(USER, PASSWORD, rights)}
+</users>
+</clickhouse>"""
+
+
+def _user(name: str, password: str, rights: Sequence[str]) -> str:
+    secret = (
+        f"<password_sha256_hex>{sha256(password.encode()).hexdigest()}</password_sha256_hex>"
+        if password
+        else "<password/>"
+    )
+    queries = "".join(f"<query>{right}</query>" for right in rights)
+    return (
+        f"<{name}>{secret}<networks><ip>127.0.0.1</ip></networks><profile>default</profile>"
+        f"<quota>default</quota><grants>{queries}</grants></{name}>"
+    )
+
+
+@contextmanager
+def two_shards(folder: Path) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
+    """Two servers that are the shards of `CLUSTER`."""
+    ports = (free_ports(), free_ports())
+    first, second = (
+        ClickHouseServer(folder / f"shard-{number}", CLUSTER_RIGHTS, own, ports)
+        for number, own in enumerate(ports, 1)
+    )
+    try:
+        yield first, second
+    finally:
+        first.stop()
+        second.stop()
+
+
+def free_ports() -> Ports:
+    """Two ports on which nothing listens."""
+    return Ports(_free_port(), _free_port())
+
+
+def _free_port() -> int:
+    while True:
+        port = SystemRandom().choice(_PORTS)
+        with closing(socket.socket()) as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

@@ -36,7 +36,7 @@ from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import scratch
 from tests.applications import application
-from tests.clickhouse_server import ClickHouseServer
+from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.postgres import PostgresServer, programs
 from tests.quick_passwords import hash_cheaply
 from tests.run_report import RunReport
@@ -150,7 +150,7 @@ class SharedWarehouse(Warehouse):
 
 def _empty(warehouse: Warehouse) -> None:
     for (table,) in warehouse.query(_FILLED_TABLES)[1]:
-        warehouse.command("TRUNCATE TABLE {table:Identifier}", {"table": table})
+        warehouse.command(f"TRUNCATE TABLE {table}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -178,10 +178,30 @@ def plain_tracebacks() -> None:
 
 @pytest.fixture(scope="session")
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
-    """The engine behind ClickHouse's HTTP interface, with migrated tables."""
+    """A ClickHouse server."""
     server = ClickHouseServer(tmp_path_factory.mktemp("clickhouse"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def shards(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
+    """Two ClickHouse servers, the shards of a cluster."""
+    with two_shards(tmp_path_factory.mktemp("shards")) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def sharded(
+    shards: tuple[ClickHouseServer, ClickHouseServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ShardedWarehouse]:
+    """An event store in two shards."""
+    warehouse = ShardedWarehouse(tmp_path_factory.mktemp("sharded"), shards)
+    migrations.migrate(warehouse)
+    yield warehouse
+    warehouse.close_all()
 
 
 @pytest.fixture(scope="session")
@@ -194,7 +214,8 @@ def _shared_warehouse(
         case "http":
             shared = SharedWarehouse(data=folder, url=request.getfixturevalue("clickhouse").url)
         case "shards":
-            shared = ShardedWarehouse(folder, request.getfixturevalue("clickhouse").url)
+            yield request.getfixturevalue("sharded")
+            return
         case _:
             shared = SharedWarehouse(data=folder, url=None)
     migrations.migrate(shared)
@@ -210,8 +231,7 @@ def warehouse(_shared_warehouse: Warehouse) -> Iterator[Warehouse]:
     which takes longer the more there are.
     """
     yield _shared_warehouse
-    if isinstance(_shared_warehouse, SharedWarehouse):
-        _empty(_shared_warehouse)
+    _empty(_shared_warehouse)
 
 
 @pytest.fixture(scope="session")

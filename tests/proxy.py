@@ -1,4 +1,4 @@
-"""A TCP proxy that can stop forwarding, so that the server behind it hangs, or cut answers."""
+"""A TCP proxy that can stop forwarding, so that the server behind it hangs, or cut connections."""
 
 import socket
 from contextlib import suppress
@@ -15,6 +15,7 @@ class FaultyProxy:
         self._flowing.set()
         self._cutting = Lock()
         self._answer_bytes: int | None = None
+        self._refused: bytes | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
@@ -34,6 +35,13 @@ class FaultyProxy:
         """Forward this many more bytes of answers, then close their connections. None: all."""
         with self._cutting:
             self._answer_bytes = after_bytes
+
+    def refuse_requests(self, text: str | None) -> None:
+        """Close connections whose requests contain the text instead of forwarding these requests.
+
+        None: forward all.
+        """
+        self._refused = text.encode() if text else None
 
     def close(self) -> None:
         self._flowing.set()
@@ -68,6 +76,8 @@ class FaultyProxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._flowing.wait()
+                if not is_answer and self._refused is not None and self._refused in data:
+                    break
                 allowed = self._allowed(data) if is_answer else data
                 sink.sendall(allowed)
                 if len(allowed) < len(data):

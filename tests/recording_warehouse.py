@@ -81,7 +81,7 @@ class RecordingWarehouse(Warehouse):
             if self.before is not None:
                 super().query(self.before)
             if self._hold is not None:
-                with self._reading(None):
+                with self._reading("", None):
                     self._hold.wait()
         return super().query(sql, parameters, settings)
 

@@ -1,71 +1,83 @@
-"""The tables of a cluster in one process of the engine: a statement reads two shards and merges.
+"""An event store whose tables lie in two shards: real servers that talk to each other over TCP.
 
-The statements are those that `penstock.warehouse.cluster` renders. One process has no Keeper, no
-replicas and no DDL on a cluster, so these parts are taken out again. What stays is a table over two
-shards, each with the rows that the sharding key gives it: the engine plans and runs the shard part
-of a statement for each, and merges the partial results, as it does for a cluster of real servers,
-except that nothing goes over a network.
+The statements are those that `penstock.warehouse.cluster` renders. Without Keeper there are no
+replicated tables and no DDL on a cluster: statements `ON CLUSTER` run on one server after the
+other, and a distributed table copies the merges of visitors to every server.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.cluster import SHARDED, Cluster, local
+from penstock.warehouse.cluster import Cluster
+from tests.clickhouse_server import CLUSTER, EVERYWHERE, ClickHouseServer
 
-_KEYS = {**SHARDED, "catalogue": "sipHash64(name, property)"}  # rand() would change with each query
+_ON_CLUSTER = f" ON CLUSTER `{CLUSTER}`"
+_COPIED, _COPIES = "visitor_aliases", "visitor_aliases_everywhere"
 
-_NOT_EMBEDDED = (
-    (re.compile(r" ON CLUSTER `\w+`"), ""),
-    (re.compile(r"clusterAllReplicas\(`\w+`, (system\.\w+)\)"), r"\1"),
+_WITHOUT_KEEPER = (
+    (re.compile(re.escape(_ON_CLUSTER)), ""),
     (re.compile(r"Replicated(\w*)MergeTree\('[^']*', '[^']*'(?:, )?"), r"\1MergeTree("),
     (re.compile(r"\breplicated_deduplication_window_seconds = \d+, "), ""),
     (re.compile(r"\breplicated_deduplication_window\b"), "non_replicated_deduplication_window"),
-    # The tables over all shards cannot be written to here; the rows of both shards lie together.
-    (re.compile(rf"\bINSERT INTO ({'|'.join(SHARDED)})\b"), r"INSERT INTO \1_local"),
 )
 
 
-class LocalShards(Cluster):
-    """Two shards in one database."""
+class ClusterWithoutKeeper(Cluster):
+    """The cluster of `tests.clickhouse_server.two_shards`."""
 
-    settings = {**Cluster.settings, "prefer_localhost_replica": 1}  # noqa: RUF012 - never changed
+    def __init__(self) -> None:
+        super().__init__(CLUSTER)
+
+    def runs_everywhere(self, statement: str) -> bool:
+        """Whether every server runs the statement itself."""
+        return _ON_CLUSTER in super().render(statement)
 
     def render(self, statement: str) -> str:
         text = super().render(statement)
-        for pattern, replacement in _NOT_EMBEDDED:
+        for pattern, replacement in _WITHOUT_KEEPER:
             text = pattern.sub(replacement, text)
         return text
 
     def distributed_tables(self) -> list[str]:
-        """Each shard is asked for the view, which is other rows on each."""
         return [
-            statement
-            for table, key in _KEYS.items()
-            for statement in (
-                f"CREATE OR REPLACE VIEW {table}_share AS SELECT *, _part, _block_number FROM "
-                f"{local(table)} WHERE {key} % 2 + 1 = shardNum()",
-                f"DROP TABLE IF EXISTS {table}",
-                f"CREATE TABLE {table} AS "
-                f"remote('127.0.0.1,127.0.0.1', currentDatabase(), {table}_share)",
-            )
+            *super().distributed_tables(),
+            f"CREATE OR REPLACE TABLE {_COPIES}{_ON_CLUSTER} AS {_COPIED} "
+            f"ENGINE = Distributed({EVERYWHERE}, currentDatabase(), {_COPIED})",
         ]
 
 
 class ShardedWarehouse(Warehouse):
-    """A warehouse whose large tables lie in two shards; it outlives those that use it."""
+    """A warehouse of two shards. It outlives those that use it: `close_all` closes it."""
 
-    def __init__(self, data: Path, server_url: str) -> None:
-        """server_url: of `tests.clickhouse_server`. The database is emptied."""
-        whole = Warehouse(data=data, url=server_url)
-        whole.command("DROP DATABASE IF EXISTS shards")
-        whole.command("CREATE DATABASE shards")
-        whole.close()
-        super().__init__(data=data, url=f"{server_url}/shards", cluster=LocalShards("shards"))
+    def __init__(self, data: Path, servers: Sequence[ClickHouseServer], **options: Any) -> None:
+        """servers: all of the cluster; reads and inserts go to the first.
+
+        options: of `Warehouse`.
+        """
+        first, *others = servers
+        self._cluster = ClusterWithoutKeeper()
+        super().__init__(data=data, url=first.url, cluster=self._cluster, **options)
+        self._others = [Warehouse(data=data, url=other.url) for other in others]
+
+    def command(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, *, at_once: bool = False
+    ) -> None:
+        if self._cluster.runs_everywhere(sql):
+            for other in self._others:
+                other.command(self._cluster.render(sql), parameters, at_once=at_once)
+        super().command(sql, parameters, at_once=at_once)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
-        return super().insert_json_rows(local(table), rows, columns, token)
+        table = _COPIES if table == _COPIED else table
+        return super().insert_json_rows(table, rows, columns, token)
 
     def close(self) -> None:
-        """Does nothing: it ends with its server."""
+        """Does nothing."""
+
+    def close_all(self) -> None:
+        for other in self._others:
+            other.close()
+        super().close()

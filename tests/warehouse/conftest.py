@@ -24,11 +24,17 @@ def migrated(url: str, data: Path) -> Iterator[Warehouse]:
 
 
 @pytest.fixture(scope="session")
-def real_clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A new database on the server that `PENSTOCK_TEST_CLICKHOUSE_URL` names."""
+def clickhouse_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A database: a new one on the server that `PENSTOCK_TEST_CLICKHOUSE_URL` names, if it is set.
+
+    The user of that URL must be allowed to create databases.
+    """
     url = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_URL")
     if not url:
-        pytest.skip("PENSTOCK_TEST_CLICKHOUSE_URL names no server")
+        yield request.getfixturevalue("clickhouse").url
+        return
     name = f"penstock_test_{uuid4().hex}"
     server = Warehouse(data=tmp_path_factory.mktemp("data"), url=url)
     server.command(f"CREATE DATABASE {name}")
@@ -38,28 +44,18 @@ def real_clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 @pytest.fixture(scope="module")
-def own_http(
-    clickhouse: ClickHouseServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Warehouse]:
-    """A warehouse behind the HTTP interface of the tests."""
-    with migrated(clickhouse.url, tmp_path_factory.mktemp("data")) as warehouse:
+def over_http(clickhouse_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """A warehouse on a server."""
+    with migrated(clickhouse_url, tmp_path_factory.mktemp("data")) as warehouse:
         yield warehouse
 
 
-@pytest.fixture(
-    scope="module",
-    params=["own_http", pytest.param("real_clickhouse_url", marks=pytest.mark.clickhouse)],
-    ids=["", "clickhouse"],
-)
-def over_http(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture(scope="module")
+def own_http(
+    clickhouse: ClickHouseServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Warehouse]:
-    """A warehouse over HTTP: once of the tests' own server, once of a real one if there is one."""
-    server = request.getfixturevalue(request.param)
-    if isinstance(server, Warehouse):
-        yield server
-        return
-    with migrated(server, tmp_path_factory.mktemp("data")) as warehouse:
+    """A warehouse on the server that the tests started."""
+    with migrated(clickhouse.url, tmp_path_factory.mktemp("data")) as warehouse:
         yield warehouse
 
 
@@ -72,8 +68,11 @@ def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
 
 
 @pytest.fixture
-def behind_proxy(proxy: FaultyProxy, own_http: Warehouse, tmp_path: Path) -> Iterator[Warehouse]:
+def behind_proxy(
+    proxy: FaultyProxy, clickhouse: ClickHouseServer, own_http: Warehouse, tmp_path: Path
+) -> Iterator[Warehouse]:
     """The same data as `own_http`, through the proxy."""
-    warehouse = Warehouse(data=tmp_path, url=f"http://127.0.0.1:{proxy.port}", readers_per_owner=4)
+    url = clickhouse.url_behind(proxy.port)
+    warehouse = Warehouse(data=tmp_path, url=url, readers_per_owner=4)
     yield warehouse
     warehouse.close()

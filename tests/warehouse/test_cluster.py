@@ -1,6 +1,5 @@
 """Statements for a cluster: rendered, read by the engine, and run over two shards."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -10,22 +9,10 @@ from penstock.funnels.definitions.model import CountingUnit
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.cluster import SHARDED, Cluster
-from tests.clickhouse_server import ClickHouseServer
 from tests.funnels.strategies import Case, cases
 from tests.funnels.test_property import assert_agreement
-from tests.sharded import ShardedWarehouse
 
 CLUSTER = Cluster("main")
-
-
-@pytest.fixture(scope="module")
-def sharded(
-    clickhouse: ClickHouseServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Warehouse]:
-    warehouse = ShardedWarehouse(tmp_path_factory.mktemp("sharded"), clickhouse.url)
-    migrations.migrate(warehouse)
-    yield warehouse
-    Warehouse.close(warehouse)
 
 
 def rendered() -> list[str]:

@@ -44,13 +44,26 @@ def stored(warehouse: Warehouse, scope: str) -> int:
         ("String", "tab\t, quote ', backslash \\, {x:String}, line\n, zero\0, \u00e9\u4e2d"),
         ("Array(String)", ["a'b", "", "c\td\\", "\u00e9"]),
         ("Array(String)", ["long"] * 20_000),
+        ("Array(String)", ["\u4e2d'\\" * 50] * 5_000),
         ("Array(UInt64)", [0, 2**64 - 1]),
+        ("Array(UInt64)", [*range(2**64 - 7_000, 2**64)]),
         ("Int64", -(2**63)),
         ("Float64", 0.1),
         ("Nullable(String)", None),
         ("Bool", True),
     ],
-    ids=["text", "texts", "form", "keys", "integer", "float", "null", "boolean"],
+    ids=[
+        "text",
+        "texts",
+        "form",
+        "fields",
+        "keys",
+        "many keys",
+        "integer",
+        "float",
+        "null",
+        "boolean",
+    ],
 )
 def test_a_parameter_arrives_as_it_is(over_http: Warehouse, kind: str, value: Any) -> None:
     assert over_http.query(f"SELECT {{value:{kind}}} AS value", {"value": value}) == (
@@ -116,14 +129,23 @@ def test_a_stopped_query_ends_in_the_server(over_http: Warehouse, statement: str
     assert over_http.progress(work).rows_to_read == 0
 
 
+@pytest.mark.parametrize("is_stream", [False, True], ids=["query", "stream"])
+@pytest.mark.parametrize("statement", [ENDLESS, BURNING], ids=["waiting", "reading"])
 def test_a_query_ends_when_its_client_has_gone(
-    own_http: Warehouse, behind_proxy: Warehouse, proxy: FaultyProxy
+    own_http: Warehouse,
+    behind_proxy: Warehouse,
+    proxy: FaultyProxy,
+    statement: str,
+    is_stream: bool,
 ) -> None:
-    work = Work()
+    work = Work({"max_execution_time": 100})
 
     def run() -> None:
         with working_on(work):
-            behind_proxy.query(f"/* INSERT */ {ENDLESS}")
+            if not is_stream:
+                behind_proxy.query(statement)
+            with behind_proxy.blocks(statement, {}, {}) as blocks:
+                list(blocks)
 
     with ThreadPoolExecutor() as threads:
         running = threads.submit(run)
@@ -131,7 +153,7 @@ def test_a_query_ends_when_its_client_has_gone(
         proxy.close()
         with pytest.raises(StoreUnavailable):
             running.result()
-    eventually(lambda: own_http.progress(work).rows_to_read == 0)
+    eventually(lambda: own_http.progress(work).rows_to_read == 0, within_s=10)
 
 
 def test_as_many_queries_run_at_once_as_there_are_readers(over_http: Warehouse) -> None:
@@ -233,11 +255,14 @@ def test_a_server_that_hangs_holds_no_query_longer_than_its_limit(
 
 
 def test_a_build_on_a_server_that_hangs_is_given_up_after_a_while(
-    proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clickhouse: ClickHouseServer,
+    proxy: FaultyProxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client_module, "_WATCH_S", 1)
     monkeypatch.setattr(tables_module, "_STOP_S", 0.5)
-    warehouse = Warehouse(data=tmp_path, url=f"http://127.0.0.1:{proxy.port}")
+    warehouse = Warehouse(data=tmp_path, url=clickhouse.url_behind(proxy.port))
     tables, build, stopped = OutcomeTables(warehouse), Work(), Event()
 
     def stop() -> None:

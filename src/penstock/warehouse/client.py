@@ -24,6 +24,7 @@ from clickhouse_connect.driver.client import Client
 from penstock.base.errors import StoreUnavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
+from penstock.base.patterns import Pattern
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.errors import (
@@ -35,6 +36,7 @@ from penstock.warehouse.errors import (
     unavailable,
 )
 from penstock.warehouse.low_priority import EngineThreads
+from penstock.warehouse.parameters import in_fields
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -48,6 +50,7 @@ _QUERY_S = histogram(
 _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
 # A stack trace as text opens every library of the process for good, and nobody reads it.
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
+_READS = Pattern(r"^(?:\s|--[^\n]*\n|/\*[^*]*\*/)*(?:SELECT|WITH)\b")
 _LONGEST_PAUSE_S = 0.5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
 _PROBE = "insert_probe"  # the table
@@ -136,8 +139,12 @@ class Warehouse:
             self._threads.lower_priority()
             return client
 
-    def _rendered(self, sql: str) -> str:
-        return self.cluster.render(sql) if self.cluster else sql
+    def _rendered(
+        self, sql: str, parameters: Mapping[str, Any] | None
+    ) -> tuple[str, dict[str, Any]]:
+        """A statement and its parameters as the engine takes them."""
+        text = self.cluster.render(sql) if self.cluster else sql
+        return in_fields(text, parameters or {}) if self._server else (text, dict(parameters or {}))
 
     @property
     def folder(self) -> Path | None:
@@ -162,7 +169,7 @@ class Warehouse:
         """
         client = self._watcher if at_once else self._writer
         with translated_errors():
-            client.command(self._rendered(sql), parameters=dict(parameters or {}))
+            client.command(*self._rendered(sql, parameters))
 
     def query(
         self,
@@ -174,10 +181,8 @@ class Warehouse:
 
         parameters: the engine binds them (`{name:Type}`); they never become part of the text.
         """
-        with self._reading(settings) as (client, all_settings):
-            result = client.query(
-                self._rendered(sql), parameters=dict(parameters or {}), settings=all_settings
-            )
+        with self._reading(sql, settings) as (client, all_settings):
+            result = client.query(*self._rendered(sql, parameters), settings=all_settings)
             if work := current_work():
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
@@ -187,7 +192,7 @@ class Warehouse:
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """As `query`, for a short statement, which belongs to no work. It waits for no query."""
         with translated_errors():
-            result = self._watcher.query(self._rendered(sql), parameters=dict(parameters or {}))
+            result = self._watcher.query(*self._rendered(sql, parameters))
         return result.column_names, result.result_rows
 
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
@@ -209,9 +214,11 @@ class Warehouse:
 
     @contextmanager
     def _reading(
-        self, settings: Mapping[str, Any] | None
+        self, sql: str, settings: Mapping[str, Any] | None
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, with the settings of this thread's work.
+
+        A server ends a statement whose client has gone only when it may not write.
 
         `Stopped` also after a statement that ended although its work was stopped: the embedded
         engine may return an empty result then. And it gives rows of a stopped statement to the
@@ -219,6 +226,8 @@ class Warehouse:
         """
         work = current_work() or Work()
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
+        if self._server is not None and _READS.search(sql):
+            all_settings["readonly"] = 2  # 1 would refuse the other settings
         attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
         with (
             span("warehouse query", attributes),
@@ -255,7 +264,7 @@ class Warehouse:
         parameters = {"works": [work.id, *([shared.id] if shared else [])]}
         with translated_errors():
             [[read, to_read]] = self._watcher.query(
-                self._rendered(load("penstock.warehouse", "progress")), parameters=parameters
+                *self._rendered(load("penstock.warehouse", "progress"), parameters)
             ).result_rows
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
@@ -276,8 +285,9 @@ class Warehouse:
                 try:
                     with translated_errors():
                         self._watcher.command(
-                            self._rendered(load("penstock.warehouse", "stop")),
-                            parameters={"work": stopped_work.id},
+                            *self._rendered(
+                                load("penstock.warehouse", "stop"), {"work": stopped_work.id}
+                            )
                         )
                 except (QueryFailed, StoreUnavailable) as error:
                     log.warning("statement_not_stopped", error=str(error))
@@ -292,15 +302,12 @@ class Warehouse:
 
         The connection is in use until the context ends.
         """
-        # Settings are part of the text, because the embedded engine streams no statement with
-        # separate ones.
-        with (
-            self._reading(settings) as (client, all_settings),
-            client.query_row_block_stream(
-                f"{sql} SETTINGS {_settings_sql(all_settings)}", parameters=dict(parameters)
-            ) as stream,
-        ):
-            yield ((stream.source.column_names, block) for block in stream)
+        text, fields = self._rendered(sql, parameters)
+        with self._reading(sql, settings) as (client, all_settings):
+            if self._server is None:  # which streams no statement with separate settings
+                text, all_settings = f"{text} SETTINGS {_settings_sql(all_settings)}", {}
+            with client.query_row_block_stream(text, fields, settings=all_settings) as stream:
+                yield ((stream.source.column_names, block) for block in stream)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         """Store rows durably, one JSON object per line. A repeat of the same token changes nothing.

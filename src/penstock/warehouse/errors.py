@@ -15,12 +15,18 @@ _RETRY_AFTER_S = 5
 TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236, 241, 394
 """Error codes of the engine. ABORTED: of a merge."""
 
+REFUSED_FORM = 1000
+"""The code of a server that refuses a parameter, such as one that is too long."""
+
 _SERVER_IS_AWAY = frozenset(
     # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or
     # replicas that are away; an insert of which the server does not know whether it was stored.
     (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
 )
 """Codes by which a server says that it, or what it needs, cannot be reached right now."""
+
+_REFUSED_FORM = "HTML Form Exception"
+"""In the message of that server. Other errors with this code are about connections."""
 
 _DAMAGED = frozenset(
     # Data that end too early, whose checksum differs, or that are broken otherwise. Files of a
@@ -64,7 +70,10 @@ def translated_errors() -> Iterator[None]:
 
 def _code_of(error: ClickHouseError) -> int:
     """The engine's error code; 0 when the error is not the engine's."""
-    digits = str(error).partition("Code: ")[2].partition(".")[0]
+    message = str(error)
+    if _REFUSED_FORM in message:
+        return REFUSED_FORM
+    digits = message.partition("Code: ")[2].partition(".")[0]
     return int(digits) if digits.isdigit() else 0
 
 

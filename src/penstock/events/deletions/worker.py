@@ -24,7 +24,7 @@ from penstock.events.shipper import Shipper
 from penstock.identity import service as identity
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.errors import QueryFailed
+from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
 
 log = structlog.get_logger()
 
@@ -62,6 +62,7 @@ class DeletionWorker:
     ) -> None:
         self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._shipper, self._clock = database, shipper, clock
+        self._warehouse = warehouse
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
         # One statement may rewrite a whole table: a step may take any time.
         self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
@@ -110,10 +111,14 @@ class DeletionWorker:
                 _log_delay(error, deletion_id=deletion.id)
             self._delays[deletion.id] = kind
             self._save_delay(deletion, error)
-            if isinstance(error, StoreUnavailable):
+            if isinstance(error, StoreUnavailable) and not self._concerns_one(error):
                 raise DeletionDelayed(kind) from None
         else:
             self._delays.pop(deletion.id, None)
+
+    def _concerns_one(self, error: StoreUnavailable) -> bool:
+        """Whether the other deletions may succeed all the same."""
+        return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
 
     def _perform(self, deletion: Deletion) -> None:
         while (step := deletion.step) is not None:

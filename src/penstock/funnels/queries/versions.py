@@ -15,6 +15,8 @@ from penstock.warehouse.client import RunQuery, Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_KNOWN = 1_000
+_ONLY_SERVER = 0
+"""The engine's number of a server outside a cluster."""
 _TRIES = 3
 """A version is read again if any workspace inserts rows meanwhile."""
 
@@ -22,17 +24,19 @@ _TRIES = 3
 class StorageState(NamedTuple):
     """The stored data of all websites: two states are equal only if nothing changed between them.
 
-    events_block, aliases_block: numbers of the newest inserts. parts: hash of the names of the
-    engine's parts; a merge of parts changes only this number.
+    events_block, aliases_block: numbers of the newest inserts; 0 on a cluster, where each server
+    numbers its own. inserts: hash of the newest insert of each server. parts: hash of the names of
+    each server's parts; a merge of parts changes only this number.
     """
 
     events_block: int
     aliases_block: int
+    inserts: int
     parts: int
 
     def has_same_inserts(self, other: "StorageState") -> bool:
         """Whether nothing was inserted between the two."""
-        return self[:2] == other[:2]
+        return self[:3] == other[:3]
 
 
 class DataVersion(NamedTuple):
@@ -144,8 +148,12 @@ def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageSta
 def read_state(query: RunQuery) -> StorageState:
     """query: of the warehouse."""
     _, rows = query(load("penstock.funnels.queries", "storage_state"))
-    newest = dict.fromkeys(("events", "visitor_aliases"), 0)
-    for table, _, block in rows:
-        newest[table] = max(newest.get(table, 0), block)
-    parts = hash(frozenset((table, name) for table, name, _ in rows))
-    return StorageState(newest["events"], newest["visitor_aliases"], parts)
+    newest = dict[tuple[int, str], int]()
+    for server, table, _, block in rows:
+        newest[server, table] = max(newest.get((server, table), 0), block)
+    return StorageState(
+        newest.get((_ONLY_SERVER, "events"), 0),
+        newest.get((_ONLY_SERVER, "visitor_aliases"), 0),
+        inserts=hash(frozenset(newest.items())),
+        parts=hash(frozenset((server, table, name) for server, table, name, _ in rows)),
+    )

@@ -1,0 +1,61 @@
+"""A ClickHouse server for tests, out of the engine that Penstock embeds.
+
+The embedded engine is `clickhouse-local`, which can open the listeners of a server: ClickHouse's
+own handlers for HTTP and TCP, with its users, rights and distributed tables. Python's client of the
+engine cannot do so; its extension module can.
+
+    python tests/clickhouse_process.py FOLDER
+
+FOLDER has `config.xml`, with ports, users and clusters. The server ends with its standard input.
+"""
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+_SERVE = """
+SYSTEM START LISTEN TCP;
+SYSTEM START LISTEN HTTP;
+SELECT sum(sleepEachRow(1)) FROM system.numbers
+SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0, max_threads = 1,
+    log_queries = 0
+"""
+"""The last statement never ends."""
+
+
+def _engine() -> Any:
+    """The extension module. To import `chdb` would start another engine in this process."""
+    package = importlib.util.find_spec("chdb")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    path = str(Path(package.submodule_search_locations[0], "_chdb.abi3.so"))
+    loader = ExtensionFileLoader("_chdb", path)
+    spec = importlib.util.spec_from_file_location("_chdb", path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _end_with_input() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+def main(folder: str) -> None:
+    os.chdir(folder)  # the engine reads `config.xml` of the current folder
+    Thread(target=_end_with_input, daemon=True).start()
+    try:
+        _engine().query(_SERVE, "TSV", path=str(Path(folder, "data")))
+    except BaseException as error:
+        print("server ended:", error, file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
