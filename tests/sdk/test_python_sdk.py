@@ -173,6 +173,52 @@ def test_what_can_never_be_stored_is_an_error_at_once(tmp_path: Path, fields: An
         Penstock("http://127.0.0.1:9", api_key="k", website_id="w").track("a", **fields)
 
 
+@pytest.mark.parametrize("timestamp", ["soon", 1_790_000_000_000, 1.5, True])
+def test_a_timestamp_that_is_no_time_is_a_type_error(timestamp: Any) -> None:
+    with pytest.raises(TypeError, match="timestamp"):
+        event_entry(EVENTS, "w", "a", {"user_id": "u", "timestamp": timestamp})
+
+
+@pytest.mark.parametrize("host", ["penstock.example", "127.0.0.1:8000", ""])
+def test_a_host_without_a_scheme_is_an_error_at_once(host: str) -> None:
+    with pytest.raises(ValueError, match="scheme"):
+        Penstock(host, api_key="k", website_id="w")
+
+
+def test_whole_number_ids_and_text_times_are_stored(
+    served: Served, options: dict[str, Any]
+) -> None:
+    with Penstock(served.url, **options) as penstock:
+        penstock.track("numbered", user_id=77, event_id=0, timestamp="2026-05-01T10:00:00Z")
+        penstock.identify(77, 78)
+        assert penstock.flush(PATIENCE_S)
+    assert "numbered" in {event["name"] for event in recent(served)}
+
+
+def test_an_attempt_of_a_browser_continues_behind_its_last_number(
+    served: Served, options: dict[str, Any]
+) -> None:
+    """Numbers of browsers rise by thousands and end in digits of their tab."""
+    with Penstock(served.url, **options) as penstock:
+        attempt = penstock.attempt(
+            "c-1", attempt_property="checkoutId", sequence_property="n", after=3_417
+        )
+        for name in ("continued_1", "continued_2"):
+            attempt.track(name, visitor_id="v", properties={"plan": "pro"})
+        assert attempt.last_number == 5_000
+        assert penstock.flush(PATIENCE_S)
+    stored = {event["name"]: event["properties"] for event in recent(served)}
+    for number, name in ((4_000, "continued_1"), (5_000, "continued_2")):
+        assert stored[name] == {"plan": "pro", "checkoutId": "c-1", "n": number}
+
+
+def test_log_lines_name_the_package(caplog: pytest.LogCaptureFixture) -> None:
+    delivery = Delivery(Outbox(None, 10), lambda refusal: None)
+    delivery.broke(httpx.ConnectError("no"))
+    assert all("penstock_sdk" in record.getMessage() for record in caplog.records)
+    assert caplog.records
+
+
 def lost_on_devices(served: Served) -> int:
     [counts] = served.client.get("/api/events/counts").json()["data"]
     return counts["lostOnDevices"]
@@ -345,7 +391,7 @@ def test_an_error_on_the_way_is_logged_once_and_the_event_waits(
     assert penstock.waiting == 1
     [record] = [record for record in caplog.records if record.name == "penstock_sdk"]
     error = "TypeError" if is_reached else "ConnectError"
-    assert record.getMessage().startswith(f"no answer ({error}). Events wait. Check host, ")
+    assert record.getMessage().startswith(f"penstock_sdk: no answer ({error}). Events wait. Check ")
     assert (record.exc_info is not None) == is_reached
 
 

@@ -4,5 +4,15 @@ from penstock_sdk.calls import PenstockError
 from penstock_sdk.client import AsyncPenstock, Penstock
 from penstock_sdk.events import JSON, Refusal, metadata
 from penstock_sdk.outbox import Full
+from penstock_sdk.sending import Attempt
 
-__all__ = ["JSON", "AsyncPenstock", "Full", "Penstock", "PenstockError", "Refusal", "metadata"]
+__all__ = [
+    "JSON",
+    "AsyncPenstock",
+    "Attempt",
+    "Full",
+    "Penstock",
+    "PenstockError",
+    "Refusal",
+    "metadata",
+]

@@ -101,13 +101,13 @@ class Delivery:
         try:
             self._on_refused(refusal)
         except Exception:  # an error of the program's own must not end the delivery
-            _log.exception("on_refused failed")
+            _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
         """Log, once an hour for each fault, that the server takes nothing."""
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
-            _log.error("%s %s", fault, _ADVICE, exc_info=error)
+            _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:

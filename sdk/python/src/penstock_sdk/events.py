@@ -46,12 +46,12 @@ class Refusal(NamedTuple):
 class EventFields(TypedDict, total=False):
     """Fields of an event. `user_id` or `visitor_id` is required; default of `timestamp`: now."""
 
-    user_id: str | None
-    visitor_id: str | None
+    user_id: str | int | None
+    visitor_id: str | int | None
     properties: Mapping[str, JSON] | None
-    event_id: str | None
-    timestamp: datetime
-    external_session_id: str | None
+    event_id: str | int | None
+    timestamp: datetime | str
+    external_session_id: str | int | None
     country: str | None
     region: str | None
 
@@ -59,7 +59,7 @@ class EventFields(TypedDict, total=False):
 class TransactionFields(EventFields, total=False):
     """A second transaction with the `transaction_id` is a duplicate. currency: such as `EUR`."""
 
-    transaction_id: str | None
+    transaction_id: str | int | None
     amount: float | None
     currency: str | None
 
@@ -70,14 +70,14 @@ class ItemFields(TypedDict, total=False):
     dedupe_key: makes a repeat a duplicate; by default, a random one.
     """
 
-    visitor_id: Required[str]
+    visitor_id: Required[str | int]
     path: str | None
     screen: str | None
     name: str | None
     properties: Mapping[str, JSON] | None
-    timestamp: datetime
-    session_id: str | None
-    dedupe_key: str | None
+    timestamp: datetime | str
+    session_id: str | int | None
+    dedupe_key: str | int | None
     url: str | None
     referrer: str | None
     title: str | None
@@ -102,18 +102,46 @@ def item_entry(website_id: str, item_type: ItemType, fields: ItemFields) -> Entr
     return _dated_entry(TRACK, body)
 
 
-def identify_entry(website_id: str, user_id: str, visitor_id: str, traits: JSON) -> Entry:
+def identify_entry(
+    website_id: str, user_id: str | int, visitor_id: str | int, traits: JSON
+) -> Entry:
     body = {"website_id": website_id, "user_id": user_id, "visitor_id": visitor_id}
-    return Entry(IDENTIFY, named({**body, "traits": traits}))
+    return Entry(IDENTIFY, named({**with_text_ids(body), "traits": traits}))
 
 
 def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
-    at = body.get("timestamp") or datetime.now(UTC)
-    if at.tzinfo is None:
-        raise ValueError("timestamp needs a time zone, such as datetime.now(UTC)")
+    body = with_text_ids(body)
+    at = _time(body.get("timestamp"))
     if body.get("user_id") is None and body.get("visitor_id") is None:
         raise ValueError("user_id or visitor_id is required")
     return Entry(path, named({**body, "timestamp": at}))
+
+
+def _time(value: object) -> datetime:
+    """The time of an event; now without one. A text is ISO 8601. TypeError for anything else."""
+    if value is None:
+        return datetime.now(UTC)
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        at = None
+    if not isinstance(at, datetime):
+        raise TypeError(f"timestamp must be a datetime or ISO 8601 text, not {value!r:.100}")
+    if at.tzinfo is None:
+        raise ValueError("timestamp needs a time zone, such as datetime.now(UTC)")
+    return at
+
+
+_IDS = ("user_id", "visitor_id", "event_id", "transaction_id", "external_session_id")
+_ITEM_IDS = ("session_id", "dedupe_key")
+
+
+def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields with whole-number IDs, such as those of a database, as texts."""
+    return {
+        name: str(value) if name in (*_IDS, *_ITEM_IDS) and type(value) is int else value
+        for name, value in fields.items()
+    }
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +160,8 @@ def camel(name: str) -> str:
 
 def metadata(
     *,
-    user_id: str | None = None,
-    visitor_id: str | None = None,
+    user_id: str | int | None = None,
+    visitor_id: str | int | None = None,
     attempt: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Metadata for a payment provider's checkout, payment or subscription.
@@ -142,6 +170,6 @@ def metadata(
     ValueError without any ID. Source: docs/providers.md of Penstock.
     """
     ids = {"userId": user_id, "visitorId": visitor_id}
-    if not (known := {name: value for name, value in ids.items() if value}):
+    if not (known := {name: str(value) for name, value in ids.items() if value not in (None, "")}):
         raise ValueError("user_id or visitor_id is required")
     return {**(attempt or {}), **known}

@@ -19,7 +19,7 @@ from penstock_sdk.outbox import Outbox
 
 Answer = TypeVar("Answer", bound=calls.Json | Awaitable[calls.Json])
 EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
-_log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
+_log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk: %s")
 
 
 class Sending(ABC, Generic[Answer]):
@@ -43,6 +43,8 @@ class Sending(ABC, Generic[Answer]):
         events over the death of the process. max_waiting: beyond it, calls raise `Full`.
         on_refused: called with each event that the server refuses.
         """
+        if not host.startswith(("http://", "https://")):
+            raise ValueError(f"host {host!r} needs its scheme, such as https://penstock.example")
         self._website_id = website_id
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
@@ -71,8 +73,17 @@ class Sending(ABC, Generic[Answer]):
         """Queue what a page or an app would send itself, such as a page view."""
         self._add(events.item_entry(self._website_id, item_type, fields))
 
+    def attempt(
+        self, attempt_id: str, *, attempt_property: str, sequence_property: str, after: int
+    ) -> "Attempt":
+        """Continue an attempt that a browser began. after: the number of its last event."""
+        return Attempt(self, attempt_id, attempt_property, sequence_property, after)
+
     def identify(
-        self, user_id: str, visitor_id: str, traits: Mapping[str, events.JSON] | None = None
+        self,
+        user_id: str | int,
+        visitor_id: str | int,
+        traits: Mapping[str, events.JSON] | None = None,
     ) -> None:
         """Queue the link of a visitor to a user, after all events before it."""
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
@@ -136,6 +147,29 @@ class Sending(ABC, Generic[Answer]):
             return self._delivery.answered(request, response)
         except Exception as error:  # none ends the delivery
             return 0.0 if self._is_closing else self._delivery.broke(error)
+
+
+class Attempt:
+    """Continues a browser's attempt: each event has its ID and the next number. Thread-safe."""
+
+    def __init__(
+        self, penstock: Sending[Any], attempt_id: str, property_: str, sequence: str, after: int
+    ) -> None:
+        self._penstock, self._own = penstock, {property_: attempt_id}
+        self._sequence, self._numbers, self._lock = sequence, after, threading.Lock()
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event, for who continues: `lastNumber` of the browser's client."""
+        return self._numbers
+
+    def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
+        """As `track` of the client."""
+        with self._lock:
+            self._numbers = number = self._numbers - self._numbers % 1_000 + 1_000
+        own: dict[str, events.JSON] = {**self._own, self._sequence: number}
+        fields["properties"] = {**(fields.get("properties") or {}), **own}
+        self._penstock.track(event, **fields)
 
 
 def _exit_at_sigterm() -> None:
