@@ -270,10 +270,13 @@ def read(definition: Definition, event: Event) -> MatchedEvent:
 
 
 def attempt_id(definition: Definition, event: Event) -> str | None:
-    """A non-empty string or an integer, as text."""
+    """An integer, or a string that is neither blank nor null or undefined, as text."""
     assert definition.attempt_property is not None
     value = value_of(event, definition.attempt_property)
-    return value[1:] if re.fullmatch("s.+|n-?[0-9]+", value, re.DOTALL) else None
+    if re.fullmatch("s.+|n-?[0-9]+", value, re.DOTALL) is None:
+        return None
+    text = value[1:]
+    return text if text.strip() and text.lower() not in ("null", "undefined") else None
 
 
 def split_into_units(

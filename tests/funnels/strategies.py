@@ -190,7 +190,10 @@ ATTEMPTS: tuple[tuple[Any, ...], ...] = (
     (2**61 + 1, str(2**61 + 1)),
 )
 """Spellings of one attempt ID each."""
-NO_ATTEMPT: tuple[Any, ...] = None, "", True, 1.5, {}, ["x"]
+NO_ATTEMPT: tuple[Any, ...] = (
+    *(None, "", True, 1.5, {}, ["x"]),
+    *(" ", "   ", "null", "NULL", "undefined", "Undefined"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,9 @@ def test_rule02_an_integer_and_its_text_are_one_attempt(scene: Scene) -> None:
     assert scene.counts(scene.attempts("A", "B")) == [2, 1]
 
 
-@pytest.mark.parametrize("attempt", [None, "", True, 1.5, {"id": 1}, ["a1"]])
+@pytest.mark.parametrize(
+    "attempt", [None, "", True, 1.5, {"id": 1}, ["a1"], " ", "    ", "null", "NULL", "Undefined"]
+)
 def test_rule03_an_event_without_attempt_id_cannot_advance(scene: Scene, attempt: Any) -> None:
     scene.story("0/A 20/C")
     scene.story("10/B", attempt=attempt)
@@ -314,7 +316,7 @@ def test_rule10_a_missing_entry_value_stays_unknown(scene: Scene) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
     scene.story("0/A")
     scene.story("10/B", variant="a")
-    for name, value in [("null", None), ("object", {"variant": "a"}), ("array", ["a"])]:
+    for name, value in [("absent", None), ("object", {"variant": "a"}), ("array", ["a"])]:
         scene.story("0/A", attempt=name, variant=value)
     report = scene.results(funnel)
     (cohort,) = report["cohorts"]["data"]

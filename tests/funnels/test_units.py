@@ -493,7 +493,8 @@ def test_explain_says_whether_an_event_counts(scene: Scene) -> None:
     assert (answer["counts"], answer["unit"]) == (False, None)
     assert (
         answer["explanation"]
-        == "The event has no attempt ID: attempt must be a non-empty text or an integer."
+        == "The event has no attempt ID: attempt must be an integer, or a text other than null, "
+        "undefined and blanks."
     )
 
 

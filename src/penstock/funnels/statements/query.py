@@ -9,10 +9,11 @@
 Source: funnel semantics. Comments name its sections. docs/development/statement.md shows one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
+from itertools import product
 from typing import Any
 
 from penstock.base.ids import ScopeId, WebsiteId
@@ -260,7 +261,7 @@ def matched_events(
     attempt, unit = "", "visitor"
     if definition.attempt_property is not None:
         attempt = f"{property_hash(definition.attempt_property, binder)} AS attempt,"
-        unit = _attempt_key("attempt")
+        unit = _attempt_key("attempt", binder)
     # In two steps: the engine analyses a copy of an expression wherever its name is used.
     return f"""
     SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
@@ -398,17 +399,33 @@ def unit_key(plan: Plan) -> str:
     """The unit of an event; 0 for an event without an attempt ID."""
     if plan.definition.attempt_property is None:
         return visitor_key(plan)
-    return _attempt_key(property_hash(plan.definition.attempt_property, plan.binder))
+    value = property_hash(plan.definition.attempt_property, plan.binder)
+    return _attempt_key(value, plan.binder)
 
 
-def _attempt_key(value: str) -> str:
-    """The unit of an attempt property's value hash; 0 if it is no attempt ID.
+def _attempt_key(value: str, binder: Binder) -> str:
+    """The unit of an attempt property's value hash; 0 if the value is not an attempt ID.
 
-    An attempt ID is a non-empty string or an integer.
+    An attempt ID is an integer or a string that stands for something.
     """
-    empty = value_hash(tagged("")) % 2**64
-    is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} != {empty}"
+    no_ids = binder.bind("Array(UInt64)", _NO_IDS)
+    is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} NOT IN {no_ids}"
     return f"if({is_id}, bitShiftRight({value}, 3) + 1, 0)"
+
+
+def _spellings(word: str) -> Iterator[str]:
+    """The word in every letter case."""
+    return map("".join, product(*zip(word, word.upper(), strict=True)))
+
+
+_MOST_BLANKS = 64
+_NO_ID_TEXTS = (
+    *(" " * count for count in range(_MOST_BLANKS + 1)),
+    *("\t", "\n", "\r\n", "\u00a0"),
+    *(*_spellings("null"), *_spellings("undefined")),
+)
+"""What programs write for a missing attempt ID: nothing, blanks, null or undefined in any case."""
+_NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
 
 
 def event_scope(plan: Plan) -> str:

@@ -121,8 +121,8 @@ def record_without_attempt(
             "decision": Decision.NO_MATCH,
             "step": None,
             "row": None,
-            "explanation": "The event has no attempt ID: "
-            f"{attempt_property} must be a non-empty text or an integer.",
+            "explanation": f"The event has no attempt ID: {attempt_property} must be an integer, "
+            "or a text other than null, undefined and blanks.",
             "truncated": False,
             "unitSummary": None,
         }
