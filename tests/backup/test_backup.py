@@ -559,3 +559,37 @@ def test_postgresql_is_dumped_at_the_time_of_the_fence(
     assert "PROBLEM" not in ran("verify", "--data", str(restored), **target)
     with psycopg.connect(target["PENSTOCK_DATABASE_URL"]) as connection:
         assert connection.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (240,)
+
+
+def test_a_running_deletion_explains_what_it_has_removed_so_far(
+    workspace: Tenant, services: Services
+) -> None:
+    """And nothing else: another website with the same difference is reported."""
+    client = workspace.client
+    form = {"name": "Other", "kind": "web"}
+    other = client.post("/api/settings/websites", json=form).json()["id"]
+    for website_id in (workspace.website_id, other):
+        event = {"websiteId": website_id, "event": "opened", "eventId": "1", "visitorId": "v"}
+        assert client.post("/api/v1/events", json=event).status_code == 202
+    eventually(lambda: services.shipper.outbox_state().bundles == 0)
+
+    def texts() -> dict[str, str]:
+        stores = Stores(services.database, services.warehouse)
+        return {finding.check: finding.text for finding in verify_stores(stores)}
+
+    def remove_events(website_id: str) -> None:
+        services.warehouse.command(
+            "ALTER TABLE events DELETE WHERE website_id = {website:String} "
+            "SETTINGS mutations_sync = 1",
+            {"website": website_id},
+        )
+
+    services.deletions.worker.stop()  # it stays where it is
+    request = {"websiteId": workspace.website_id, "visitorId": "v"}
+    assert client.post("/api/deletions", json=request).status_code == 201
+    remove_events(workspace.website_id)
+    assert "1 website not compared: a deletion runs" in texts()["catalogue"]
+    assert "missing" not in texts()["accepted events"]
+    remove_events(other)
+    assert texts()["catalogue"] == "differs by 1 event"
+    assert "1 accepted event is missing" in texts()["accepted events"]

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, and_, func, inspect, select, text
 
 from penstock.base.wording import count_of
-from penstock.events.model import Target
+from penstock.events.model import Target, scope_tag
 from penstock.metadb.tables import (
     dedupe_keys,
+    deletion_websites,
     deletions,
     event_counts,
     installation,
@@ -73,10 +74,15 @@ def link_ids(connection: Connection) -> set[str]:
 
 def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
     """IDs of all events with a dedupe key whose visitor was not deleted, in pieces."""
-    last_id = 0
+    last_id, deleted = 0, visitors_of_running_deletions(connection)
     while True:
         rows = connection.execute(
-            select(dedupe_keys.c.id, dedupe_keys.c.event_id, dedupe_keys.c.visitor_id)
+            select(
+                dedupe_keys.c.id,
+                dedupe_keys.c.event_id,
+                dedupe_keys.c.visitor_id,
+                dedupe_keys.c.scope_tag,
+            )
             .where(dedupe_keys.c.id > last_id)
             .order_by(dedupe_keys.c.id)
             .limit(_KEYS_PER_PIECE)
@@ -84,7 +90,11 @@ def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
         if not rows:
             return
         last_id = rows[-1][0]
-        if event_ids := {event_id for _, event_id, visitor_id in rows if visitor_id is not None}:
+        if event_ids := {
+            event_id
+            for key_id, event_id, visitor_id, scope in rows
+            if visitor_id is not None and key_id > deleted.get((scope, visitor_id), 0)
+        }:
             yield event_ids
 
 
@@ -116,6 +126,30 @@ def accepted_losses(connection: Connection) -> int:
     """Rows of events that operators recorded as lost."""
     rows = select(func.sum(losses.c.rows)).where(losses.c.accepted_at.is_not(None))
     return connection.execute(rows).scalar() or 0
+
+
+def websites_of_running_deletions(connection: Connection) -> set[str]:
+    """Websites whose catalogue a deletion may have left behind their events, until it is done."""
+    running = select(deletion_websites.c.website_id).join(
+        deletions, deletions.c.id == deletion_websites.c.deletion_id
+    )
+    return set(connection.execute(running.where(deletions.c.state != "done")).scalars())
+
+
+def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str], int]:
+    """Visitors whose events a deletion may have removed before their dedupe keys.
+
+    Tag of the scope and ID -> the newest key that the deletion concerns.
+    """
+    d = deletions.c
+    running = (
+        select(d.scope_id, d.visitor_ids, d.key_id).where(d.state != "done").order_by(d.key_id)
+    )
+    return {
+        (scope_tag(scope_id), visitor_id): key_id
+        for scope_id, visitor_ids, key_id in connection.execute(running)
+        for visitor_id in visitor_ids
+    }
 
 
 def unbalanced_counts(connection: Connection) -> list[str]:

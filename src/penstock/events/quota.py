@@ -32,8 +32,8 @@ class DailyQuota:
     refused: what a stranger sends in the name of a website must not stop its backends.
 
     The counts are rows that the intake's transactions increase. A check reads no row: it uses the
-    counts of this node's last commits. So a batch may exceed the quota by its own size, and the
-    first events after a start by the size of one commit.
+    counts of this node's last commits, which include those of all nodes. What passed the check
+    before such a commit is stored: on each node no more than may wait without a key.
     """
 
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
