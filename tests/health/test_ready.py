@@ -27,6 +27,7 @@ WORKERS = {
     "backup_fence",
     "checkpoints",
     "event_rows",
+    "visitor_releases",
 }
 
 
