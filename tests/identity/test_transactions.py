@@ -63,6 +63,21 @@ def test_claims_in_many_transactions_do_what_they_do_in_one(
     assert {user_id: names[visitor_id] for user_id, visitor_id in links} == homes
 
 
+def test_a_claim_of_the_earlier_user_beside_one_that_moves_the_visitor_finds_the_earlier_link(
+    database: Database,
+) -> None:
+    """Before the transaction, the claim of the earlier user alone would change nothing."""
+    scope = ScopeId(f"scope-{next(scopes)}")
+    backend = Claim(scope, None, "user-b")
+    public = Claim(scope, "b", "user-b", trust=Trust.PUBLIC)
+    with database.write() as db:
+        [home, _] = resolve(db, [backend, public], 1)[0]
+    with database.write() as db:
+        resolutions, _ = resolve(db, [Claim(scope, "b", "user-a"), public], 2)
+    assert [each.visitor_id for each in resolutions] == ["b", home.visitor_id]
+    assert links_of(database, scope) == {"user-a": "b", "user-b": home.visitor_id}
+
+
 # As above; between two transactions a worker may release as many visitors as the number says.
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -79,8 +79,8 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     Canonical visitors that a claim may link, absorb or release are locked, in the order of their
     IDs, until the transaction ends; with them those that they absorbed, if they are few, and the
     links of their users, which end when another user gets the visitor. When a visitor already
-    belongs to the claim's user, the link is not read: it changes nothing, and most claims are like
-    this.
+    belongs to the claim's user and no other claim may move it, the link is not read: it changes
+    nothing, and most claims are like this.
     """
     scopes = {claim.scope_id for claim in claims}
     releases = open_releases.read(connection, scopes)
@@ -89,11 +89,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
     known, moves = _released(stored, releases)
-    unsettled = [
-        claim
-        for claim in claims
-        if claim.user_id is not None and not _is_already_linked(claim, known)
-    ]
+    unsettled = _unsettled(claims, known)
     links = _read_links(
         connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
     )
@@ -160,6 +156,17 @@ def _within_budget(
         budget -= sizes.get(key, 0)
         (small if budget >= 0 else large).add(key)
     return small, large
+
+
+def _unsettled(claims: Sequence[Claim], known: Mapping[VisitorKey, Visitor]) -> list[Claim]:
+    """The claims with a user that may change something, or whose visitor another claim may move."""
+    named = [claim for claim in claims if claim.user_id is not None]
+    moving = {
+        (claim.scope_id, claim.visitor_id)
+        for claim in named
+        if not _is_already_linked(claim, known)
+    }
+    return [claim for claim in named if (claim.scope_id, claim.visitor_id) in moving]
 
 
 def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
