@@ -192,6 +192,16 @@ def test_a_deletion_removes_any_number_of_visitors_in_bounded_transactions(
     assert not open_rows(services)
 
 
+def test_a_visitor_lists_the_first_merged_ids_and_counts_them_all(
+    services: Services, workspace: Tenant
+) -> None:
+    plant(services, workspace.website_id, MANY)
+    detail = page(workspace, claimed(2_500))
+    assert detail["ids"] == [claimed(at) for at in range(1_001)]
+    assert [merge["visitorId"] for merge in detail["merges"]] == detail["ids"][1:]
+    assert detail["mergedVisitors"] == MANY - 1
+
+
 def test_the_page_of_a_visitor_shows_some_merged_ids_and_says_how_many_more(
     services: Services, workspace: Tenant
 ) -> None:

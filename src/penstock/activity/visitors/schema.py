@@ -63,16 +63,33 @@ class MergeRecord(Record):
     merged_at: str
 
 
+MAX_LISTED_MERGES = 1_000
+"""A visitor that has absorbed more is shown with the first of them and their number."""
+
+
 class VisitorDetailRecord(VisitorRecord):
     """One visitor. Times and counts cover all its IDs on all websites that share visitors."""
 
     ids: Annotated[
         list[str],
-        Field(description="The canonical ID (visitorId), then all merged IDs."),
+        Field(
+            description="The canonical ID (visitorId), then the merged IDs: at most the first "
+            f"{MAX_LISTED_MERGES:,}, as in merges.",
+            max_length=1 + MAX_LISTED_MERGES,
+        ),
     ]
     known_since: Annotated[str, Field(description="When the canonical ID first appeared.")]
     user: LinkedUserRecord | None
-    merges: Annotated[list[MergeRecord], Field(description="Oldest first.")]
+    merges: Annotated[
+        list[MergeRecord],
+        Field(
+            description=f"Oldest first; at most the first {MAX_LISTED_MERGES:,}.",
+            max_length=MAX_LISTED_MERGES,
+        ),
+    ]
+    merged_visitors: Annotated[
+        int, Field(description="How many visitors were merged into this one.")
+    ]
     pageviews: int
     screenviews: int
     transactions: int

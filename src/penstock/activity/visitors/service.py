@@ -7,6 +7,7 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import (
+    MAX_LISTED_MERGES,
     LinkedUserRecord,
     MergeRecord,
     TimelineQuery,
@@ -178,7 +179,7 @@ class VisitorService:
         record = _visitor_record(profile.visitor_id, user and user.id, summary)
         return VisitorDetailRecord(
             **dict(record),
-            ids=profile.ids,
+            ids=profile.ids[: 1 + MAX_LISTED_MERGES],
             known_since=iso(profile.created_at_ms),
             user=None
             if user is None
@@ -191,8 +192,9 @@ class VisitorService:
                     user_id=merge.user_id,
                     merged_at=iso(merge.merged_at_ms),
                 )
-                for merge in profile.absorbed
+                for merge in profile.absorbed[:MAX_LISTED_MERGES]
             ],
+            merged_visitors=len(profile.absorbed),
             pageviews=summary["pageviews"],
             screenviews=summary["screenviews"],
             transactions=summary["transactions"],
