@@ -13,6 +13,7 @@ ROOMS = {
         "accounts",
         "funnels",
         "edge",
+        "links",
     },
     re.compile(r"^(import|from) msgspec\b"): {
         "activity",

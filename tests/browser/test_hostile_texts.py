@@ -15,6 +15,7 @@ SHOWS_NOTHING_STORED = {
     "reset-password",
     "new-password",
     "signup",
+    "confirm-email",
     "welcome",
     "funnel-new",
     "goal-new",

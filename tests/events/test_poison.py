@@ -105,6 +105,7 @@ def test_too_few_descriptors_are_refused_at_the_start(tmp_path: Path) -> None:
 def test_rows_that_a_killed_insert_left_are_removed_at_the_start(tmp_path: Path) -> None:
     left = tmp_path / "inserts" / "left.jsonl"
     left.parent.mkdir()
+    (tmp_path / "penstock.lock").touch()
     left.write_text('{"visitor_id": "somebody"}')
     assert penstock("migrate", "--data", str(tmp_path)).returncode == 0
     assert list(left.parent.iterdir()) == []

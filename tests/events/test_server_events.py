@@ -156,7 +156,10 @@ def test_a_time_before_1970_is_rejected(post_event: Post) -> None:
 
 @pytest.mark.parametrize(
     "timestamp",
-    [True, 1.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000, "2025-13-01T00:00:00Z"],
+    [
+        *(True, 1_763_690_000_000.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000),
+        "2025-13-01T00:00:00Z",
+    ],
 )
 def test_a_value_that_is_no_time_is_rejected(post_event: Post, timestamp: object) -> None:
     assert faults(post_event(timestamp=timestamp)) == {"timestamp": "not_a_time"}

@@ -36,6 +36,7 @@ WITH toUnixTimestamp64Milli(occurred_at) AS at, at <= {evaluated_at:Int64} AS is
 SELECT countIf(is_read), minIfOrNull(at, is_read), maxIfOrNull(at, is_read),
     countIf(is_read AND source = 'provider') > 0,
     minIfOrNull(at, is_read AND at >= {history_from:Int64}), minIfOrNull(at, NOT is_read),
+    maxIfOrNull(at, NOT is_read),
     minIfOrNull(at, is_read AND at >= {open_from:Int64} AND at < {open_until:Int64})
 FROM events WHERE website_id IN {websites:Array(String)}"""
 
@@ -132,9 +133,8 @@ def scanned(
         "open_from": max(open_from_ms, params.start_ms or 0),
         "open_until": 2**62 if params.end_ms is None else params.end_ms,
     }
-    [[events, first, last, has_provider, history, next_event, first_open]] = warehouse.query(
-        FULL_SCAN, {"websites": list(params.website_ids), **moments}
-    )[1]
+    [row] = warehouse.query(FULL_SCAN, {"websites": list(params.website_ids), **moments})[1]
+    events, first, last, has_provider, history, next_event, last_event, first_open = row
     changes = [] if next_event is None else [next_event - 1]
     if window_s is not None and first_open is not None:
         changes.append(first_open + window_s * 1000)
@@ -146,4 +146,5 @@ def scanned(
         has_aliases=has_aliases,
         holds_until_ms=min(changes, default=None),
         history_start_ms=history,
+        future_until_ms=last_event,
     )

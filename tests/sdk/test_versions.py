@@ -17,6 +17,6 @@ def test_clients_have_the_version_of_penstock() -> None:
     assert versions | {project["version"]} == {penstock.__version__}
 
 
-def test_the_python_client_has_at_most_600_lines() -> None:
+def test_the_python_client_has_at_most_700_lines() -> None:
     modules = (SDK / "python/src").rglob("*.py")
-    assert sum(len(module.read_text("utf-8").splitlines()) for module in modules) <= 600
+    assert sum(len(module.read_text("utf-8").splitlines()) for module in modules) <= 700

@@ -101,9 +101,10 @@ _NOT_A_TIME = "is neither ISO 8601 with an offset nor epoch milliseconds"
 FIRST_PLAUSIBLE_MS = 10**11
 """3 March 1973. A smaller number is more likely a time in seconds."""
 
-
 _LAST_PLAUSIBLE_MS = 10**14
-"""The year 5138. A larger number is more likely a time in microseconds or nanoseconds."""
+"""The year 5138. A larger number is more likely a time in microseconds."""
+_LAST_PLAUSIBLE_US = 10**17
+"""The year 5138 too. A larger number is an error of another kind; it may be infinite."""
 
 
 def looks_like_seconds(value: Any) -> bool:
@@ -118,7 +119,7 @@ def looks_like_seconds(value: Any) -> bool:
 def looks_like_microseconds(value: Any) -> bool:
     """Whether a time was sent as a number so large that it is more likely microseconds than ms."""
     number = _number_of(value)
-    return number is not None and number >= _LAST_PLAUSIBLE_MS
+    return number is not None and _LAST_PLAUSIBLE_MS <= number < _LAST_PLAUSIBLE_US
 
 
 def _number_of(value: Any) -> float | None:

@@ -372,7 +372,7 @@ def test_match_keys_never_reach_the_warehouse(services, android, link):
             {"url": "a" * 9000, "clickToken": "a\0b", "osVersion": "1" * 201},
             [("osVersion", "too_long"), ("url", "too_long"), ("clickToken", "nul_character")],
         ),
-        ({"visitorId": 5, "installReferrer": []},
+        ({"visitorId": 5.5, "installReferrer": []},
         [("visitorId", "wrong_type"), ("installReferrer", "wrong_type")]),
     ],
 )  # fmt: skip

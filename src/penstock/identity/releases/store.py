@@ -5,7 +5,7 @@ There are hardly ever any, so all of a scope are read at once.
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.resolution import VisitorKey
@@ -13,13 +13,15 @@ from penstock.metadb.rows import insert_rows
 from penstock.metadb.tables import merges, open_releases
 
 _C = open_releases.c
+_SELECT = select(_C.scope_id, _C.visitor_id, _C.user_id).where(
+    _C.scope_id.in_(bindparam("scopes", expanding=True))
+)
+"""Built once: every commit of events runs it."""
 
 
 def read(connection: Connection, scopes: Collection[ScopeId]) -> dict[VisitorKey, str]:
     """The visitors whose release is open, each with the user whose claim released them."""
-    rows = connection.execute(
-        select(_C.scope_id, _C.visitor_id, _C.user_id).where(_C.scope_id.in_(scopes))
-    )
+    rows = connection.execute(_SELECT, {"scopes": list(scopes)})
     return {(ScopeId(scope), visitor_id): user_id for scope, visitor_id, user_id in rows}
 
 
