@@ -158,6 +158,14 @@ def test_a_clock_that_was_set_is_right_at_once(device: DeviceOf, stored: Stored)
     assert times(stored, began_ms)["C"] == pytest.approx(61, abs=0.2)
 
 
+def test_a_clock_that_was_set_back_by_a_day_and_is_still_wrong_is_right_at_once(
+    device: DeviceOf, stored: Stored
+) -> None:
+    device(ahead_s=48 * HOUR_S).run({"A": (0, 0.1)})
+    began_ms = device(ahead_s=24 * HOUR_S).run({"B": (0, 0.1)})
+    assert times(stored, began_ms)["B"] == pytest.approx(0, abs=0.2)
+
+
 def test_a_measured_offset_is_exact_and_holds_for_requests_that_measured_none(
     device: DeviceOf, clock: ShiftedClock, stored: Stored
 ) -> None:

@@ -13,7 +13,7 @@ from penstock.base.ids import ScopeId
 SLACK_MS = 5_000
 """A smaller error is not corrected."""
 LONGEST_TRANSIT_MS = 12 * 3_600_000
-"""A clock that seems further behind than this is wrong."""
+"""A clock that seems further behind than this, or than it was, is wrong or was set."""
 
 _SAME_CLOCK_MS = 60_000
 """Transits of a device's requests rarely differ by more, so a larger change is the clock's."""
@@ -85,6 +85,7 @@ def clock_after(
         is_news = (
             known is None
             or ahead_ms > known.ahead_ms + _SAME_CLOCK_MS
+            or ahead_ms < known.ahead_ms - LONGEST_TRANSIT_MS
             or (abs(ahead_ms) <= SLACK_MS and known.ahead_ms > _PLAINLY_WRONG_MS)
         )
         is_wrong = reading.error_ms != 0
