@@ -9,6 +9,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.base.paths import canonical_spelling, page_path
 from penstock.base.scalar import plain_text, tagged
 from penstock.catalogue.schema import (
     NameRecord,
@@ -20,7 +21,7 @@ from penstock.catalogue.schema import (
     ValuesQuery,
     ValuesRecord,
 )
-from penstock.funnels.definitions.builtins import TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import PATH, TOUCH_FIELDS
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
@@ -85,7 +86,8 @@ class CatalogueService:
         stored_values = [
             ValueRecord(value=decode(value), count=count) for _, top in rows for value, count in top
         ]
-        search = query.search.casefold()
+        is_path = query.property == PATH
+        search = (canonical_spelling(query.search) if is_path else query.search).casefold()
         matches = [
             record
             for record in stored_values
@@ -117,11 +119,12 @@ class CatalogueService:
 
 def _filters(query: NamesQuery) -> dict[str, Any]:
     """Parameters that every list accepts; '' selects all."""
-    return {"kind": query.kind or "", "search": query.search}
+    search = {"search": query.search, "path_search": canonical_spelling(query.search)}
+    return {"kind": query.kind or "", **search}
 
 
 def _event(query: PropertiesQuery) -> dict[str, Any]:
-    return {"event": query.event or ""}
+    return {"event": query.event or "", "path": page_path(query.event or "")}
 
 
 def _own_field(touch_field: str) -> str:

@@ -6,7 +6,8 @@ WITH seen AS
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property = ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
-        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(name, {search:String}) > 0)
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(name, {search:String}) > 0
+            OR kind = 'pageview' AND positionCaseInsensitiveUTF8(name, {path_search:String}) > 0)
     GROUP BY kind, name
 )
 SELECT

@@ -9,11 +9,11 @@ WITH typed AS
     WHERE website_id IN {websites:Array(String)} AND property != ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
         AND ({search:String} = '' OR positionCaseInsensitiveUTF8(property, {search:String}) > 0)
-        AND ({event:String} = '' OR if(kind = 'pageview', {event:String} IN
+        AND ({event:String} = '' OR if(kind = 'pageview', {path:String} IN
         (
             SELECT name FROM catalogue
             WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview'
-                AND name = {event:String}
+                AND name = {path:String}
         ), name = {event:String}))
     GROUP BY property, type
     UNION ALL

@@ -7,10 +7,10 @@ FROM catalogue
 WHERE website_id IN {websites:Array(String)} AND property = {property:String}
     AND type IN ('string', 'number', 'boolean')
     AND ({kind:String} = '' OR toString(kind) = {kind:String})
-    AND ({event:String} = '' OR if(kind = 'pageview', {event:String} IN
+    AND ({event:String} = '' OR if(kind = 'pageview', {path:String} IN
     (
         SELECT name FROM catalogue
         WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview'
-            AND name = {event:String}
+            AND name = {path:String}
     ), name = {event:String}))
 GROUP BY type

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 
+PATH = "$path"
+"""The page on which an event occurred."""
+
 BUILTIN_COLUMNS: Mapping[str, str] = {
-    "$path": "path",
+    PATH: "path",
     "$referrer_host": "referrer_host",
     "$country": "country",
     "$region": "region",

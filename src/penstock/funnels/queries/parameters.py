@@ -7,6 +7,8 @@ from typing import Any
 
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.paging import Page
+from penstock.base.paths import page_path_or_text
+from penstock.funnels.definitions.builtins import PATH
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.scope import WebsiteScope
 from penstock.funnels.statements.query import QueryParams, Sort
@@ -61,7 +63,10 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
         start_ms=selection.start_ms,
         end_ms=selection.end_ms,
         evaluated_at_ms=evaluated_at_ms,
-        cohort=dict(selection.cohort),
+        cohort={
+            name: page_path_or_text(value) if name == PATH and isinstance(value, str) else value
+            for name, value in selection.cohort.items()
+        },
         page=selection.page,
         sort=selection.sort,
         descending=selection.descending,
