@@ -83,6 +83,13 @@ def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     expect(number(signed_in, "Accepted")).to_have_text("4,000")
 
 
+def test_a_file_that_begins_with_many_empty_lines_is_imported(signed_in, account, website, watch):
+    upload(signed_in, b"\n" * 5000 + ndjson(line()))
+    expect(signed_in.get_by_text("Done")).to_be_visible()
+    expect(number(signed_in, "Accepted")).to_have_text("1")
+    expect(number(signed_in, "Empty lines")).to_have_text("5,000")
+
+
 def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, watch):
     signed_in.goto("/imports")
     signed_in.get_by_role("button", name="Import a file").click()

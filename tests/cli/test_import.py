@@ -71,6 +71,22 @@ def test_a_gzip_file_is_imported(service, tmp_path):
     assert run(service, file, "--website", website(service)).stdout.startswith("1 event imported")
 
 
+def test_empty_lines_are_mentioned(service, tmp_path):
+    file = written(tmp_path / "past.ndjson", [line(1), "", "", line(2)])
+    result = run(service, file, "--website", website(service))
+    assert result.stdout.splitlines()[:2] == [
+        "2 events imported, 0 duplicates, 0 lines rejected.",
+        "2 empty lines skipped.",
+    ]
+
+
+def test_a_csv_file_is_refused_with_a_command_that_converts_it(service, tmp_path):
+    file = written(tmp_path / "events.csv", ["timestamp,name,visitorId", "2024-05-01,e,v"])
+    result = run(service, file, "--website", service.website)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "csv.DictReader" in result.stderr
+
+
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(
     service, tmp_path
 ):

@@ -1,6 +1,7 @@
 """Every decoder of what comes from outside returns a value or raises its documented error, soon."""
 
 import gzip
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from penstock.base.spreadsheets import as_cell, from_cell, is_formula
 from penstock.base.user_agent import parse_user_agent
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import line_excerpt, stated_ms
-from penstock.events.imports.files import UnreadableFile, lines
+from penstock.events.imports.lines import Line, UnreadableFile, lines
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.regexes import regex_checker
@@ -343,14 +344,26 @@ def test_a_signed_identity_is_of_one_user_and_one_secret(secret, user_id, other)
 @given(content=GZIP_BODIES | JSON_BODIES | st.lists(JSON_BODIES).map(b"\n".join).map(gzip.compress))
 def test_a_file_of_an_import_is_read_to_its_end_or_to_what_is_wrong(content, tmp_path_factory):
     path = Path(tmp_path_factory.getbasetemp()) / "import.ndjson"
-    path.write_bytes(content)
+
+    def read(stored: bytes) -> list[Line]:
+        path.write_bytes(stored)
+        return list(lines(path, max_line_bytes=1_000, max_inflated_bytes=100_000))
+
     try:
-        read = list(lines(path, max_line_bytes=1_000, max_inflated_bytes=100_000))
+        steps = read(content)
     except UnreadableFile:
         return
-    assert [line.number for line in read] == list(range(1, len(read) + 1))
-    if not content.startswith(b"\x1f\x8b") and all(line.text is not None for line in read):
-        assert b"".join(line.text or b"" for line in read) == content
+    number = 0
+    for step in steps:
+        number += step.empty_lines or bool(step.text) or step.is_too_long
+        assert step.number == number
+    if content.startswith(b"\x1f\x8b") or any(step.is_too_long for step in steps):
+        return
+    # A byte order mark alone in the first line is an empty line too.
+    with_text = [line for line in content.split(b"\n") if line.strip() and line != BOM_UTF8]
+    assert [step.text.removesuffix(b"\n") for step in steps] == with_text
+    in_members = b"".join(map(gzip.compress, content.splitlines(keepends=True)))
+    assert [step.text for step in read(in_members) if step.text] == [step.text for step in steps]
 
 
 @fuzz_settings(20)

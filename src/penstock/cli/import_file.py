@@ -155,6 +155,8 @@ def _print_summary(job: Record, rejected: Path | None) -> None:
         f"{count_of(job['accepted'], 'event')} imported, "
         f"{count_of(job['duplicates'], 'duplicate')}, {count_of(job['rejected'], 'line')} rejected."
     )
+    if job["emptyLines"]:
+        print(f"{count_of(job['emptyLines'], 'empty line')} skipped.")
     if job["firstEventAt"]:
         first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
         print(f"They occurred from {first} to {last}.")

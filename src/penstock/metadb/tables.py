@@ -905,6 +905,13 @@ imports = Table(
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
     Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
+    Column(
+        "empty_lines",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="skipped lines, among those read",
+    ),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

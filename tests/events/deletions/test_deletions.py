@@ -17,7 +17,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.events.deletions import warehouse_deletion, worker
 from penstock.events.imports import worker as import_worker
-from penstock.events.imports.files import Line
+from penstock.events.imports.lines import Line
 from penstock.events.imports.worker import BATCH_LINES
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors

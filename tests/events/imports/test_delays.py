@@ -13,7 +13,7 @@ from penstock.app import Services
 from penstock.base.errors import StoreUnavailable
 from penstock.events.imports import worker
 from penstock.events.imports.entries import Occurrences
-from penstock.events.imports.files import Line
+from penstock.events.imports.lines import Line
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Import, ndjson
@@ -99,6 +99,26 @@ def test_a_fault_of_the_disk_delays_an_import_and_loses_no_line(
     fail(monkeypatch)
     job = run_import(LINES)
     assert (job["state"], job["error"], counts(job)) == ("done", None, (6, 6, 0, 0))
+
+
+def test_an_import_continues_between_empty_lines_and_counts_each_once(
+    run_import: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 1)
+    event, empty = ndjson([line(1)]), b"\n" * 100_000
+    read_lines, fail_at = worker.lines, [400_004, 300_003, 100_002, 1]
+
+    def read(*args: Any, **more: Any) -> Iterator[Line]:
+        for read_line in read_lines(*args, **more):
+            if fail_at and read_line.number >= fail_at[-1]:
+                fail_at.pop()
+                raise TOO_MANY_FILES
+            yield read_line
+
+    monkeypatch.setattr(worker, "lines", read)
+    job = run_import(event + empty + event + (empty + empty + event) + (empty + event) + empty)
+    assert (job["state"], counts(job)) == ("done", (500_004, 4, 0, 0))
+    assert (job["emptyLines"], fail_at) == (500_000, [])
 
 
 def test_an_import_that_failed_by_a_bug_can_be_repeated(

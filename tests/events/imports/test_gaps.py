@@ -34,7 +34,7 @@ def test_an_import_of_rejected_lines_alone_fails_with_the_reason(run_import, wor
 
 def test_an_empty_file_fails_with_the_reason(run_import, workspace, services):
     job = run_import(b"\n\n")
-    assert (job["state"], job["error"]) == ("failed", "The file has no lines with events.")
+    assert (job["state"], job["error"]) == ("failed", "The file has only empty lines.")
     assert spans(services, workspace) == []
 
 

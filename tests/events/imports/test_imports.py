@@ -189,12 +189,61 @@ def test_gzip_is_read_whether_or_not_the_header_says_so(run_import):
 
 def test_empty_lines_a_byte_order_mark_and_a_missing_last_newline_do_not_matter(run_import):
     body = b"\xef\xbb\xbf" + ndjson([line(1)]) + b"\r\n  \n" + ndjson([line(2)]).rstrip()
-    assert counts(run_import(body)) == (4, 2, 0, 0)
+    job = run_import(body)
+    assert (counts(job), job["emptyLines"]) == ((4, 2, 0, 0), 2)
+
+
+def test_empty_lines_between_events_are_counted_and_line_numbers_stay_right(run_import, client):
+    body = b"\n" * 200_000 + ndjson([line(1)]) + b" \r\n" * 100_000 + b"nonsense\n\n" + b"  "
+    for content in (body, gzip.compress(body)):
+        job = run_import(content)
+        assert (job["state"], job["linesRead"], job["emptyLines"]) == ("done", 300_004, 300_002)
+        assert [reject["line"] for reject in rejects(client, job)] == [300_002]
 
 
 def test_an_empty_file_fails_at_once(run_import):
     job = run_import(b"")
     assert (counts(job), job["state"], job["firstEventAt"]) == ((0, 0, 0, 0), "failed", None)
+    assert job["error"] == "The file is empty."
+
+
+def test_a_file_that_begins_with_a_million_empty_lines_fails_early(run_import):
+    job = run_import(gzip.compress(b"\n" * 30_000_000 + ndjson([line(1)]), 1))
+    assert (job["state"], job["error"]) == ("failed", "The first 1,000,000 lines are empty.")
+    assert job["linesRead"] < 1_000_000
+
+
+# Gzip members -------------------------------------------------------------------------------------
+
+
+def members(content, size):
+    """Gzip with a member for each `size` bytes of the content, and the empty one of bgzip."""
+    parts = [content[at : at + size] for at in range(0, len(content), size)]
+    return b"".join(gzip.compress(part, 1) for part in [*parts, b""])
+
+
+@pytest.mark.parametrize("size", [60, 7_000, 65_280], ids=["tiny", "small", "bgzip"])
+def test_a_file_of_many_gzip_members_is_read_whole(run_import, size):
+    body = ndjson(line(number, properties={"n": number * 7919}) for number in range(3_000))
+    job = run_import(members(body, size))
+    assert (job["state"], counts(job)) == ("done", (3_000, 3_000, 0, 0))
+    assert counts(run_import(body)) == (3_000, 0, 3_000, 0)
+
+
+def test_events_before_and_after_105_000_empty_gzip_members_are_read(run_import):
+    empty = gzip.compress(b"") * 105_000
+    first, second = (gzip.compress(ndjson([line(number)])) for number in (1, 2))
+    job = run_import(first + empty + b"\0" * 1_000 + second + b"\0" * 1_000)
+    assert (job["state"], counts(job)) == ("done", (2, 2, 0, 0))
+    nothing = run_import(empty)
+    assert (nothing["state"], nothing["error"]) == ("failed", "The file is empty.")
+
+
+def test_a_damaged_or_truncated_later_gzip_member_fails_the_import(run_import):
+    whole, last = gzip.compress(ndjson([line(1)])), gzip.compress(ndjson([line(2)]))
+    for rest, reason in ((last[:-1], "truncated"), (b"no gzip", "damaged")):
+        job = run_import(whole + rest)
+        assert (job["state"], reason in job["error"]) == ("failed", True)
 
 
 def test_rejected_lines_are_listed_with_every_reason_and_valid_ones_stored(run_import, client):

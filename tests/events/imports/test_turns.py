@@ -91,6 +91,16 @@ def test_empty_lines_without_number_hold_up_no_other(upload, client, other_works
     assert finished(client, empty["id"])["accepted"] == 1
 
 
+def test_gzip_members_without_number_hold_up_no_other(upload, client, other_workspace, monkeypatch):
+    monkeypatch.setattr(worker, "_SLICE_S", 0.05)
+    members = gzip.compress(ndjson([line(1)])) + gzip.compress(b"") * 2_000_000
+    long = upload(members)
+    short = upload(ndjson([line(1)]), other_workspace)
+    assert finished(other_workspace.client, short["id"])["state"] == "done"
+    assert client.post(f"/api/imports/{long['id']}/cancel").status_code == 200
+    assert finished(client, long["id"])["accepted"] == 1
+
+
 @pytest.mark.every_database
 def test_imports_of_one_workspace_are_read_in_their_order(upload, client, paused_intake):
     first = upload(ndjson([line(1)]))

@@ -9,6 +9,11 @@ from penstock.base.errors import UnsupportedMedia
 GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_BYTES = 4096
 _EXPECTED = "Send NDJSON: UTF-8 text with one JSON object per line."
+_CONVERT_CSV = (
+    'python3 -c \'import csv,json; [print(json.dumps({"type":"event"}|'
+    "{k:v for k,v in row.items() if v})) "
+    'for row in csv.DictReader(open("events.csv",encoding="utf-8-sig"))]\' > events.ndjson'
+)
 
 
 async def require_ndjson(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -55,7 +60,8 @@ def _problem_with(head: bytes) -> str | None:
         )
     if not first.startswith(b"{"):
         return (
-            "The file does not begin with a JSON object. Convert a CSV file, for example with "
-            "mlr --icsv --ojsonl cat events.csv > events.ndjson."
+            "The file does not begin with a JSON object. In the first line of a CSV file, name the "
+            "columns as the fields of an event, such as timestamp, name and visitorId or userId; "
+            f"then convert it with {_CONVERT_CSV} ."
         )
     return None

@@ -29,7 +29,7 @@ class ImportState(StrEnum):
 class ImportJob:
     """One file and how far it is read.
 
-    bytes_total, bytes_read: of the file as sent, compressed or not. lines_read: with empty lines.
+    bytes_total, bytes_read: of the file as sent, compressed or not. lines_read: with empty_lines.
     duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: of its
     accepted and duplicate events. affected_from_ms, affected_to_ms: of these and of rejected lines;
     all of the past where a rejected line has no valid time. error: why a failed import stopped.
@@ -60,6 +60,7 @@ class ImportJob:
     gap_dismissed_at_ms: int | None = None
     gap_dismissed_by: str | None = None
     warnings: tuple[str, ...] = ()
+    empty_lines: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -82,7 +83,7 @@ def completed(job: ImportJob) -> ImportJob:
     job = replace(job, bytes_read=job.bytes_total)
     if job.has_events:
         return replace(job, state=ImportState.DONE)
-    error = "The file has no lines with events."
+    error = "The file has only empty lines." if job.empty_lines else "The file is empty."
     if job.rejected:
         lines = "The only line was" if job.rejected == 1 else f"All {job.rejected:,} lines were"
         error = f"{lines} rejected, so nothing was imported."

@@ -37,7 +37,8 @@ class ImportRecord(Record):
     sha256: Annotated[str, Field(description="Of the file as it was sent.")]
     bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
     bytes_read: int
-    lines_read: int
+    lines_read: Annotated[int, Field(description="Lines read so far, with empty ones.")]
+    empty_lines: Annotated[int, Field(description="Empty lines, which are skipped.")]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
     rejected: Annotated[int, Field(description="Rejected lines; `rejects` has the reasons.")]
@@ -67,6 +68,7 @@ class ImportRecord(Record):
             bytes_total=job.bytes_total,
             bytes_read=job.bytes_read,
             lines_read=job.lines_read,
+            empty_lines=job.empty_lines,
             accepted=job.accepted,
             duplicates=job.duplicates,
             rejected=job.rejected,

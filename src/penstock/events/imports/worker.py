@@ -7,7 +7,6 @@ nothing, because every line has a dedupe key.
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from time import monotonic
 from typing import NamedTuple
 
@@ -29,7 +28,8 @@ from penstock.events.imports.entries import (
     stated_ms,
     too_long,
 )
-from penstock.events.imports.files import ImportFiles, Line, UnreadableFile, lines
+from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.lines import Line, UnreadableFile, lines
 from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
@@ -43,9 +43,8 @@ BATCH_LINES = 500
 """In one commit, while other senders wait for theirs."""
 LARGE_BATCH_LINES = 2_000
 """In one commit, while nobody else sends: each commit syncs the disk."""
-_MAX_BATCH_LINES = 50_000
-"""With empty lines, of which a small gzip file can have billions."""
 _SLICE_S = 0.5
+"""A turn begins no other batch after it, and a batch of few events ends after it."""
 _MAX_RUNNING = 64
 """Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
@@ -57,7 +56,7 @@ class Batch(NamedTuple):
     """Events and rejects of some lines.
 
     event_lines: the line of each event. lines_read, bytes_read: of the file, up to the end of the
-    batch.
+    batch. empty_lines: skipped in the batch.
     """
 
     events: list[NewEvent]
@@ -65,6 +64,7 @@ class Batch(NamedTuple):
     rejects: list[Reject]
     lines_read: int
     bytes_read: int
+    empty_lines: int
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ class ImportWorker:
             max_line_bytes=settings.max_event_bytes,
             max_inflated_bytes=settings.max_import_inflated_bytes,
         )
-        before = islice(source, job.lines_read)
+        before = _through(source, job.lines_read)
         while self._batch(before, website, occurrences, settings.max_import_rejects) is not None:
             yield None
         rejected = job.rejected
@@ -252,31 +252,46 @@ class ImportWorker:
         if self.worker.stopping:
             raise WorkerStopped
         self.worker.report_progress()
+        until_s = monotonic() + _SLICE_S
         context = EventValidationContext(self._settings, self._clock())
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
         events: list[NewEvent] = []
         event_lines: list[Line] = []
         rejects: list[Reject] = []
         line: Line | None = None
-        for line in islice(source, _MAX_BATCH_LINES):
-            number, text, _ = line
-            if text is None:
-                rejects.append(Reject(number, [too_long(context)]))
-            elif text.strip():
+        empty_lines = 0
+        for line in source:
+            empty_lines += line.empty_lines
+            if line.is_too_long:
+                rejects.append(Reject(line.number, [too_long(context)]))
+            elif line.text:
                 try:
-                    events.append(read_entry(text, website, occurrences, context))
+                    events.append(read_entry(line.text, website, occurrences, context))
                     event_lines.append(line)
                 except Invalid as error:
+                    text = line.text
                     rejects.append(
-                        Reject(number, error.faults, stated_ms(text), line_excerpt(text))
+                        Reject(line.number, error.faults, stated_ms(text), line_excerpt(text))
                     )
-            if len(events) + len(rejects) >= most or len(rejects) >= max_rejects:
+            if (
+                len(events) + len(rejects) >= most
+                or len(rejects) >= max_rejects
+                or monotonic() >= until_s
+            ):
                 break
         return (
             None
             if line is None
-            else Batch(events, event_lines, rejects, line.number, line.bytes_read)
+            else Batch(events, event_lines, rejects, line.number, line.bytes_read, empty_lines)
         )
+
+
+def _through(source: Iterator[Line], last_number: int) -> Iterator[Line]:
+    """The lines up to this number. The source continues after them."""
+    while last_number and (line := next(source, None)):
+        yield line
+        if line.number >= last_number:
+            return
 
 
 def without_rejected(
@@ -286,10 +301,8 @@ def without_rejected(
     stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
     for event, line, result in zip(batch.events, batch.event_lines, results, strict=True):
         if isinstance(result, Rejected):
-            text = line.text or b""
-            rejects.append(
-                Reject(line.number, (result.fault,), event.occurred_at_ms, line_excerpt(text))
-            )
+            excerpt = line_excerpt(line.text)
+            rejects.append(Reject(line.number, (result.fault,), event.occurred_at_ms, excerpt))
         else:
             stored.append(event)
             receipts.append(result)
@@ -312,6 +325,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         job,
         lines_read=batch.lines_read,
         bytes_read=batch.bytes_read,
+        empty_lines=job.empty_lines + batch.empty_lines,
         accepted=job.accepted + len(receipts) - repeated,
         duplicates=job.duplicates + repeated,
         rejected=job.rejected + len(batch.rejects),

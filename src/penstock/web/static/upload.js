@@ -77,7 +77,7 @@ async function formatError(file) {
     .decode(bytes)
     .replace(/^\uFEFF/, "")
     .trimStart();
-  if (start === "") return "This file is empty.";
+  if (start === "") return file.size > bytes.length ? null : "This file is empty.";
   const [first] = start.split("\n", 1);
   if (first.trim() === "{")
     return "This file has JSON objects over several lines. Import NDJSON: each object on one line.";
