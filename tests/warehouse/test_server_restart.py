@@ -12,7 +12,7 @@ from litestar.testing import TestClient
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
-from tests.clickhouse_server import ClickHouseServer
+from tests.clickhouse_server import RIGHTS, ClickHouseServer
 from tests.tenant import Tenant
 from tests.waiting import PATIENCE_S, eventually
 
@@ -107,3 +107,26 @@ def test_events_that_come_in_while_the_server_restarts_are_stored_once(
     # The view that feeds it gets the rows after the table.
     counted = "SELECT sum(events) FROM catalogue WHERE property = ''"
     eventually(lambda: warehouse.query(counted)[1] == [(count,)])
+
+
+@pytest.mark.parametrize("right", ["system.mutations", "system.parts", "system.processes"])
+def test_a_right_that_the_server_refuses_is_named(
+    server: TestClient[Litestar],
+    clickhouse: ClickHouseServer,
+    capsys: pytest.CaptureFixture[str],
+    right: str,
+) -> None:
+    assert server.get("/health/ready").json()["reason"] is None
+    clickhouse.restart_with([granted for granted in RIGHTS if right not in granted])
+    document = eventually(
+        lambda: (answer := server.get("/health/ready").json())["warehouse"] and answer
+    )
+    assert "GRANT SELECT" in document["reason"]
+    assert f"ON {right} to its user" in document["reason"]
+    assert "event_store_right_missing" in capsys.readouterr().out
+    clickhouse.restart_with(RIGHTS)
+    eventually(
+        lambda: (
+            (answer := server.get("/health/ready").json())["warehouse"] and answer["reason"] is None
+        )
+    )

@@ -77,6 +77,7 @@ class StoreSize(NamedTuple):
 
 class Readiness(NamedTuple):
     """stores: whether each answers. is_damaged: whether the metadata database was found damaged.
+    missing_right: a right that the event store refuses.
 
     failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
     database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
@@ -92,6 +93,7 @@ class Readiness(NamedTuple):
     outcomes: OutcomesHealth
     missing: MissingEvents
     is_damaged: bool
+    missing_right: str | None
 
     @property
     def is_ready(self) -> bool:

@@ -62,6 +62,7 @@ def build(
             outcomes=outcomes,
             missing=missing,
             is_damaged=lambda: core.database.damage is not None,
+            missing_right=lambda: core.warehouse.missing_right,
             outbox_age_s=settings.outbox_age_s,
             data=settings.data,
         ),

@@ -25,7 +25,7 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
     document = {
         "status": "ready" if readiness.is_ready else "unavailable",
         **readiness.stores,
-        "reason": _DAMAGED if readiness.is_damaged else None,
+        "reason": _reason(readiness),
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
         "missingEvents": _missing(readiness.missing),
@@ -33,6 +33,13 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
         "workers": [_worker(worker) for worker in readiness.workers],
     }
     return answer(document, status=200 if readiness.is_ready else 503)
+
+
+def _reason(readiness: Readiness) -> str | None:
+    if readiness.is_damaged:
+        return _DAMAGED
+    right = readiness.missing_right
+    return f"The event store refuses a right: GRANT {right} to its user." if right else None
 
 
 def _outbox(readiness: Readiness) -> dict[str, Any] | None:

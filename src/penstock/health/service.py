@@ -38,6 +38,7 @@ class HealthService:
         outcomes: Callable[[], OutcomesHealth],
         missing: Callable[[], MissingEvents],
         is_damaged: Callable[[], bool],
+        missing_right: Callable[[], str | None],
         outbox_age_s: int,
         data: Path,
         answer_s: float = _ANSWER_S,
@@ -45,11 +46,13 @@ class HealthService:
         """answers_by_store: store name -> a blocking check whether it answers.
 
         outbox: reads its state; blocks. outcomes: reads the state of stored outcomes. missing: how
-        many stored events are missing. is_damaged: of the metadata database. outbox_age_s: of the
-        oldest rows, from which the node is not ready. data: the data folder.
+        many stored events are missing. is_damaged: of the metadata database. missing_right: that
+        the event store refuses. outbox_age_s: of the oldest rows, from which the node is not ready.
+        data: the data folder.
         """
         self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
+        self._missing_right = missing_right
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._answer_s = workers, answer_s
@@ -92,6 +95,7 @@ class HealthService:
             outcomes=self._outcomes(),
             missing=self._missing(),
             is_damaged=self._is_damaged(),
+            missing_right=self._missing_right(),
         )
 
     async def _outbox_state(self) -> OutboxState | None:

@@ -30,6 +30,7 @@ from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.errors import (
     ABORTED,
     QUERY_WAS_CANCELLED,
+    WAREHOUSE_RIGHT_MISSING,
     QueryFailed,
     explained,
     translated_errors,
@@ -124,6 +125,8 @@ class Warehouse:
         self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
         self._orders_inserts: bool | None = None  # not known yet
+        self.missing_right: str | None = None
+        """A right that a server refused when `answers` last looked."""
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
@@ -380,13 +383,30 @@ class Warehouse:
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine answers right now."""
+        """Whether the engine answers right now; of a cluster, every shard. Sets `missing_right`."""
+        shards = f" FROM cluster(`{self.cluster.name}`, view(SELECT 1))" if self.cluster else ""
         try:
-            with translated_errors():
-                self._watcher.command("SELECT 1")
-        except (QueryFailed, StoreUnavailable, OSError):
+            self.query_at_once(f"SELECT 1{shards}")
+            if self._server is not None:
+                self._check_rights()
+        except StoreUnavailable as error:
+            self._note_right(error)
+            return False
+        except (QueryFailed, OSError):
             return False
         return True
+
+    def _check_rights(self) -> None:
+        try:
+            self.query_at_once(load("penstock.warehouse", "tables_of_the_system"))
+            self.missing_right = None
+        except StoreUnavailable as error:  # may be that of a replica that others stand in for
+            self._note_right(error)
+
+    def _note_right(self, error: StoreUnavailable) -> None:
+        if error.code == WAREHOUSE_RIGHT_MISSING and error.reason != self.missing_right:
+            self.missing_right = error.reason
+            log.error("event_store_right_missing", right=error.reason)
 
     def close(self) -> None:
         """Stop running queries and close the engine."""

@@ -7,6 +7,7 @@ import structlog
 from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
 
 from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.patterns import Pattern
 
 log = structlog.get_logger()
 
@@ -36,10 +37,16 @@ _DAMAGED = frozenset(
 )
 """Codes by which the engine says that it cannot read what it has written: see `written_parts`."""
 
+_RIGHT_IS_MISSING = 497
+_NEEDED_RIGHT = Pattern(r"have the grant (.*?)(?:\. | \(|\.?$)")
+"""In the message of a server that refuses a statement for want of a right."""
+
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
 """`StoreUnavailable.code` of this store."""
 WAREHOUSE_DAMAGED = "warehouse_damaged"
 """`StoreUnavailable.code` when this store answers, but cannot read its files."""
+WAREHOUSE_RIGHT_MISSING = "warehouse_right_missing"
+"""`StoreUnavailable.code` when Penstock's user of this store lacks a right, which is its reason."""
 
 
 class QueryFailed(Exception):
@@ -63,6 +70,8 @@ def translated_errors() -> Iterator[None]:
         is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
         if code in _DAMAGED:
             raise _damaged(str(error)) from error
+        if code == _RIGHT_IS_MISSING:
+            raise _right_missing(str(error)) from error
         if is_driver_error or code in _SERVER_IS_AWAY:
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
@@ -101,6 +110,16 @@ def unavailable(reason: str = "") -> StoreUnavailable:
         code=WAREHOUSE_UNAVAILABLE,
         retry_after_s=_RETRY_AFTER_S,
         reason=reason,
+    )
+
+
+def _right_missing(message: str) -> StoreUnavailable:
+    needed = _NEEDED_RIGHT.search(message)
+    return StoreUnavailable(
+        "The event store refuses a right that Penstock needs: the operator must grant it.",
+        code=WAREHOUSE_RIGHT_MISSING,
+        retry_after_s=None,
+        reason=needed[1] if needed else message.splitlines()[0],
     )
 
 

@@ -157,6 +157,8 @@ secret_key_missing      503 A signing secret was encrypted with a key that this 
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.
 warehouse_unavailable   503 The event store does not respond right now. Try again.
+warehouse_right_missing 503 The event store refuses a right that Penstock needs. The operator must
+  grant it; the log and `/health/ready` name it.
 warehouse_damaged       503 The event store cannot read some of its files. The operator must restore
   a backup.
 request_refused         4xx The server rejected the request before it reached a route.
