@@ -3,20 +3,31 @@
 from email.utils import parseaddr
 from functools import cached_property
 from importlib.util import find_spec
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from penstock.base.service_urls import (
+    host_name,
+    is_host,
+    is_http_url,
+    is_provider_url,
+    is_public_url,
+    public_url_without_scheme,
+)
 
 DAY_S = 86_400
 MOST_WAITING_EVENTS = 20_000
 """Events that may wait for a commit of the intake. A larger batch could never be accepted."""
 SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 """Default port of each kind of mail server's URL."""
+SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
+"""How Kubernetes begins `PENSTOCK_PORT` in every container beside a Service named `penstock`."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """No funnel query works with less memory."""
 
@@ -447,9 +458,51 @@ class Settings(BaseSettings):
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
         return path
 
+    @field_validator("port", "metrics_port", mode="before")
+    @classmethod
+    def _ignore_service_link(cls, port: Any, info: ValidationInfo) -> Any:
+        """An address that Kubernetes sets is not a port; the start must not fail because of it."""
+        if isinstance(port, str) and port.startswith(SERVICE_LINK_SCHEMES):
+            return cls.model_fields[info.field_name or ""].default
+        return port
+
+    @field_validator("database_url", "warehouse_url", "public_url", "otlp_endpoint", mode="before")
+    @classmethod
+    def _read_empty_url(cls, url: object) -> object:
+        """An empty URL, as from a variable of a script that has no value, means the default."""
+        return None if isinstance(url, str) and not url.strip() else url
+
+    @field_validator("warehouse_url")
+    @classmethod
+    def _require_clickhouse(cls, url: str | None) -> str | None:
+        if url is not None and not is_http_url(url):
+            raise PydanticCustomError(
+                "not_a_clickhouse_url",
+                "Must be the HTTP address of a ClickHouse server, such as "
+                "http://user:password@host:8123/penstock.",
+            )
+        return url
+
+    @field_validator("public_url")
+    @classmethod
+    def _require_public_url(cls, url: str | None) -> str | None:
+        if url is None or is_public_url(url):
+            return url
+        if meant := public_url_without_scheme(url):
+            raise PydanticCustomError(
+                "no_scheme", "Must begin with https:// or http://; write {meant}", {"meant": meant}
+            )
+        raise PydanticCustomError(
+            "not_a_public_url", "Must be a URL such as https://penstock.example.com."
+        )
+
     @field_validator("otlp_endpoint")
     @classmethod
     def _require_telemetry(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not is_http_url(endpoint):
+            raise PydanticCustomError(
+                "not_a_collector", "Must be a URL such as http://localhost:4318."
+            )
         if endpoint is not None and find_spec("opentelemetry") is None:
             raise PydanticCustomError(
                 "no_telemetry",
@@ -490,7 +543,7 @@ class Settings(BaseSettings):
     @field_validator("link_host")
     @classmethod
     def _require_host(cls, host: str | None) -> str | None:
-        if host is not None and not _is_host(host):
+        if host is not None and not is_host(host):
             raise PydanticCustomError(
                 "not_a_host", "Must be a host name such as go.example.com, without https://."
             )
@@ -540,7 +593,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _require_host_of_its_own(self) -> "Settings":
-        if self.link_host and _host_name(self.link_url) == _host_name(self.base_url):
+        if self.link_host and host_name(self.link_url) == host_name(self.base_url):
             raise PydanticCustomError(
                 "same_host", "PENSTOCK_LINK_HOST must differ from the host of PENSTOCK_PUBLIC_URL."
             )
@@ -567,7 +620,7 @@ class Settings(BaseSettings):
         """Where managed links are: their addresses begin with it."""
         if self.link_host is None:
             return self.base_url
-        return f"{urlsplit(self.base_url).scheme or 'https'}://{self.link_host}"
+        return f"{urlsplit(self.base_url).scheme}://{self.link_host}"
 
     @property
     def link_urls(self) -> tuple[str, ...]:
@@ -579,46 +632,9 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data / 'penstock.sqlite3'}"
 
 
-def _host_name(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_host(host: str) -> bool:
-    """Whether a text is a host name or an IP address, with or without a port."""
-    try:
-        parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018 - raises for a port that is no number
-    except ValueError:
-        return False
-    is_plain = all(character.isalnum() or character in "-.:[]" for character in host)
-    return parts.netloc == host and is_plain and host.isascii() and bool(parts.hostname)
-
-
 def _is_smtp_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in SMTP_PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is no number
-        return False
-
-
-def is_provider_url(url: str) -> bool:
-    """Whether an address of an identity provider is `https`, or `http` on this machine."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
+    except ValueError:  # the port is not a number
         return False

@@ -13,7 +13,7 @@ import typer
 
 from penstock.base.clock import system_clock
 from penstock.cli.logs import configure_logs
-from penstock.cli.options import Data, fail, read_settings
+from penstock.cli.options import WRONG_USE, Data, fail, read_settings, warn_of_unknown_settings
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
     from penstock.metadb.database import Database, InvalidUrl
 
     configure_logs(settings.log_level)
+    warn_of_unknown_settings()
     os.umask(0o077)
     try:
         database = Database(
@@ -64,7 +65,7 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
             fail("the metadata database has another version; run penstock migrate first")
         yield database
         database.close()
-    except InvalidUrl:
-        fail("PENSTOCK_DATABASE_URL is not a database URL")
+    except InvalidUrl as error:
+        fail(str(error), WRONG_USE)
     except StoreUnavailable as error:
         fail(f"cannot use the metadata database: {error.reason}")

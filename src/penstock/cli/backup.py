@@ -10,7 +10,7 @@ import typer
 from penstock.base.clock import parse_time, system_clock
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.logs import configure_logs
-from penstock.cli.options import FAILED, Data, fail, read_settings
+from penstock.cli.options import FAILED, Data, fail, read_settings, warn_of_unknown_settings
 from penstock.cli.stores import one_line_for_errors, opened_stores
 from penstock.settings import Settings
 
@@ -128,6 +128,7 @@ def _outcomes(settings: Settings, stores: "Stores") -> "list[Finding]":
 def _settings(data: Path | None) -> Settings:
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
+    warn_of_unknown_settings()
     return settings
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import httpx
 import typer
 
+from penstock.base.service_urls import is_http_url
 from penstock.cli.options import API_KEY_VARIABLE, URL_VARIABLE, WRONG_USE, fail
 
 Record = dict[str, Any]
@@ -35,16 +36,16 @@ def service_client(
     """
     if not api_key:
         fail(f"set PENSTOCK_API_KEY to an API key of the workspace that owns the {owns}", WRONG_USE)
+    if not is_http_url(url):
+        fail(
+            f"{url} is not a valid service URL; PENSTOCK_URL must start with http:// or https://",
+            WRONG_USE,
+        )
     try:
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=_TIMEOUT_S
         ) as client:
             yield client
-    except httpx.UnsupportedProtocol:
-        fail(
-            f"{url} is not a valid service URL; PENSTOCK_URL must start with http:// or https://",
-            WRONG_USE,
-        )
     except httpx.ConnectError:
         fail(f"no Penstock answers at {url}; start it, or set PENSTOCK_URL")
     except httpx.HTTPError as error:

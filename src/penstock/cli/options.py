@@ -1,6 +1,8 @@
 """Flags shared by commands, reading settings, and failing with a message."""
 
 import os
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -8,8 +10,9 @@ import structlog
 import typer
 from pydantic import ValidationError
 
+from penstock.base.patterns import Pattern
 from penstock.http.schema import faults_of
-from penstock.settings import Settings
+from penstock.settings import SERVICE_LINK_SCHEMES, Settings
 
 log = structlog.get_logger()
 
@@ -54,6 +57,20 @@ Data = Annotated[
     ),
 ]
 
+_OTHER_NAMES = {
+    "BASE_URL": "PUBLIC_URL",
+    "EXTERNAL_URL": "PUBLIC_URL",
+    "CLICKHOUSE_URL": "WAREHOUSE_URL",
+    "POSTGRES_URL": "DATABASE_URL",
+    "DB_URL": "DATABASE_URL",
+    "DATA_DIR": "DATA",
+}
+"""Names that other services give to our settings, too different to be found by their spelling."""
+_SERVICE_LINK = Pattern(
+    r"PENSTOCK_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)"
+    r"|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+
 URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
 """Variables of commands that talk to a running service."""
 
@@ -74,9 +91,41 @@ def read_settings(**flags: Any) -> Settings:
 
 
 def warn_of_unknown_settings() -> None:
-    """Log the name of each `PENSTOCK_*` variable that is no setting, without its value."""
-    known = {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields}
-    known |= {URL_VARIABLE, API_KEY_VARIABLE}
-    for name in sorted(os.environ):
-        if name.upper().startswith("PENSTOCK_") and name.upper() not in known:
-            log.warning("unknown_setting", name=name)
+    """Log the name of each `PENSTOCK_*` variable that is not a setting, without its value.
+
+    Such a variable never stops a start: Kubernetes sets several for a Service named `penstock`.
+    """
+    settings = [f"PENSTOCK_{name.upper()}" for name in Settings.model_fields]
+    known = {*settings, URL_VARIABLE, API_KEY_VARIABLE}
+    ours = sorted(name for name in os.environ if name.upper().startswith("PENSTOCK_"))
+    links = [name for name in ours if _is_service_link(name)]
+    for name in ours:
+        if name.upper() not in known and name not in links:
+            nearest = nearest_name(name.upper(), settings)
+            log.warning(
+                "unknown_setting",
+                name=name,
+                nearest=nearest,
+                message=f"{name} is not a setting and has no effect."
+                + (f" Did you mean {nearest}?" if nearest else ""),
+            )
+    if links:
+        log.warning(
+            "kubernetes_service_links",
+            names=links,
+            message="Kubernetes sets these variables for a Service whose name begins with "
+            "penstock. They have no effect; enableServiceLinks: false removes them.",
+        )
+
+
+def nearest_name(name: str, settings: Sequence[str]) -> str | None:
+    """The setting that a wrong name probably means."""
+    if other := _OTHER_NAMES.get(name.removeprefix("PENSTOCK_")):
+        return f"PENSTOCK_{other}"
+    return next(iter(get_close_matches(name, settings, n=1, cutoff=0.8)), None)
+
+
+def _is_service_link(name: str) -> bool:
+    return bool(_SERVICE_LINK.fullmatch(name)) or (
+        name.endswith("_PORT") and os.environ[name].startswith(SERVICE_LINK_SCHEMES)
+    )

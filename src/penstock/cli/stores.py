@@ -107,12 +107,8 @@ def one_line_for_errors(settings: Settings) -> Iterator[None]:
         fail(str(error))
     except OSError as error:
         fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
-    except InvalidUrl:
-        fail(
-            "PENSTOCK_DATABASE_URL is not a database URL; "
-            "write it as postgresql://user:password@host/name",
-            WRONG_USE,
-        )
+    except InvalidUrl as error:
+        fail(str(error), WRONG_USE)
     except StoreUnavailable as error:
         if error.code not in (WAREHOUSE_DAMAGED, WAREHOUSE_UNAVAILABLE):
             fail(f"cannot use the metadata database: {error.reason}")

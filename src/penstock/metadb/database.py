@@ -68,11 +68,34 @@ _DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # and more exact ones tha
 _CHECK_STEPS = 10_000
 STORE_DAMAGED = "store_damaged"
 """`StoreUnavailable.code` when SQLite finds its file damaged."""
+_NOT_A_URL = (
+    "PENSTOCK_DATABASE_URL must be a URL such as postgresql://user:password@host/name "
+    "or sqlite:///path/to/file"
+)
 _READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
 
 
 class InvalidUrl(ValueError):
-    """Not the URL of a database."""
+    """Not the URL of a database. Its text is for the operator and does not contain the URL."""
+
+
+def read_url(text: str) -> URL:
+    """The parts of a URL of SQLite or PostgreSQL. `InvalidUrl`.
+
+    `postgres://`, as hosting providers write it, means `postgresql://`.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):  # its port is not a number
+        raise InvalidUrl(_NOT_A_URL) from None
+    if url.drivername == "postgres":
+        url = url.set(drivername="postgresql")
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        if fault := postgres.options_fault(url):
+            raise InvalidUrl(f"PENSTOCK_DATABASE_URL: {fault}")
+    elif url.drivername != "sqlite":
+        raise InvalidUrl(_NOT_A_URL)
+    return url
 
 
 class LogState(NamedTuple):
@@ -100,10 +123,7 @@ class Database:
         """timeout_s: the longest time for one statement, and on SQLite for the lock; half of it for
         a lock of PostgreSQL and for a free connection. connections: at most to PostgreSQL.
         """
-        try:
-            self.url = make_url(url)
-        except ArgumentError as error:
-            raise InvalidUrl(str(error)) from None
+        self.url = read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._timeout_s = timeout_s
         if self.is_sqlite:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors
 from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 _CONNECT_S = (2, 5)  # at least and at most; libpq takes no less
@@ -32,6 +33,15 @@ class BoundedConnection(psycopg.Connection[Any]):
         except errors._WaitTimeout as error:
             self.pgconn.finish()  # an answer that comes later must not meet another statement
             raise psycopg.OperationalError("the server does not answer in time") from error
+
+
+def options_fault(url: URL) -> str | None:
+    """Why libpq does not accept the parameters of a URL (`?sslmode=require`); None: it does."""
+    try:
+        make_conninfo(**dict.fromkeys(url.query, ""))
+    except psycopg.ProgrammingError as error:
+        return str(error).strip()
+    return None
 
 
 def engine(url: URL, timeout_s: float, connections: int) -> Engine:

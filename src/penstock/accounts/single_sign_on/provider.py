@@ -24,7 +24,8 @@ from pydantic_core import from_json
 from penstock.accounts.single_sign_on.model import Claims, SignOnAttempt
 from penstock.base.clock import Clock
 from penstock.base.errors import Unauthorized, Unavailable
-from penstock.settings import Settings, is_provider_url
+from penstock.base.service_urls import is_provider_url
+from penstock.settings import Settings
 
 log = structlog.get_logger()
 

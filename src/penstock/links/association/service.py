@@ -219,20 +219,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
             f"with {settings.base_url}, which phones cannot reach"
         )
         return
-    try:
-        parts = urlsplit(settings.base_url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        parts, host = urlsplit(""), ""
-    has_extras = (
-        "@" in parts.netloc
-        or parts.query
-        or parts.fragment
-        or any(character.isspace() for character in settings.base_url)
-    )
-    if parts.scheme not in ("http", "https") or not host or has_extras:
-        yield "a URL such as https://go.example.com: the present value is not a valid URL"
-        return
+    parts = urlsplit(settings.base_url)
     if parts.scheme != "https":
         yield f"a URL that begins with https://: {_ONLY_HTTPS}"
     yield from _host_faults(settings.base_url, "a URL")

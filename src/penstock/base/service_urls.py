@@ -1,0 +1,73 @@
+"""URLs and hosts of services, as operators write them in settings, judged by their spelling."""
+
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+
+def is_http_url(url: str) -> bool:
+    """Whether this is an `http` or `https` URL with a host, and any port, credentials and path."""
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https") or parts.port == 0:
+        return False
+    return bool(parts.hostname) and not any(character.isspace() for character in url)
+
+
+def is_public_url(url: str) -> bool:
+    """Whether addresses below this URL can be made by adding a path."""
+    return is_http_url(url) and not ({"?", "#", "@"} & set(url))
+
+
+def public_url_without_scheme(text: str) -> str | None:
+    """The public URL that somebody meant who left out the scheme; None: this is no such text."""
+    address = text.strip().lstrip("/")
+    url = f"{'http' if is_loopback(host_name(f'//{address}')) else 'https'}://{address}"
+    return url if "://" not in text and is_public_url(url) else None
+
+
+def host_name(url: str) -> str:
+    """The host of a URL, without its port. Empty for none."""
+    parts = _split(url)
+    return (parts and parts.hostname) or ""
+
+
+def is_host(host: str) -> bool:
+    """Whether a text is a host name or an IP address, with or without a port."""
+    parts = _split(f"//{host}")
+    is_plain = all(character.isalnum() or character in "-.:[]" for character in host)
+    return (
+        parts is not None
+        and parts.netloc == host
+        and is_plain
+        and host.isascii()
+        and bool(parts.hostname)
+    )
+
+
+def is_provider_url(url: str) -> bool:
+    """Whether an address of an identity provider is `https`, or `http` on this machine."""
+    parts = _split(url)
+    host = (parts and parts.hostname) or ""
+    return (
+        parts is not None
+        and bool(host)
+        and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None when its host or its port cannot be read."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises for a port that is not a number
+        (parts.hostname or "").encode("idna")  # raises for a name that no name server can know
+    except ValueError:
+        return None
+    return parts
