@@ -33,6 +33,7 @@ def test_a_first_query_runs_no_more_statements(
     scene.story("0/A 60/B", plan="pro")
     scene.story(f"{DAY_S}/A", attempt="a2", plan="free")
     funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
+    warehouse.orders_inserts()  # asks a server once
     statements = []
     query = warehouse.query
     monkeypatch.setattr(
