@@ -15,10 +15,13 @@ def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
             wanted.append(part)
     if len(wanted) <= _FEW:
         return lambda text: any(part in text for part in wanted)
-    longest = max(map(len, wanted))
+    longest, shortest = max(map(len, wanted)), min(map(len, wanted))
+    beginnings = {part[:shortest] for part in wanted}
 
     def contains(text: str) -> bool:
-        for start in range(len(text)):
+        for start in range(len(text) - shortest + 1):
+            if text[start : start + shortest] not in beginnings:
+                continue
             rest = text[start : start + longest]
             # No part begins with another, so only the last one up to the rest can begin it.
             place = bisect_right(wanted, rest)

@@ -1,5 +1,7 @@
 """Deletions and retention remove what the quarantine has of a person, a period or a kind."""
 
+import json
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -8,6 +10,9 @@ from sqlalchemy import event, insert, select
 
 from penstock.app import Services
 from penstock.base.clock import iso
+from penstock.base.ids import WorkspaceId
+from penstock.events.quarantine.model import QuarantineEntry, Reason
+from penstock.events.quarantine.selection import containing
 from penstock.metadb.tables import quarantine
 from tests.conftest import ShiftedClock
 from tests.events.conftest import finished as import_finished
@@ -29,9 +34,36 @@ def reject(workspace: Tenant, name: str, **fields: Any) -> None:
     assert workspace.client.post("/api/v1/events", json=event | fields).status_code == 422
 
 
+def entry_of(item: Any) -> QuarantineEntry:
+    return QuarantineEntry(
+        number=1,
+        workspace_id=WorkspaceId("wsp"),
+        website_id=None,
+        at_ms=1,
+        reason=Reason.REFUSED,
+        origin="/api/track",
+        code="invalid",
+        faults=(),
+        sender={},
+        content=json.dumps(item),
+        is_public=True,
+    )
+
+
 def names(workspace: Tenant) -> list[str]:
     texts = [entry["item"] for entry in refused(workspace)]
     return sorted(text.split('"event":"')[1].split('"')[0] for text in texts)
+
+
+def test_a_full_quarantine_is_searched_for_very_many_ids_in_little_time() -> None:
+    """As many entries as a website may have, with texts that begin as the IDs do."""
+    contains = containing([f"stranger-{number:06}" for number in range(100_000)])
+    texts = {"properties": {f"p{number}": "stranger-x" * 100 for number in range(10)}}
+    other = entry_of(texts)
+    began_s = time.process_time()
+    assert not any(contains(other) for _ in range(1_000))
+    assert time.process_time() - began_s < 2
+    assert contains(entry_of({**texts, "userId": "stranger-099999"}))
 
 
 @pytest.mark.every_database

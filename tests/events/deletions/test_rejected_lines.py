@@ -3,6 +3,7 @@
 While a deletion has the lock on visitors, no event is stored.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -96,6 +97,18 @@ def test_no_rejected_line_is_read_while_visitors_are_locked(
     )
     assert any("FROM import_rejects" in statement for statement in statements[:first_change])
     assert not any("FROM import_rejects" in statement for statement in statements[first_change:])
+
+
+def test_nothing_is_prepared_for_very_many_ids_while_visitors_are_locked(
+    workspace: Tenant, services: Services
+) -> None:
+    names_one = store.naming([f"stranger-{number:06}" for number in range(300_000)])
+    with services.database.read() as db:
+        search = store.search_excerpts(db, [workspace.website_id], names_one)
+    with services.database.write() as db:
+        began_s = time.thread_time()
+        assert store.remove_excerpts(db, [workspace.website_id], search) == 0
+        assert time.thread_time() - began_s < 0.2
 
 
 @pytest.mark.every_database

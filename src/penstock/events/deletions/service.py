@@ -31,8 +31,12 @@ from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker, ForgetVisitors
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.model import ExcerptSearch
-from penstock.events.imports.store import open_imports, remove_excerpts, search_excerpts
+from penstock.events.imports.store import (
+    naming,
+    open_imports,
+    remove_excerpts,
+    search_excerpts,
+)
 from penstock.events.quarantine.selection import (
     containing,
     forget_latest_quarantined,
@@ -121,15 +125,17 @@ class DeletionService:
         """
         who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
-        known, known_ids, excerpts = None, list[str](), ExcerptSearch()
+        known, excerpts = None, None
         if is_span:
             condition = within(target.from_ or 0, target.to or 0)
         else:
             with self._database.read() as db:
                 known = identity.all_ids(db, website.scope_id, **who)
-                known_ids = _sent_ids(target, known)
-                excerpts = search_excerpts(db, website_ids, known_ids)
-            condition = containing(known_ids)
+            sent_ids = _sent_ids(target, known)
+            names_one = naming(sent_ids)
+            with self._database.read() as db:
+                excerpts = search_excerpts(db, website_ids, names_one)
+            condition = containing(sent_ids)
         searched = forget_quarantined(self._database, website_ids, condition, quarantined)
         with self._database.write() as db:
             removal, removed = VisitorRemoval(), dict[str, int]()
@@ -140,7 +146,7 @@ class DeletionService:
                 removed = self._forget_in_other_rooms(
                     db, website.scope_id, removal.ids[:1] if removal.is_open else removal.ids
                 )
-            if not is_span:
+            if excerpts is not None:
                 removed["rejectedTexts"] = remove_excerpts(db, website_ids, excerpts)
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             latest = forget_latest_quarantined(db, condition, searched)

@@ -1,9 +1,8 @@
 """Plain types of imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.base.clock import iso
@@ -122,11 +121,14 @@ class Excerpt(NamedTuple):
 
 
 class ExcerptSearch(NamedTuple):
-    """The excerpts that contain one of the IDs. lines_read: of each import when it was searched."""
+    """The excerpts that contain one of some IDs.
 
-    sent_ids: Collection[str] = ()
-    excerpts: Sequence[Excerpt] = ()
-    lines_read: Mapping[ImportId, int] = MappingProxyType({})
+    contains: whether a text does. lines_read: of each import when it was searched.
+    """
+
+    contains: Callable[[str], bool]
+    excerpts: Sequence[Excerpt]
+    lines_read: Mapping[ImportId, int]
 
 
 class ImportSpan(NamedTuple):

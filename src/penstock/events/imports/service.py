@@ -232,5 +232,5 @@ def rejected_texts(
     db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     """Excerpts of rejected lines that contain one of the IDs, for a person's data."""
-    for excerpt in store.search_excerpts(db, website_ids, sent_ids).excerpts:
+    for excerpt in store.search_excerpts(db, website_ids, store.naming(sent_ids)).excerpts:
         yield {"importId": excerpt.import_id, "line": excerpt.line, "text": excerpt.text}

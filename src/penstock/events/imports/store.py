@@ -1,6 +1,6 @@
 """Rows of imports and of their rejected lines."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import Any
@@ -122,21 +122,29 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
     return Listing([_reject(*row) for row in rows], page, job.rejected)
 
 
+def naming(sent_ids: Collection[str]) -> Callable[[str], bool]:
+    """Whether an excerpt names one of the IDs.
+
+    They are compared as JSON text, because excerpts are; without the end, which they may have cut
+    off.
+    """
+    return containing_any([redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids])
+
+
 def search_excerpts(
     connection: Connection,
     website_ids: Collection[str],
-    sent_ids: Collection[str],
+    contains: Callable[[str], bool],
     after: Mapping[ImportId, int] = MappingProxyType({}),
 ) -> ExcerptSearch:
-    """Search the excerpts of these websites' rejected lines for the IDs.
+    """Search the excerpts of these websites' rejected lines.
 
-    after: lines of imports up to here are left out.
+    contains: from `naming`. after: lines of imports up to here are left out.
     """
     # Before the lines: those that are rejected meanwhile are searched twice rather than never.
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
-    contains = containing_any(_needles(sent_ids))
     excerpts = [
         excerpt
         for import_id, number in lines_read.items()
@@ -144,12 +152,7 @@ def search_excerpts(
         for excerpt in _excerpts(connection, import_id, after.get(import_id, 0))
         if contains(excerpt.text)
     ]
-    return ExcerptSearch(sent_ids, excerpts, lines_read)
-
-
-def _needles(sent_ids: Collection[str]) -> list[str]:
-    """As JSON text, because excerpts are; without the end, which they may have cut off."""
-    return [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
+    return ExcerptSearch(contains, excerpts, lines_read)
 
 
 def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterator[Excerpt]:
@@ -176,7 +179,7 @@ def remove_excerpts(
     earlier: the search, from before this transaction. Only lines that it could not know are
     searched now, because others wait for this transaction. Returns how many were removed.
     """
-    newer = search_excerpts(connection, website_ids, earlier.sent_ids, earlier.lines_read)
+    newer = search_excerpts(connection, website_ids, earlier.contains, earlier.lines_read)
     excerpts = [*earlier.excerpts, *newer.excerpts]
     c = import_rejects.c
     return sum(
