@@ -379,15 +379,15 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
     if release is None:
         return None
     scope, head, user_id = release
-    absorbed = open_releases.some_absorbed(connection, scope, head, number)
-    if not absorbed:
+    ended = open_releases.some_merges(connection, scope, head, number)
+    if not ended:
         open_releases.close(connection, scope, head)
         return []
     c = visitors.c
     is_released = (c.scope_id == scope, c.canonical_id == head)
     own_ids = connection.execute(
         select(c.visitor_id)
-        .where(*is_released, c.visitor_id.in_(absorbed))
+        .where(*is_released, c.visitor_id.in_([absorbed_id for _, absorbed_id in ended]))
         .order_by(c.visitor_id)
         .with_for_update()
     ).scalars()
@@ -398,11 +398,6 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
         .values(canonical_id=c.visitor_id, user_id=None, trust=Trust.NONE)
     )
     aliases = save_moves(connection, moves, now_ms)
-    connection.execute(
-        delete(merges).where(
-            merges.c.scope_id == scope,
-            merges.c.kept_id == head,
-            merges.c.absorbed_id.in_(absorbed),
-        )
-    )
+    # Also those of visitors that others have absorbed since.
+    open_releases.remove_merges(connection, [merge_id for merge_id, _ in ended])
     return aliases

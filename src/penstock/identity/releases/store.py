@@ -3,13 +3,14 @@
 There are hardly ever any, so all of a scope are read at once.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, delete, select
 
+from penstock.base.chunks import chunks
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.resolution import VisitorKey
-from penstock.metadb.rows import insert_rows
+from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import merges, open_releases
 
 _C = open_releases.c
@@ -59,18 +60,37 @@ def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None
     return None if row is None else (ScopeId(row[0]), VisitorId(row[1]), row[2])
 
 
-def some_absorbed(
+def some_merges(
     connection: Connection, scope: ScopeId, visitor_id: VisitorId, number: int
-) -> list[str]:
-    """Some of the visitors that a visitor had absorbed."""
+) -> list[tuple[int, str]]:
+    """Some of the merges into a visitor: number and absorbed visitor."""
     c = merges.c
     rows = connection.execute(
-        select(c.absorbed_id)
+        select(c.id, c.absorbed_id)
         .where(c.scope_id == scope, c.kept_id == visitor_id, c.absorbed_id != visitor_id)
         .order_by(c.id)
         .limit(number)
     )
-    return list(rows.scalars())
+    return [(merge_id, absorbed_id) for merge_id, absorbed_id in rows]
+
+
+def merges_between(
+    connection: Connection, scope: ScopeId, visitor_id: VisitorId, absorbed: Sequence[str]
+) -> list[int]:
+    """The numbers of the merges of these visitors into one.
+
+    By the absorbed visitors alone: one visitor may have absorbed very many, and a statement that
+    names it too may read all of its merges.
+    """
+    columns, where = ("id", "kept_id"), {"scope_id": scope}
+    rows = select_rows(connection, merges, columns, where, "absorbed_id", absorbed)
+    return [merge_id for merge_id, kept_id in rows if kept_id == visitor_id]
+
+
+def remove_merges(connection: Connection, merge_ids: Collection[int]) -> None:
+    """By their numbers, so that each is found at once."""
+    for chunk in chunks(list(merge_ids)):
+        connection.execute(delete(merges).where(merges.c.id.in_(chunk)))
 
 
 def close(connection: Connection, scope: ScopeId, visitor_id: str) -> None:

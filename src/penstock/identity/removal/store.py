@@ -107,14 +107,9 @@ def forget_absorbed(
             visitors.c.visitor_id != head,
         )
     )
-    connection.execute(
-        delete(merges).where(
-            merges.c.scope_id == scope,
-            merges.c.absorbed_id.in_(absorbed),
-            merges.c.kept_id == head,
-            merges.c.absorbed_id != head,
-        )
-    )
+    others = [own_id for own_id in absorbed if own_id != head]
+    ended = open_releases.merges_between(connection, scope, head, others)
+    open_releases.remove_merges(connection, ended)
 
 
 def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
