@@ -1,8 +1,10 @@
-"""What bodies of strangers cost a service: `python -m tests.faults.attacks [NAME ...]`.
+"""What bodies and files of strangers cost a service: `python -m tests.faults.attacks [NAME ...]`.
 
 Each attack sends eight bodies, two at a time, to a service of its own, while another workspace
 posts an event every 20 ms. A line for each run shows how much resident memory rose, afterwards and
 at its peak, the CPU time, and the slowest post of the other workspace; first without an attack.
+Files of imports are sent with a key, and measured until they are read; meanwhile the other
+workspace imports a file of one line again and again.
 BODIES=1000 sends more bodies, RUNS=1 repeats less.
 """
 
@@ -15,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
@@ -33,10 +35,14 @@ _SETTLE_S = 2.0
 
 
 class Attack(NamedTuple):
-    """path: of the route. body: before compression, for the public ID of a website."""
+    """path: of the route. body: as sent, for the public ID of a website."""
 
     path: str
     body: Callable[[str], bytes]
+
+
+def _zipped(body: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    return lambda website_id: gzip.compress(body(website_id))
 
 
 def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]:
@@ -73,22 +79,22 @@ def _wide_items(website_id: str) -> bytes:
     return b'{"events":[%s]}' % b",".join([item] * 1000)
 
 
+_EMPTY_MEMBER = gzip.compress(b"", mtime=0)
+_LINE = b'{"type":"event","name":"e","timestamp":"2024-05-01T10:00:00Z","visitorId":"v"}\n'
+_IMPORTS = "/api/imports"
+
 ATTACKS = {
-    "empty objects": Attack("/api/track", _listed("events", b"{}")),
-    "small objects": Attack("/api/track", _listed("events", b'{"":{}}')),
-    "empty calls": Attack("/v1/batch", _listed("batch", b"{}")),
-    "small calls": Attack("/v1/batch", _listed("batch", b'{"":{}}')),
-    "one wide item": Attack("/api/track", _one_item),
-    "unknown field": Attack("/api/track", _beside),
-    "wide items": Attack("/api/track", _wide_items),
-    "gzip members": Attack("/api/track", lambda _: b""),
+    "empty objects": Attack("/api/track", _zipped(_listed("events", b"{}"))),
+    "small objects": Attack("/api/track", _zipped(_listed("events", b'{"":{}}'))),
+    "empty calls": Attack("/v1/batch", _zipped(_listed("batch", b"{}"))),
+    "small calls": Attack("/v1/batch", _zipped(_listed("batch", b'{"":{}}'))),
+    "one wide item": Attack("/api/track", _zipped(_one_item)),
+    "unknown field": Attack("/api/track", _zipped(_beside)),
+    "wide items": Attack("/api/track", _zipped(_wide_items)),
+    "gzip members": Attack("/api/track", lambda _: _EMPTY_MEMBER * 100_000),
+    "file: members": Attack(_IMPORTS, lambda _: gzip.compress(_LINE) + _EMPTY_MEMBER * 105_000),
+    "file: lines": Attack(_IMPORTS, lambda _: gzip.compress(_LINE + b"\n" * 30_000_000, 1)),
 }
-
-
-def _compressed(name: str, website_id: str) -> bytes:
-    if name == "gzip members":
-        return gzip.compress(b"", mtime=0) * 100_000
-    return gzip.compress(ATTACKS[name].body(website_id))
 
 
 def _memory_mb(service: Served, name: str) -> float:
@@ -103,20 +109,17 @@ def _cpu_s(service: Served) -> float:
 
 
 @contextmanager
-def _neighbour(service: Served, key: str, website_id: str) -> Iterator[list[float]]:
-    """Another workspace posts events. Yields the seconds of each post."""
+def _repeated(call: Callable[[], object]) -> Iterator[list[float]]:
+    """Call again and again in a thread. Yields the seconds of each call."""
     seconds, stop = list[float](), Event()
 
-    def post() -> None:
-        headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "198.51.100.1"}
-        with httpx.Client(base_url=service.url, headers=headers, timeout=120) as client:
-            event = {"websiteId": website_id, "event": "e", "userId": "u"}
-            while not stop.wait(_PAUSE_S):
-                began_s = time.perf_counter()
-                assert client.post("/api/v1/events", json=event).status_code == 202
-                seconds.append(time.perf_counter() - began_s)
+    def repeat() -> None:
+        while not stop.wait(_PAUSE_S):
+            began_s = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - began_s)
 
-    thread = Thread(target=post)
+    thread = Thread(target=repeat)
     thread.start()
     try:
         yield seconds
@@ -125,13 +128,41 @@ def _neighbour(service: Served, key: str, website_id: str) -> Iterator[list[floa
         thread.join()
 
 
-def _attacked_website(service: Served) -> str:
-    """The public ID of a website of another workspace than the neighbour's."""
+def _post(client: httpx.Client, website_id: str) -> None:
+    event = {"websiteId": website_id, "event": "e", "userId": "u"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+
+
+def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
+    """Upload a file and wait until it is read. Returns the state of the import."""
+    answer = client.post(
+        _IMPORTS,
+        params={"websiteId": website_id},
+        content=body,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    job = answer.raise_for_status().json()
+    while job["state"] in ("queued", "running"):
+        time.sleep(_PAUSE_S)
+        job = client.get(f"{_IMPORTS}/{job['id']}").raise_for_status().json()
+    return str(job["state"])
+
+
+def _attacked_website(service: Served) -> tuple[str, str]:
+    """An API key and a website of another workspace than the neighbour's."""
     form = {"email": "b@example.com", "password": "correct horse battery", "workspaceName": "B"}
     with httpx.Client(base_url=service.url, timeout=60) as browser:
         assert browser.post("/api/auth/signup", json=form).status_code == 201
+        key = browser.post("/api/settings/api-keys", json={"name": "B"}).json()["key"]
         website = browser.post("/api/settings/websites", json={"name": "B", "kind": "web"})
-        return str(website.json()["id"])
+        return key, str(website.json()["id"])
+
+
+def _client(service: Served, address: str, key: str | None) -> httpx.Client:
+    headers = {"X-Forwarded-For": address}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.Client(base_url=service.url, headers=headers, timeout=600)
 
 
 def run(name: str | None, bodies: int) -> str:
@@ -139,41 +170,52 @@ def run(name: str | None, bodies: int) -> str:
     folder = Path(tempfile.mkdtemp(prefix="penstock-attack-"))
     with Served(folder / "data", start=new_python, PENSTOCK_SIGNUP_OPEN="true") as service:
         key, neighbour_id = service.first_account()
-        website_id = _attacked_website(service)
-        body = b"" if name is None else _compressed(name, website_id)
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-            "X-Forwarded-For": "203.0.113.1",
-        }
+        attacker_key, website_id = _attacked_website(service)
+        attack = None if name is None else ATTACKS[name]
+        body = b"" if attack is None else attack.body(website_id)
+        is_file = attack is not None and attack.path == _IMPORTS
         with (
-            _neighbour(service, key, neighbour_id) as seconds,
-            httpx.Client(base_url=service.url, headers=headers, timeout=600) as attacker,
+            _client(service, "198.51.100.1", key) as neighbour,
+            _client(service, "203.0.113.1", attacker_key if is_file else None) as attacker,
+            _repeated(lambda: _post(neighbour, neighbour_id)) as posts,
+            (
+                _repeated(lambda: _import(neighbour, neighbour_id, _LINE))
+                if is_file
+                else nullcontext(list[float]())
+            ) as imports,
         ):
+
+            def send(_: int) -> str:
+                assert attack is not None
+                if is_file:
+                    return _import(attacker, website_id, body)
+                headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+                answer = attacker.post(attack.path, content=body, headers=headers)
+                return str(answer.status_code)
+
             time.sleep(_SETTLE_S)
             before_mb, before_s = _memory_mb(service, "VmRSS"), _cpu_s(service)
-            seconds.clear()
-            statuses = Counter[int]()
+            posts.clear()
+            imports.clear()
+            outcomes = Counter[str]()
             began_s = time.perf_counter()
-            if name is None:
+            if attack is None:
                 time.sleep(_SETTLE_S)
             else:
-                path = ATTACKS[name].path
                 with ThreadPoolExecutor(_AT_ONCE) as pool:
-                    answers = pool.map(
-                        lambda _: attacker.post(path, content=body).status_code, range(bodies)
-                    )
-                    statuses.update(answers)
+                    outcomes.update(pool.map(send, range(bodies)))
             took_s = time.perf_counter() - began_s
-            cpu_s, posts = _cpu_s(service) - before_s, sorted(seconds)
+            cpu_s, seconds = _cpu_s(service) - before_s, sorted(posts)
             time.sleep(_SETTLE_S)
             after_mb = _memory_mb(service, "VmRSS") - before_mb
             peak_mb = _memory_mb(service, "VmHWM") - before_mb
+        slowest_import = f"  slowest import {max(imports) * 1000:6.0f} ms" if imports else ""
     return (
         f"{name or 'no attack':14} {len(body):>9,} bytes {took_s:7.1f} s"
         f" {cpu_s:7.2f} CPU s  +{after_mb:5.0f} MB after  +{peak_mb:5.0f} MB peak"
-        f"  slowest post {posts[-1] * 1000:6.0f} ms  median {posts[len(posts) // 2] * 1000:4.0f} ms"
-        f"  {dict(statuses)}"
+        f"  slowest post {seconds[-1] * 1000:6.0f} ms"
+        f"  median {seconds[len(seconds) // 2] * 1000:4.0f} ms{slowest_import}"
+        f"  {dict(outcomes)}"
     )
 
 
