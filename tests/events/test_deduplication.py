@@ -1,10 +1,17 @@
 """One event per ID, whatever happens around it. On both databases."""
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
+import httpx
 import pytest
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 from litestar.testing import TestClient
+from sqlalchemy import event as sqlalchemy_event
 
 from penstock.app import Services, build_services
 from penstock.settings import Settings
@@ -13,7 +20,7 @@ from tests.applications import application
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.events.conftest import Post, Stored
 from tests.tenant import Tenant, visitor
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -192,3 +199,109 @@ class TestKeptFor100Days:
         clock.advance(days=2)
         clean_up(services, clock)
         assert post_event(eventId="1").json()["status"] == "accepted"
+
+
+# Posts to /api/track with and without an API key --------------------------------------------------
+
+
+@pytest.fixture
+def track(site: str) -> Callable[..., dict[str, Any]]:
+    """Posts an item and returns its result."""
+
+    def post(client: httpx.Client, dedupe_key: str = "order-1") -> dict[str, Any]:
+        item = {"websiteId": site, "type": "event", "name": "paid", "visitorId": "v"}
+        answer = client.post("/api/track", json={**item, "dedupeKey": dedupe_key})
+        assert answer.status_code == 202, answer.text
+        [result] = answer.json()["results"]
+        return {name: result[name] for name in ("status", "eventId")}
+
+    return post
+
+
+@pytest.mark.every_database
+def test_a_stranger_uses_up_no_dedupe_key_of_a_backend(
+    server: httpx.Client, workspace: Tenant, stored: Stored, track: Callable[..., dict[str, Any]]
+) -> None:
+    by_stranger, by_backend = track(server), track(workspace.client)
+    assert [by_stranger["status"], by_backend["status"]] == ["accepted", "accepted"]
+    assert track(server) == {**by_stranger, "status": "duplicate"}
+    assert track(workspace.client) == {**by_backend, "status": "duplicate"}
+    assert len(stored()) == 2
+
+
+def note_split(services: Services) -> None:
+    """What the migration does in an installation of an earlier version."""
+    assert services.shipper.wait_until_shipped(PATIENCE_S)
+    revision = "penstock.metadb.migrations.versions.0021_keyed_track_posts"
+    with (
+        services.database.write() as db,
+        Operations.context(MigrationContext.configure(db)),
+    ):
+        import_module(revision).note_split()
+
+
+@contextmanager
+def restarted(
+    settings: Settings, clock: ShiftedClock, warehouse: Warehouse, workspace: Tenant
+) -> Iterator[tuple[httpx.Client, httpx.Client, Services]]:
+    """A second process on the same data: clients without and with a key."""
+    services = build_services(settings, clock, warehouse)
+    with TestClient(application(services), base_url=BASE_URL) as server:
+        key = {"Authorization": workspace.client.headers["Authorization"]}
+        yield visitor(server, {}), visitor(server, key), services
+
+
+@pytest.mark.every_database
+def test_keyed_posts_are_duplicates_of_events_from_before_the_split_for_400_days(
+    server: httpx.Client,
+    services: Services,
+    settings: Settings,
+    clock: ShiftedClock,
+    warehouse: Warehouse,
+    workspace: Tenant,
+    track: Callable[..., dict[str, Any]],
+) -> None:
+    # Earlier versions stored every post under the key that is now the public one.
+    before = [track(server, f"before-{number}") for number in range(2)]
+    note_split(services)
+    with restarted(settings, clock, warehouse, workspace) as (stranger, backend, _):
+        assert track(stranger, "after")["status"] == "accepted"
+        assert track(backend, "after")["status"] == "accepted"
+        assert track(backend, "before-0") == {**before[0], "status": "duplicate"}
+        clock.advance(days=399)
+        assert track(backend, "before-0") == {**before[0], "status": "duplicate"}
+        clock.advance(days=2)
+        assert track(backend, "before-1")["status"] == "accepted"
+        assert track(backend, "before-1")["status"] == "duplicate"
+
+
+@pytest.mark.parametrize("has_split", [False, True], ids=["new", "upgraded"])
+def test_earlier_dedupe_keys_cost_no_statement(
+    server: httpx.Client,
+    services: Services,
+    settings: Settings,
+    clock: ShiftedClock,
+    warehouse: Warehouse,
+    workspace: Tenant,
+    track: Callable[..., dict[str, Any]],
+    has_split: bool,
+) -> None:
+    track(server, "before")
+    if has_split:
+        note_split(services)
+    with restarted(settings, clock, warehouse, workspace) as (stranger, backend, own_services):
+        for client in (stranger, backend):
+            track(client, "first")
+        statements: list[str] = []
+        sqlalchemy_event.listen(
+            own_services.database.engine,
+            "before_cursor_execute",
+            lambda *arguments: statements.append(arguments[2]),
+        )
+
+        def number_of_lookups(client: httpx.Client) -> int:
+            statements.clear()
+            track(client, "second")
+            return sum("FROM dedupe_keys WHERE" in statement for statement in statements)
+
+        assert [number_of_lookups(client) for client in (stranger, backend)] == [1, 1]

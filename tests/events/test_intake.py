@@ -47,6 +47,7 @@ def event(client_id: str, **changes: Any) -> NewEvent:
         None,
         b"",
         dedupe_key(SITE, Family.EVENTS, client_id),
+        is_public=False,
     )
     return new_event._replace(**changes)
 
@@ -195,16 +196,19 @@ def test_what_comes_without_a_key_leaves_room_for_backends(
 ) -> None:
     monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
 
-    def events(name: str, number: int, source: Source) -> list[NewEvent]:
-        return [event(f"{name}-{n}", source=source) for n in range(number)]
+    def events(name: str, number: int, *, is_public: bool) -> list[NewEvent]:
+        """Of a browser; a backend may pass on what its browsers sent."""
+        return [
+            event(f"{name}-{n}", source=Source.BROWSER, is_public=is_public) for n in range(number)
+        ]
 
     outcomes = run(
         database,
         lambda intake: all_of(
-            intake.submit(events("a", 5, Source.BROWSER)),
-            intake.submit(events("b", 1, Source.BROWSER)),
-            intake.submit(events("c", 5, Source.SERVER)),
-            intake.submit(events("d", 1, Source.SERVER)),
+            intake.submit(events("a", 5, is_public=True)),
+            intake.submit(events("b", 1, is_public=True)),
+            intake.submit(events("c", 5, is_public=False)),
+            intake.submit(events("d", 1, is_public=False)),
         ),
     )
     assert [isinstance(outcome, Unavailable) for outcome in outcomes] == [False, True, False, True]

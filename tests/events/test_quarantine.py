@@ -356,6 +356,24 @@ def test_a_refused_event_is_stored_as_of_its_receipt_once_it_is_valid(
 
 
 @FEW_KEYS
+def test_a_replay_of_what_anyone_sent_uses_up_no_dedupe_key_of_a_backend(workspace, services):
+    item = {
+        "websiteId": workspace.website_id, "type": "event", "name": "e", "visitorId": "v",
+        "dedupeKey": "order-1", "properties": {"a": 1, "b": 1, "c": 1},
+    }  # fmt: skip
+
+    def status(client):
+        [result] = client.post("/api/track", json=item).json()["results"]
+        return result["status"]
+
+    assert beside(workspace).post("/api/track", json=item).status_code == 422
+    [entry] = refused(workspace)
+    services.intake._property_keys._limit = 10  # the operator raised the setting
+    assert replay(workspace, entry["number"]).status_code == 204
+    assert [status(beside(workspace)), status(workspace.client)] == ["duplicate", "accepted"]
+
+
+@FEW_KEYS
 def test_everything_of_a_website_is_replayed_and_what_is_still_wrong_stays(workspace, services):
     for key in "abcdef":
         post(workspace, "/api/v1/events", numbered(workspace, key))

@@ -23,7 +23,7 @@ from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
 from penstock.events.device_clock import KNOWN_FOR_MS
-from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay, Source
+from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quota import DailyQuota
@@ -104,9 +104,10 @@ class Intake:
         self._waiting = 0  # events
         self._busy = False  # a commit runs or is about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
-        # Only the writer touches these two.
+        # Only the writer touches these three.
         self._store_failed = False
         self._last_id_ms: int | None = None
+        self._track_split_ms = 0
         # Each hand-over is tried at once, so that callers are answered while the store is away.
         # Between them the writer probes the store: a node that is not ready gets no posts that
         # could show its recovery.
@@ -353,6 +354,7 @@ class Intake:
                         self._next_id_ms(connection, now_ms),
                         self._property_keys,
                         self._quarantine,
+                        self._earlier_keys_until_ms(now_ms),
                     )
                     counts = self.quota.add(connection, items, stored.outcomes, now_ms)
                 self.quota.note(counts, now_ms)
@@ -369,15 +371,21 @@ class Intake:
         """The time in the IDs of a commit's events: IDs rise even when the clock is set back."""
         if self._last_id_ms is None:
             self._last_id_ms = store.last_id_ms(connection)
+            self._track_split_ms = store.track_split_ms(connection)
         self._last_id_ms = max(now_ms, self._last_id_ms + 1)
         return self._last_id_ms
+
+    def _earlier_keys_until_ms(self, now_ms: int) -> int:
+        """The time of the last earlier dedupe key of keyed posts; 0 once all are forgotten."""
+        split_ms = self._track_split_ms
+        return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
 
 
 def _is_public(item: Item) -> bool:
     """Whether an item came without a key: anyone can send it."""
     match item:
         case NewEvent():
-            return item.source in (Source.BROWSER, Source.APP)
+            return item.is_public
         case Claim():
             return item.trust <= Trust.PUBLIC
         case Refusal():

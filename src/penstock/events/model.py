@@ -41,12 +41,14 @@ class Family(StrEnum):
     EVENTS = "events"
     TRANSACTIONS = "transactions"
     TRACK = "track"
+    TRACK_KEYED = "track_keyed"
+    """Its own space: who knows only the website's ID must not use up the IDs of its backends."""
     IMPORTS = "imports"
     PROVIDERS = "providers"
     OPENS = "opens"
     SEGMENT = "segment"
     SEGMENT_PUBLIC = "segment_public"
-    """Its own space: who knows only the website's ID must not use up the IDs of its backends."""
+    """Its own space, for the same reason."""
 
 
 class Target(StrEnum):
@@ -64,6 +66,7 @@ class NewEvent(NamedTuple):
     stated_at_ms: the sender's timestamp; occurred_at_ms differs when the clock was corrected.
     visitor_id, user_id: as sent; at least one is set. The intake resolves the canonical visitor.
     dedupe_key: from `dedupe_key()`; None for an event without an ID of its own.
+    earlier_dedupe_key: the key that earlier versions stored for the same event, if it was another.
     client_event_id: the sender's own ID of the event, as sent.
     body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
     columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
@@ -87,6 +90,7 @@ class NewEvent(NamedTuple):
     user_id: str | None
     body_hash: bytes
     dedupe_key: bytes | None = None
+    earlier_dedupe_key: bytes | None = None
     client_event_id: str | None = None
     columns: Mapping[str, str] = EMPTY
     properties: Mapping[str, Any] = EMPTY
@@ -153,13 +157,14 @@ class DedupeRecord(NamedTuple):
     """The first event with a dedupe key.
 
     visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the
-    visitor's identity scope.
+    visitor's identity scope. created_at_ms: later than that of earlier commits.
     """
 
     body_hash: bytes
     event_id: EventId
     visitor_id: VisitorId | None
     scope_tag: int
+    created_at_ms: int
 
 
 class Status(StrEnum):

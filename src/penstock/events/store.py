@@ -17,6 +17,7 @@ from penstock.metadb.tables import (
     dedupe_keys,
     device_clocks,
     event_counts,
+    installation,
     lost_events,
     outbox,
     property_keys,
@@ -73,22 +74,23 @@ _DELETE_OLD_COUNTS = delete(daily_events).where(
 )
 
 
+_RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at")
+"""Columns of `DedupeRecord`."""
+
+
 def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:
     """The records of those keys that are in use."""
-    columns = ("key", *DedupeRecord._fields)
-    rows = select_rows(connection, dedupe_keys, columns, {}, "key", keys)
+    rows = select_rows(connection, dedupe_keys, ("key", *_RECORD), {}, "key", keys)
     return {key: DedupeRecord(*record) for key, *record in rows}
 
 
-def add_dedupe_records(
-    connection: Connection, records: Mapping[bytes, DedupeRecord], now_ms: int
-) -> None:
+def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRecord]) -> None:
     """In the order of the keys, so that nodes with the same keys wait instead of deadlocking."""
     insert_rows(
         connection,
         dedupe_keys,
-        ("key", *DedupeRecord._fields, "created_at"),
-        [(key, *record, now_ms) for key, record in sorted(records.items())],
+        ("key", *_RECORD),
+        [(key, *record) for key, record in sorted(records.items())],
     )
 
 
@@ -249,6 +251,11 @@ def last_id_ms(connection: Connection) -> int:
     newest_key = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     newest_bundle = select(outbox.c.put_at).order_by(outbox.c.id.desc()).limit(1)
     return max(connection.execute(query).scalar() or 0 for query in (newest_key, newest_bundle))
+
+
+def track_split_ms(connection: Connection) -> int:
+    """Until when keyed posts to /api/track shared dedupe keys with others; 0: they never did."""
+    return connection.execute(select(installation.c.track_split_at)).scalar() or 0
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:

@@ -37,8 +37,19 @@ _CLOCK_FIELDS = frozenset(("sentAt", "clockOffset"))
 RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_no_user)
 
 
-def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
-    """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
+def tracked_event(
+    raw: Any,
+    context: EventValidationContext,
+    user_agent: UserAgent,
+    *,
+    is_public: bool | None = None,
+) -> NewEvent:
+    """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one.
+
+    is_public: whether it came without a key; by default, whether the context has no caller.
+    """
+    if is_public is None:
+        is_public = context.caller is None
     # A retry with another sentAt or clockOffset is the same event.
     has_clock = isinstance(raw, dict) and not _CLOCK_FIELDS.isdisjoint(raw)
     canonical = canonical_json(
@@ -57,6 +68,12 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
     if item.timestamp is not None:
         stated_at_ms = item.timestamp
         clock = clock_reading(item.sent_at, item.clock_offset, context.now_ms)
+    own_key = earlier_key = None
+    if item.dedupe_key is not None:
+        own_key = dedupe_key(website.id, Family.TRACK, item.dedupe_key)
+        if not is_public:
+            earlier_key = own_key
+            own_key = dedupe_key(website.id, Family.TRACK_KEYED, item.dedupe_key)
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
@@ -69,14 +86,13 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         visitor_id=item.visitor_id,
         user_id=None,
         body_hash=body_hash(canonical),
-        dedupe_key=None
-        if item.dedupe_key is None
-        else dedupe_key(website.id, Family.TRACK, item.dedupe_key),
+        dedupe_key=own_key,
+        earlier_dedupe_key=earlier_key,
         client_event_id=item.dedupe_key,
         columns=columns | user_agent_columns(user_agent, source),
         properties=item.properties or {},
         warnings=field_warnings(raw),
         dropped_before=item.dropped_before or 0,
-        is_public=context.caller is None,
+        is_public=is_public,
         clock=clock,
     )

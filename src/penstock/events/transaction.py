@@ -65,10 +65,13 @@ def store_items(
     id_ms: int,
     property_keys: PropertyKeys,
     limits: QuarantineLimits,
+    earlier_until_ms: int,
 ) -> Stored:
     """Store events, identify calls and refusals in their order; the caller commits.
 
     id_ms: the time in the IDs of new events, later than in those of earlier commits.
+    earlier_until_ms: of the last dedupe key that an event may have stored as its
+    `earlier_dedupe_key`; 0 when none of them is left.
     `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
 
     The steps: look up dedupe keys, pick the new items, check their property keys, correct times by
@@ -86,9 +89,7 @@ def store_items(
         for place, item in enumerate(items)
         if isinstance(item, NewEvent) or (isinstance(item, Replay) and place in places)
     }
-    known = store.dedupe_records(
-        connection, [event.dedupe_key for event in events.values() if event.dedupe_key is not None]
-    )
+    known = _known_records(connection, events.values(), earlier_until_ms)
     new_places = _places_of_new_events(events, known)
     faults, keys = property_keys.faults(connection, [events[place] for place in new_places])
     outcomes: dict[int, Outcome] = {
@@ -123,9 +124,9 @@ def store_items(
         rows.append(event_row(event, event_id, resolution.visitor_id))
         if event.dedupe_key is not None:
             new_records[event.dedupe_key] = DedupeRecord(
-                event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id)
+                event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id), id_ms
             )
-    store.add_dedupe_records(connection, new_records, id_ms)
+    store.add_dedupe_records(connection, new_records)
     store.put_in_outbox(connection, rows, aliases, now_ms)
     known.update(new_records)
     for place, event in events.items():
@@ -143,6 +144,26 @@ def store_items(
     store.add_counts(connection, counts)
     store.add_lost_events(connection, utc_day(now_ms), counts)
     return Stored([outcomes.get(place) for place in range(len(items))], keys)
+
+
+def _known_records(
+    connection: Connection, events: Collection[NewEvent], earlier_until_ms: int
+) -> dict[bytes, DedupeRecord]:
+    """The records of the events' dedupe keys, those stored as earlier keys included."""
+    keys = [event.dedupe_key for event in events if event.dedupe_key is not None]
+    if not earlier_until_ms:
+        return store.dedupe_records(connection, keys)
+    earlier = {
+        event.dedupe_key: event.earlier_dedupe_key
+        for event in events
+        if event.dedupe_key is not None and event.earlier_dedupe_key is not None
+    }
+    known = store.dedupe_records(connection, [*keys, *earlier.values()])
+    for key, earlier_key in earlier.items():
+        record = known.get(earlier_key)
+        if record is not None and record.created_at_ms <= earlier_until_ms:
+            known.setdefault(key, record)
+    return known
 
 
 def _by_device_clocks(

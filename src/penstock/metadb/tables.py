@@ -51,6 +51,11 @@ installation = Table(
         comment="always 1: there is one row",
     ),
     Column("id", Text, nullable=False, comment="names this installation in shipment tokens"),
+    Column(
+        "track_split_at",
+        BigInteger,
+        comment="until then, posts to /api/track with and without a key shared dedupe keys",
+    ),
 )
 
 setup_tokens = Table(

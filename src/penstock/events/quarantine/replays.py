@@ -141,8 +141,7 @@ class Replayer:
                 return self._read_call(raw, website, entry.sender, context)
             if entry.origin == "/api/track":
                 user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
-                event = tracked_event(raw, context, user_agent)
-                return event._replace(is_public=entry.is_public)
+                return tracked_event(raw, context, user_agent, is_public=entry.is_public)
             reader = transaction if entry.origin == "/api/v1/transactions" else server_event
             return reader(
                 raw,
