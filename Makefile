@@ -53,21 +53,38 @@ check: $(DEV) ## Check style, types, imports between rooms and dependencies
 
 .PHONY: types style imports dependencies
 types:
-	$(BIN)/mypy
+	@scripts/timed types $(BIN)/mypy
 style:
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	@scripts/timed style $(BIN)/ruff check
+	@scripts/timed style $(BIN)/ruff format --check
 imports:
-	$(BIN)/lint-imports
+	@scripts/timed imports $(BIN)/lint-imports
 dependencies:
-	$(BIN)/deptry src
-	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
+	@scripts/timed dependencies $(BIN)/deptry src
+	@scripts/timed dependencies $(BIN)/deptry tests bench examples --ignore DEP002,DEP004
+
+# Tests that ARGS names, such as ARGS="tests/funnels/test_filters.py", need no checks and few packages.
+CHOSEN := $(filter tests/%,$(ARGS))
+NEEDED := $(if $(filter tests/segment% tests/sdk% tests/browser%,$(CHOSEN)),$(SEGMENT))
 
 .PHONY: test
-test: $(DEV) ## Run all checks, then all tests (ARGS="-k tie" for some)
+ifeq ($(CHOSEN),)
+test: $(DEV) ## Run all checks, then all tests (ARGS="tests/funnels -k tie" for some)
+	@rm -f $(VENV)/parts
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types test-sdk $(SEGMENT) style imports dependencies
 	@scripts/setup tests
-	$(PYTEST) --durations=50 $(ARGS)
+	@scripts/timed tests $(PYTEST) --durations=50 $(ARGS)
+	@scripts/timed --print
+else
+test: $(DEV) $(NEEDED)
+	@scripts/setup tests
+	$(PYTEST) $(ARGS)
+endif
+
+.PHONY: quick
+quick: $(DEV) ## Run the tests without browsers, kills and other long runs in minutes, then check (ROOM=links for one room)
+	PENSTOCK_QUICK=1 $(PYTEST) $(if $(ROOM),tests/$(ROOM),tests) $(ARGS)
+	@$(MAKE) --no-print-directory $(if $(ROOM),style imports,check)
 
 .PHONY: test-full
 test-full: check test-sdk $(SEGMENT) ## Like test, on both databases, with 20,000 examples and 200 kills; then test-http and test-shards
@@ -96,7 +113,7 @@ sdk: $(SDK) ## Check, test and build the JavaScript client; update /t.js of the 
 
 .PHONY: test-sdk
 test-sdk: $(SDK) ## Check, test and build the JavaScript client; /t.js of the service must be current
-	$(NPM) run all
+	@scripts/timed sdk $(SHELL) -c '$(NPM) run all'
 	@cmp sdk/js/dist/t.iife.js src/penstock/web/client/t.js || { echo "/t.js is not built from sdk/js; run: make sdk" >&2; exit 1; }
 
 .PHONY: test-android

@@ -9,7 +9,7 @@ SQLite and on PostgreSQL.
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 import structlog
+from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from litestar import Litestar
 from litestar.testing import TestClient
@@ -51,6 +52,17 @@ hypothesis_settings.load_profile("penstock")
 
 scratch.use_memory()
 
+_PROGRAMS = frozenset(("browser", "page", "clickhouse", "shards", "postgres_server"))
+"""Fixtures that start a browser or a server."""
+_LONG = tuple(
+    f"tests/{place}"
+    for place in (
+        *("browser/", "e2e/", "faults/", "fuzz/", "sdk/test_javascript_sdk.py"),
+        *("segment/test_clients.py", "segment/test_snippets.py"),
+    )
+)
+"""Tests that need the packages of a client or run long."""
+
 _DISCONNECT_OTHERS = """
 SELECT pg_terminate_backend(pid)
 FROM pg_stat_activity
@@ -77,30 +89,51 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("PENSTOCK_DATABASES") != "all":
-        _deselect_repeats_on_postgres(config, items)
+    if os.environ.get("PENSTOCK_QUICK"):
+        _deselect(config, items, _is_long)
+    elif os.environ.get("PENSTOCK_DATABASES") != "all":
+        _deselect(config, items, _repeats_on_postgres)
     if (workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
         _arrange_for_workers(items, workers)
 
 
-def _deselect_repeats_on_postgres(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests for both databases, leave those to `make test-full` that see no difference.
+def _deselect(
+    config: pytest.Config, items: list[pytest.Item], is_left_out: Callable[[pytest.Item], bool]
+) -> None:
+    left_out = {item for item in items if is_left_out(item)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _runs_on_postgres(item: pytest.Item) -> bool:
+    return (
+        isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and item.callspec.params.get("database_url") == "postgresql"
+    )
+
+
+def _repeats_on_postgres(item: pytest.Item) -> bool:
+    """Whether the test is for both databases and sees no difference between them.
 
     `every_database` marks the tests of what differs: locks, conflicts, searches, order, unusual
     characters, large numbers, deletions. Beside them `tests/fuzz/test_api.py` calls every operation
     on PostgreSQL in each run.
     """
-    repeats = {
-        item
-        for item in items
-        if isinstance(item, pytest.Function)
-        and hasattr(item, "callspec")
-        and item.callspec.params.get("database_url") == "postgresql"
-        and not item.get_closest_marker("every_database")
-    }
-    if repeats:
-        config.hook.pytest_deselected(items=list(repeats))
-        items[:] = [item for item in items if item not in repeats]
+    return _runs_on_postgres(item) and not item.get_closest_marker("every_database")
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Whether `make quick` leaves the test out: it is slow or random, or needs other programs."""
+    assert isinstance(item, pytest.Function)
+    return (
+        item.get_closest_marker("slow") is not None
+        or is_hypothesis_test(item.function)
+        or _runs_on_postgres(item)
+        or not _PROGRAMS.isdisjoint(item.fixturenames)
+        or item.nodeid.startswith(_LONG)
+    )
 
 
 def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
