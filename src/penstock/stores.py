@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.cluster import Cluster
+
+log = structlog.get_logger()
 
 
 class Stores(NamedTuple):
@@ -52,4 +56,8 @@ def migrate(stores: Stores) -> SchemaVersions:
     `NewerSchema` when a newer program has migrated one of them; the other may be migrated then.
     """
     with stores.database.migration_lock():
-        return SchemaVersions(stores.database.migrate(), migrations.migrate(stores.warehouse))
+        is_new = stores.database.version() is None
+        versions = SchemaVersions(stores.database.migrate(), migrations.migrate(stores.warehouse))
+    if is_new:
+        log.info("stores_created", database=versions.database, event_store=versions.warehouse)
+    return versions

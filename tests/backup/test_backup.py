@@ -325,7 +325,7 @@ def test_a_database_url_that_is_none_is_one_line(
 ) -> None:
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", "nonsense")
     code, output = quickly("backup", str(tmp_path / "backup"), "--data", str(stopped))
-    assert (code, "PENSTOCK_DATABASE_URL is not a database URL" in output) == (2, True)
+    assert (code, "PENSTOCK_DATABASE_URL must be a URL such as postgresql:" in output) == (2, True)
 
 
 def test_no_snapshot_is_open_while_files_are_copied(

@@ -15,7 +15,7 @@ import pytest
 from penstock import __version__
 from tests.processes import new_python
 from tests.serving import Served, penstock
-from tests.stores.schema_versions import UP_TO_DATE
+from tests.stores.schema_versions import DATABASE_VERSIONS, UP_TO_DATE, WAREHOUSE_VERSIONS
 
 
 @pytest.mark.slow("imports the whole service")
@@ -27,6 +27,15 @@ def test_serves_until_sigterm_and_stops_with_0(tmp_path):
         assert not any(worker["failingSince"] for worker in ready["workers"])
         assert service.stop() == 0
         assert "error" not in service.output()
+        # The migrations of a first start are one line.
+        output = service.output()
+        logged = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        [created] = [line for line in logged if line["event"] == "stores_created"]
+        assert (created["database"], created["event_store"]) == (
+            DATABASE_VERSIONS[-1],
+            WAREHOUSE_VERSIONS[-1],
+        )
+        assert "migration" not in output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a nice value for each thread")

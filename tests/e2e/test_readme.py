@@ -37,21 +37,38 @@ def holds(answer, shown):
     return type(answer) is type(shown) and answer == shown
 
 
-def test_the_first_funnel_by_curl_gives_the_answer_shown(tmp_path):
+def paste(commands, folder):
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(),
+    )
+
+
+def test_the_first_funnel_by_curl_gives_the_answer_shown_also_when_it_is_pasted_again(tmp_path):
     commands = block("sh", "/api/funnels")
     assert commands.startswith(f"URL={SHOWN_URL}\n")
     with Served(tmp_path / "data") as service:
-        pasted = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands.replace(SHOWN_URL, service.url)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            env=environment(),
-        )
-    assert (pasted.returncode, pasted.stderr) == (0, "")
-    results = json.loads(pasted.stdout[pasted.stdout.index("{\n") :])
-    assert holds(results, json.loads(block("json", "medianCompletionMinutes")))
+        commands = commands.replace(SHOWN_URL, service.url)
+        first, again = paste(commands, tmp_path), paste(commands, tmp_path)
+    for pasted in (first, again):
+        assert (pasted.returncode, pasted.stderr) == (0, "")
+        results = json.loads(pasted.stdout[pasted.stdout.index("{\n") :])
+        assert holds(results, json.loads(block("json", "medianCompletionMinutes")))
+    assert "second run" not in first.stdout
+    assert "probably because this is the second run. Logging in" in again.stdout
+
+
+def test_the_first_funnel_on_the_service_of_somebody_else_says_what_is_wrong(tmp_path):
+    with Served(tmp_path / "data") as service:
+        service.first_account()
+        pasted = paste(block("sh", "/api/funnels").replace(SHOWN_URL, service.url), tmp_path)
+    assert pasted.returncode == 1
+    assert "Nobody can sign up" in pasted.stdout
+    assert "Traceback" not in pasted.stderr
 
 
 def test_its_links_have_targets():

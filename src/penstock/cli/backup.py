@@ -1,6 +1,6 @@
 """`penstock backup`, `penstock restore` and `penstock verify`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ from penstock.base.clock import parse_time, system_clock
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import FAILED, Data, fail, read_settings, warn_of_unknown_settings
+from penstock.cli.progress import every_few_seconds, still_running
 from penstock.cli.stores import one_line_for_errors, opened_stores
 from penstock.settings import Settings
 
@@ -41,7 +42,8 @@ def backup(
             is_running = False
         except InUse:
             is_running = True
-        copied = back_up(settings, folder, base, system_clock, is_running=is_running)
+        with every_few_seconds(still_running("Backing up")):
+            copied = back_up(settings, folder, base, system_clock, is_running=is_running)
     shared = f", {_megabytes(copied.linked_bytes)} of them shared with the base" if base else ""
     print(
         f"Backup of {_events(copied.manifest)} to {folder}: {_megabytes(copied.bytes)}{shared}. "
@@ -60,7 +62,7 @@ def restore(
     settings = _settings(data)
     with _one_line_for_errors(settings):
         manifest = restorable(settings, folder)
-        with data_folder_lock(settings.data):
+        with data_folder_lock(settings.data), every_few_seconds(still_running("Restoring")):
             restore_backup(settings, folder, manifest)
     print(
         f"Restored {_events(manifest)} as of {utc_time(parse_time(manifest.created_at))} "
@@ -97,32 +99,40 @@ def verify(
     from penstock.cli.data_folder import require_data_folder
 
     settings = _settings(data)
-    with _one_line_for_errors(settings):
+    with _one_line_for_errors(settings), every_few_seconds(still_running("Verifying")):
         if folder is not None:
-            findings = list(verify_backup(folder))
+            is_sound = _print(verify_backup(folder))
         else:
             require_data_folder(settings.data)
             with opened_stores(settings) as stores:
-                findings = list(verify_stores(stores, accept_loss=accept_loss))
+                is_sound = _print(verify_stores(stores, accept_loss=accept_loss))
                 if outcomes:
-                    findings += _outcomes(settings, stores)
+                    is_sound = _print(_outcomes(settings, stores)) and is_sound
                 stores.close()
-    for finding in findings:
-        print(f"{'PROBLEM' if finding.problem else 'ok':<8}{finding.check}: {finding.text}")
-    if any(finding.problem for finding in findings):
+    if not is_sound:
         raise typer.Exit(FAILED)
 
 
-def _outcomes(settings: Settings, stores: "Stores") -> "list[Finding]":
+def _print(findings: "Iterable[Finding]") -> bool:
+    """Print each finding when its check ends. False when one of them is a problem."""
+    is_sound = True
+    for finding in findings:
+        status = "PROBLEM" if finding.problem else "ok"
+        print(f"{status:<8}{finding.check}: {finding.text}", flush=True)
+        is_sound = is_sound and not finding.problem
+    return is_sound
+
+
+def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
     from penstock.app import build_services
     from penstock.backup.model import Finding
 
     texts = {True: "as the events say", False: "differ, built again", None: "not compared"}
     verified = build_services(settings, stores=stores).outcome_maintenance.verify()
-    return [
+    return (
         Finding(f"stored outcomes of {funnel_id}", texts[agrees], agrees is False)
         for funnel_id, agrees in verified
-    ]
+    )
 
 
 def _settings(data: Path | None) -> Settings:

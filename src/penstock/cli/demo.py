@@ -10,6 +10,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
 
 import httpx
 import typer
@@ -30,6 +31,7 @@ from penstock.cli.demo_shop import (
     shop_events,
 )
 from penstock.cli.options import Host, Port, fail, folder_of, read_settings
+from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.cli.serve import banner, run
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def demo(
                     "public_url": None,
                 }
             ),
-            _fill_and_report,
+            partial(_fill_and_report, is_temporary=data is None),
         )
 
 
@@ -85,7 +87,9 @@ def _empty_folder(data: Path | None) -> Iterator[Path]:
     yield data
 
 
-def _fill_and_report(services: "Services") -> None:
+def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
+    from penstock.web.pages.schema import ReportPageQuery
+
     console = Console(highlight=False)
     settings, password = services.settings, secrets.token_urlsafe(9)
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
@@ -103,26 +107,39 @@ def _fill_and_report(services: "Services") -> None:
             _website(client, {"name": "Acme app", "kind": "mobile", **APP}),
         )
         requests = shop_events(shop, system_clock())
-        with console.status(f"Sending {len(requests):,} events of a shop and its app"):
-            _send(client, requests)
+        with progress("events") as bar:
+            _send(client, requests, bar)
+        with every_few_seconds(still_running("Opening links")):
             use_links(client, shop.app_id)
         funnel, _ = [
             _answer(client.post("/api/funnels", json=definition))
             for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)
         ]
-        results = _answer(
-            client.get(f"/api/funnels/{funnel['id']}/results", params={"pageSize": 6})
-        )
-    console.print(_steps_table(funnel["name"], results), _cohorts_table(results), sep="\n")
+        # The period that the page shows first, so that both have the same numbers.
+        period = ReportPageQuery().parameters(system_clock())
+        path = f"/api/funnels/{funnel['id']}/results"
+        results = _answer(client.get(path, params={**period, "pageSize": "6"}))
+    console.print(
+        _steps_table(f"{funnel['name']}, attempts of the last 30 days", results),
+        _cohorts_table(results),
+        sep="\n",
+    )
     console.print(_quality(results), soft_wrap=True)
     console.print(
-        f"\nLogin    {EMAIL} with the password {password}", f"API key  {key}", "", sep="\n"
+        f"\nReport   {address}/funnels/{funnel['id']}",
+        f"Login    {EMAIL} with the password {password}",
+        f"API key  {key}",
+        "",
+        sep="\n",
+        soft_wrap=True,
     )
     print(banner(services), flush=True)
     console.print(
-        f"\nThe same table:  curl -H 'Authorization: Bearer {key}' "
-        f"{address}/api/funnels/{funnel['id']}/results",
+        f"\nThe same numbers:  curl -H 'Authorization: Bearer {key}' "
+        f"'{address}{path}?{urlencode(period, safe=':')}'",
+        "\nCtrl-C stops the demo" + (" and deletes its data." if is_temporary else "."),
         soft_wrap=True,
+        sep="\n",
     )
 
 
@@ -140,8 +157,9 @@ def _answer(response: httpx.Response) -> Record:
     return record
 
 
-def _send(client: httpx.Client, requests: Sequence[DemoRequest]) -> None:
+def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) -> None:
     """Send day by day: a login must follow the visitor's earlier events."""
+    sent = 0
     with ThreadPoolExecutor(_SENDERS) as senders:
         for _, group in groupby(requests, key=lambda request: request.at_ms // 86_400_000):
             day = list(group)
@@ -151,6 +169,8 @@ def _send(client: httpx.Client, requests: Sequence[DemoRequest]) -> None:
                 )
                 for response in senders.map(lambda call: call(), calls):
                     response.raise_for_status()
+            sent += len(day)
+            bar.update("Sending", sent, len(requests))
 
 
 def _calls(client: httpx.Client, route: Route, requests: Sequence[DemoRequest]) -> Iterator[_Call]:
@@ -188,10 +208,8 @@ def _posts(
     return (partial(client.post, path, json=body, headers={"User-Agent": agent}) for body in bodies)
 
 
-def _steps_table(name: str, results: Record) -> Table:
-    table = _table(
-        f"{name}, attempts", ("Step",), ("Count", "Of all", "Of previous", "Pending", "Dropped off")
-    )
+def _steps_table(title: str, results: Record) -> Table:
+    table = _table(title, ("Step",), ("Count", "Of all", "Of previous", "Pending", "Dropped off"))
     aggregate = results["aggregate"]
     diagnostics = {row["afterStep"]: row for row in aggregate["diagnostics"]}
     for step in aggregate["steps"]:

@@ -20,7 +20,7 @@ from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED, WRONG_USE, fail
-from penstock.cli.progress import Progress, progress
+from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 
 _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
@@ -61,7 +61,8 @@ def import_file(
     ):
         job = _unfinished_import(client, file, website) or _upload(client, file, website, bar)
         job = _wait_for(client, job, bar)
-        rejected = _write_rejects(client, job, file)
+        with every_few_seconds(still_running("Fetching rejected lines")):
+            rejected = _write_rejects(client, job, file)
     _print_summary(job, rejected)
 
 
@@ -74,7 +75,7 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
     if answer.status_code == codes.FORBIDDEN:
         return None
     record_of(answer)
-    with file.open("rb") as source:
+    with file.open("rb") as source, every_few_seconds(still_running("Reading the file")):
         sha256 = hashlib.file_digest(source, "sha256").hexdigest()
     imports = record_of(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
     return next(

@@ -8,6 +8,7 @@ import typer
 from penstock.base.wording import count_of
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED
+from penstock.cli.progress import every_few_seconds, still_running
 
 _ROUTE = "/api/mobile/deferred-links/csv"
 
@@ -34,7 +35,10 @@ def import_links(
     """
     content = file.read_bytes()
     headers = {"Content-Type": "text/csv"}
-    with service_client(url, api_key, owns="links") as client:
+    with (
+        service_client(url, api_key, owns="links") as client,
+        every_few_seconds(still_running("Importing links")),
+    ):
         query = {"dryRun": "true"}
         upload = record_of(client.post(_ROUTE, params=query, content=content, headers=headers))
         if not upload["faults"] and not dry_run:
@@ -64,7 +68,10 @@ def export_links(
     api_key: ApiKey = "",
 ) -> None:
     """Write all links that are not archived as CSV, which can be imported again."""
-    with service_client(url, api_key, owns="links") as client:
+    with (
+        service_client(url, api_key, owns="links") as client,
+        every_few_seconds(still_running("Exporting links")),
+    ):
         answer = client.get(_ROUTE)
         if not answer.is_success:
             record_of(answer)

@@ -2,12 +2,20 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 
 _LINE_EVERY_S = 5.0
@@ -15,7 +23,7 @@ _LINE_EVERY_S = 5.0
 
 class Progress(Protocol):
     def update(self, phase: str, done: int, total: int) -> None:
-        """Show that `done` of `total` bytes of a phase are processed."""
+        """Show that `done` of `total` units of a phase are processed."""
 
 
 class _Bars:
@@ -32,27 +40,54 @@ class _Bars:
 class _Lines:
     """A line at the start and end of each phase, and every few seconds in between."""
 
-    def __init__(self) -> None:
-        self._phase, self._next_s = "", 0.0
+    def __init__(self, unit: str) -> None:
+        self._unit, self._phase, self._done, self._next_s = unit, "", -1, 0.0
 
     def update(self, phase: str, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if phase != self._phase or now_s >= self._next_s or done == total:
-            print(f"{phase}: {done:,} of {total:,} bytes", file=sys.stderr, flush=True)
-            self._phase, self._next_s = phase, now_s + _LINE_EVERY_S
+        ends = done == total and done != self._done
+        if phase != self._phase or now_s >= self._next_s or ends:
+            print(f"{phase}: {done:,} of {total:,} {self._unit}", file=sys.stderr, flush=True)
+            self._phase, self._done, self._next_s = phase, done, now_s + _LINE_EVERY_S
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress(unit: str = "bytes") -> Iterator[Progress]:
+    """unit: what is counted, in the plural."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines()
+        yield _Lines(unit)
         return
     with Bars(
         TextColumn("{task.description:<10}"),
         BarColumn(),
-        DownloadColumn(),
+        DownloadColumn() if unit == "bytes" else MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=console,
     ) as bars:
         yield _Bars(bars)
+
+
+@contextmanager
+def every_few_seconds(
+    show: Callable[[int], None], interval_s: float = _LINE_EVERY_S
+) -> Iterator[None]:
+    """Show that work whose end nobody can foresee goes on. show: gets the seconds so far."""
+    begin_s, is_over = time.monotonic(), Event()
+
+    def repeat() -> None:
+        while not is_over.wait(interval_s):
+            show(round(time.monotonic() - begin_s))
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def still_running(what: str) -> Callable[[int], None]:
+    """Shows a line such as `Copying: 10 s` on stderr."""
+    return lambda seconds: print(f"{what}: {seconds} s", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Both stores for a command: one process per data folder, one clear line when a store fails."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
@@ -9,6 +9,7 @@ import structlog
 
 from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.options import WRONG_USE, fail
+from penstock.cli.progress import every_few_seconds
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
     from penstock.stores import migrate
 
     with opened_stores(settings) as stores:
-        with one_line_for_errors(settings):
+        with one_line_for_errors(settings), every_few_seconds(_still("stores_upgrade_running")):
             versions = migrate(stores)
         yield stores, versions
 
@@ -86,10 +87,15 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
             folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
                 fail(f"{settings.data} is only partly restored; run penstock restore again")
-            stores = open_stores(settings)
+            with every_few_seconds(_still("stores_opening")):
+                stores = open_stores(settings)
             if not stores.database.quick_check(_CHECK_S):
                 log.info("metadata_database_check_not_finished", seconds=_CHECK_S)
         yield stores
+
+
+def _still(event: str) -> Callable[[int], None]:
+    return lambda seconds: log.info(event, seconds=seconds)
 
 
 @contextmanager

@@ -338,9 +338,12 @@ class Database:
 
     def is_up_to_date(self) -> bool:
         """Whether the schema is this program's."""
+        return self.version() == self.known_versions()[-1]
+
+    def version(self) -> str | None:
+        """The schema's version; None: there is none yet. `StoreUnavailable`."""
         with self.read() as connection:
-            version = MigrationContext.configure(connection).get_current_revision()
-        return version == self.known_versions()[-1]
+            return MigrationContext.configure(connection).get_current_revision()
 
     def migrate(self) -> str:
         """Bring the schema to this program's version and return that version.
@@ -350,13 +353,13 @@ class Database:
         """
         config = _alembic_config()
         revisions = self.known_versions()[::-1]
-        with self.read() as connection:
-            current = MigrationContext.configure(connection).get_current_revision()
+        current = self.version()
         if current is not None and current not in revisions:
             raise NewerSchema("metadata database", current, revisions[0])
         pending = revisions[: revisions.index(current)] if current else revisions
         for revision in reversed(pending):
-            log.info("metadata_database_migration", version=revision)
+            if current is not None:  # the creation is one line, which `penstock.stores` logs
+                log.info("metadata_database_migration", version=revision)
             with self.write() as connection:
                 if not self.is_sqlite:
                     postgres.lift_timeouts(connection)  # an index on a large table

@@ -57,12 +57,13 @@ def migrate(warehouse: Warehouse) -> int:
         raise NewerSchema("event store", str(version), str(known[-1].version))
     for migration in known:
         if migration.version > version:
+            if version:  # the creation is one line, which `penstock.stores` logs
+                log.info("event_store_migration", version=migration.version, name=migration.name)
             _apply(warehouse, migration)
     return known[-1].version
 
 
 def _apply(warehouse: Warehouse, migration: Migration) -> None:
-    log.info("event_store_migration", version=migration.version, name=migration.name)
     for statement in migration.statements:
         warehouse.command(statement)
     if warehouse.cluster is not None:
