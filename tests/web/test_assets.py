@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import penstock.web
 
 WEB = Path(penstock.web.__file__).parent
@@ -22,7 +20,16 @@ def test_every_asset_of_a_template_exists() -> None:
     assert [name for name in sorted(named) if not (STATIC / name).is_file()] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_every_import_of_a_module_exists(module: Path) -> None:
-    imported = re.findall(r'(?:from|^import) "(\.[^"]+)"', module.read_text("utf-8"), re.MULTILINE)
-    assert [name for name in imported if not (module.parent / name).is_file()] == []
+def test_every_import_of_a_module_exists() -> None:
+    imported = [
+        (module, name)
+        for module in MODULES
+        for name in re.findall(
+            r'(?:from|^import) "(\.[^"]+)"', module.read_text("utf-8"), re.MULTILINE
+        )
+    ]
+    assert [
+        f"{module.name}: {name}"
+        for module, name in imported
+        if not (module.parent / name).is_file()
+    ] == []
