@@ -72,6 +72,44 @@ def test_the_media_type_of_files_is_documented(document, path, media):
     assert list(document["paths"][path]["get"]["responses"]["200"]["content"]) == media
 
 
+KEYED = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions")
+
+
+def test_routes_that_accept_only_a_key_list_no_session(workspace, document):
+    operations = {path: document["paths"][path]["post"] for path in KEYED}
+    assert {path: operation["security"] for path, operation in operations.items()} == {
+        path: [{"key": ["ingest"]}] for path in KEYED
+    }
+    assert {workspace.browser.post(path, json={}).status_code for path in KEYED} == {401}
+
+
+@pytest.mark.slow("opens every list")
+def test_a_session_is_listed_only_where_it_is_accepted(workspace, document):
+    listed = [
+        path
+        for path, methods in document["paths"].items()
+        if "{" not in path and {"session": []} in methods.get("get", {}).get("security", [])
+    ]
+    assert len(listed) > 20
+    assert [path for path in listed if workspace.browser.get(path).status_code == 401] == []
+
+
+def test_the_legacy_header_of_backends_is_documented(document):
+    for path in KEYED:
+        [header] = document["paths"][path]["post"]["parameters"]
+        assert (header["name"], header["in"]) == ("x-service-identity-contract", "header")
+        assert (header["required"], header["schema"]["enum"]) == (False, ["legacy-user-id"])
+        assert "`userId`" in header["description"]
+
+
+@pytest.mark.parametrize(
+    "name", ["ServerEvent", "TransactionEvent", "TrackItem", "TrackBatch", "Identify"]
+)
+def test_every_field_of_what_senders_send_is_described(document, name):
+    fields = document["components"]["schemas"][name]["properties"]
+    assert [field for field, rule in fields.items() if not rule.get("description")] == []
+
+
 def test_tracking_is_documented_with_one_item_and_with_many(document):
     schemas = document["components"]["schemas"]
     assert [part["$ref"].rpartition("/")[2] for part in schemas["Tracked"]["anyOf"]] == [

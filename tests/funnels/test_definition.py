@@ -509,7 +509,8 @@ def test_a_definition_within_the_rules_is_stored_as_sent(client: httpx.Client, n
         field: record[field]
         for field in record.keys() - {"id", "revision", "createdAt", "updatedAt"}
     }
-    assert client.put(f"/api/funnels/{record['id']}", json=again).json() == record
+    replaced = client.put(f"/api/funnels/{record['id']}", json=again).json()
+    assert replaced == {**record, "replacedRevision": 1}
 
 
 @pytest.mark.parametrize("seconds", [3600, 86400, 604800, 1209600, 2592000, 7776000])

@@ -80,8 +80,9 @@ def test_the_revision_rises_with_each_change_of_the_definition(
         clock.advance(seconds=60)
         answer = client.put(path, json={**FUNNEL, **changes})
         assert answer.status_code == 200, answer.text
-        assert client.get(path).json() == answer.json()
         body: Json = answer.json()
+        assert body.pop("replacedRevision") <= body["revision"]
+        assert client.get(path).json() == body
         return body
 
     assert put() == record, "a replacement that changes nothing leaves the record as it is"
@@ -320,9 +321,30 @@ def test_a_funnel_that_changed_since_it_was_read_is_not_overwritten(client: http
     path = f"/api/funnels/{stale['id']}"
     changed = client.put(path, json={**FUNNEL, "steps": STEPS[::-1]}).json()
     answer = client.put(path, json=stale)
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == "revision"
-    assert client.get(path).json() == changed
+    assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
+    assert "revision 2 by now" in answer.json()["detail"]
+    assert {**client.get(path).json(), "replacedRevision": 1} == changed
+
+
+def test_a_replacement_returns_the_revision_that_it_replaced(client: httpx.Client) -> None:
+    path = f"/api/funnels/{save(client)['id']}"
+    other = {**FUNNEL, "steps": STEPS[::-1]}
+
+    def revisions(definition: dict[str, Any]) -> tuple[int, int]:
+        answer = client.put(path, json=definition)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["replacedRevision"], answer.json()["revision"]
+
+    assert [revisions(sent) for sent in (FUNNEL, other, FUNNEL, {**FUNNEL, "name": "New"})] == [
+        (1, 1),
+        (1, 2),
+        (2, 3),
+        (3, 3),
+    ]
+    answer = client.put(path, json=other).json()
+    assert client.put(path, json=answer).json() == client.get(path).json(), (
+        "the answer may be sent back; with a revision, the client knows which it replaces"
+    )
 
 
 def test_an_unknown_field_is_refused_beside_read_only_ones(client: httpx.Client) -> None:

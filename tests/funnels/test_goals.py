@@ -285,7 +285,11 @@ def test_a_goal_may_be_changed_with_its_own_record(client: httpx.Client) -> None
     path = f"/api/goals/{goal['id']}"
     answer = client.patch(path, json=goal)
     assert (answer.status_code, answer.json()) == (200, goal)
-    refused = client.patch(path, json={**goal, "name": "Bought", "revision": 7})
+    changed = client.patch(path, json={"match": {"type": "Event", "value": "bought"}}).json()
+    stale = client.patch(path, json=goal)
+    assert (stale.status_code, stale.json()["code"]) == (409, "stale_revision")
+    assert client.get(path).json() == changed
+    refused = client.patch(path, json={**changed, "name": "Bought", "revision": 7})
     [fault] = refused.json()["errors"]
     assert (refused.status_code, fault["field"], fault["code"]) == (422, "revision", "read_only")
-    assert client.get(path).json() == goal
+    assert client.get(path).json() == changed

@@ -57,7 +57,7 @@ def definition(record: Json) -> Json:
     return {
         name: value
         for name, value in record.items()
-        if name not in ("id", "name", "revision", "createdAt", "updatedAt")
+        if name not in ("id", "name", "revision", "createdAt", "updatedAt", "replacedRevision")
     }
 
 

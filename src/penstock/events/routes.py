@@ -35,12 +35,18 @@ from penstock.events.service import EventReader, EventService
 from penstock.http.answers import answer, json_answer
 from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
-from penstock.http.openapi import described
+from penstock.http.openapi import Header, described
 from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.http.scopes import KeyScope
 
 _CONTRACT_HEADER = "x-service-identity-contract"
 _LEGACY_CONTRACT = "legacy-user-id"
+_CONTRACT = Header(
+    _CONTRACT_HEADER,
+    "For backends that still send their user IDs as `visitorId`: `visitorId` is then read as "
+    "`userId`, and the response has a `Deprecation` header. New integrations send `userId`.",
+    (_LEGACY_CONTRACT,),
+)
 _DEPRECATED = {"Deprecation": "@1767225600"}  # RFC 9745: since 2026-01-01
 
 
@@ -135,6 +141,8 @@ async def _post_single(
         body=ServerEvent,
         answers=EventRecord,
         scopes=(KeyScope.INGEST,),
+        only_key=True,
+        headers=(_CONTRACT,),
         tag="events in",
     ),
 )
@@ -158,6 +166,8 @@ async def post_event(
         body=TransactionEvent,
         answers=EventRecord,
         scopes=(KeyScope.INGEST,),
+        only_key=True,
+        headers=(_CONTRACT,),
         tag="events in",
     ),
 )
@@ -178,6 +188,8 @@ async def post_transaction(
         body=EventBatch,
         answers=BatchRecord,
         scopes=(KeyScope.INGEST,),
+        only_key=True,
+        headers=(_CONTRACT,),
         tag="events in",
     ),
 )

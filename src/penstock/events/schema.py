@@ -38,30 +38,70 @@ from penstock.http.lists import UnreadList
 from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import Notice, Resolution
 
+_DROPPED = "How many events the sender had to drop before this one."
+
 
 class ServerEvent(Input):
     """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
 
-    website_id: SentId
-    visitor_id: SentId | None = None
-    user_id: SentId | None = None
-    external_session_id: SentId | None = None
-    event: EventName | None = None
-    name: EventName | None = None
-    event_id: SentId | None = None
-    properties: Properties | None = None
-    timestamp: PastTimestamp | None = None
-    country: EventName | None = None
-    region: EventName | None = None
-    dropped_before: Count | None = None
+    website_id: Annotated[
+        SentId, Field(description="Website or mobile app, of the workspace of the API key.")
+    ]
+    visitor_id: Annotated[
+        SentId | None,
+        Field(description="Opaque ID of the visitor, from a Penstock client. This or `userId`."),
+    ] = None
+    user_id: Annotated[
+        SentId | None,
+        Field(
+            description="Your own ID of the user. With `visitorId` too, both are linked before the "
+            "event is stored."
+        ),
+    ] = None
+    external_session_id: Annotated[
+        SentId | None,
+        Field(description="Your own ID of a session, kept beside the event; never a session here."),
+    ] = None
+    event: Annotated[EventName | None, Field(description="Name of the event. Required.")] = None
+    name: Annotated[EventName | None, Field(description="Alias of `event`: send one of them.")] = (
+        None
+    )
+    event_id: Annotated[
+        SentId | None,
+        Field(
+            description="Your own ID of the event. A repeat with the same ID is a duplicate, so "
+            "that requests can be sent again."
+        ),
+    ] = None
+    properties: Annotated[
+        Properties | None, Field(description="Facts about the event, such as an attempt ID.")
+    ] = None
+    timestamp: Annotated[
+        PastTimestamp | None,
+        Field(
+            description="When it happened: ISO 8601 with an offset, or epoch milliseconds. "
+            "Default: the time of receipt."
+        ),
+    ] = None
+    country: Annotated[
+        EventName | None,
+        Field(description="Country of the visitor, not of your server, such as `DE`."),
+    ] = None
+    region: Annotated[EventName | None, Field(description="Region of the visitor.")] = None
+    dropped_before: Annotated[Count | None, Field(description=_DROPPED)] = None
 
 
 class TransactionEvent(ServerEvent):
     """An event with an amount. Repeats have the same `transactionId`, or without it `eventId`."""
 
-    transaction_id: SentId | None = None
-    amount: Number | None = None
-    currency: Currency | None = None
+    transaction_id: Annotated[
+        SentId | None,
+        Field(description="Your own ID of the transaction. A repeat with it is a duplicate."),
+    ] = None
+    amount: Annotated[
+        Number | None, Field(description="In units of the currency, such as 19.99.")
+    ] = None
+    currency: Annotated[Currency | None, Field(description="ISO 4217 code, such as `EUR`.")] = None
 
 
 def _check_url(
@@ -109,22 +149,34 @@ def _require_past(
         )
 
 
+_UTM = "Campaign parameter; by default, the one in `url`."
+
+
 class TrackedItem(Input):
     """A page view has `path` (or `url`), a screen view `screen`, the others `name`."""
 
-    type: Literal["pageview", "screenview", "event", "transaction"]
-    path: PagePath | None = None
-    screen: EventName | None = None
-    name: EventName | None = None
-    properties: Properties | None = None
-    url: Text | None = None
-    referrer: Text | None = None
-    title: Text | None = None
-    utm_source: Text | None = None
-    utm_medium: Text | None = None
-    utm_campaign: Text | None = None
-    utm_content: Text | None = None
-    utm_term: Text | None = None
+    type: Annotated[
+        Literal["pageview", "screenview", "event", "transaction"],
+        Field(description="What happened."),
+    ]
+    path: Annotated[
+        PagePath | None, Field(description="Of a page view; by default, the path of `url`.")
+    ] = None
+    screen: Annotated[EventName | None, Field(description="Of a screen view.")] = None
+    name: Annotated[
+        EventName | None, Field(description="Of an event or a transaction, such as `purchase`.")
+    ] = None
+    properties: Annotated[
+        Properties | None, Field(description="Facts about the event, such as an attempt ID.")
+    ] = None
+    url: Annotated[Text | None, Field(description="Absolute URL of the page.")] = None
+    referrer: Annotated[Text | None, Field(description="URL that led to the page.")] = None
+    title: Annotated[Text | None, Field(description="Title of the page.")] = None
+    utm_source: Annotated[Text | None, Field(description=_UTM)] = None
+    utm_medium: Annotated[Text | None, Field(description=_UTM)] = None
+    utm_campaign: Annotated[Text | None, Field(description=_UTM)] = None
+    utm_content: Annotated[Text | None, Field(description=_UTM)] = None
+    utm_term: Annotated[Text | None, Field(description=_UTM)] = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
@@ -142,12 +194,19 @@ class TrackedItem(Input):
         return url
 
 
+_SENT_AT = "The sender's clock at the time of sending."
+_CLOCK_OFFSET = "The server's time minus the sender's clock, in milliseconds, if it was measured."
+
+
 class TimedItem(TrackedItem):
     """An item whose time may be corrected by the sender's clock."""
 
-    sent_at: ClockReading | None = None
-    clock_offset: ClockOffset | None = None
-    timestamp: Timestamp | None = None
+    sent_at: Annotated[ClockReading | None, Field(description=_SENT_AT)] = None
+    clock_offset: Annotated[ClockOffset | None, Field(description=_CLOCK_OFFSET)] = None
+    timestamp: Annotated[
+        Timestamp | None,
+        Field(description="When it happened, by the sender's clock; default: the time of receipt."),
+    ] = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
@@ -166,14 +225,21 @@ class TimedItem(TrackedItem):
         return stated_ms
 
 
+_WEBSITE = "Website or mobile app."
+_DEVICE = "ID of the browser or device."
+
+
 class TrackItem(TimedItem):
     """A page view, screen view, event or transaction in a browser or an app."""
 
-    website_id: KnownWebsite
-    visitor_id: SentId
-    session_id: SentId | None = None
-    dedupe_key: SentId | None = None
-    dropped_before: Count | None = None
+    website_id: Annotated[KnownWebsite, Field(description=_WEBSITE)]
+    visitor_id: Annotated[SentId, Field(description=_DEVICE)]
+    session_id: Annotated[SentId | None, Field(description="ID of the visit.")] = None
+    dedupe_key: Annotated[
+        SentId | None,
+        Field(description="Your own ID of the event. A repeat with the same ID is a duplicate."),
+    ] = None
+    dropped_before: Annotated[Count | None, Field(description=_DROPPED)] = None
 
 
 BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."
@@ -213,11 +279,9 @@ class EventBatch(_Envelope):
 class TrackBatch(_Envelope):
     """Items of one browser or app. Fields beside `events` are defaults for the items."""
 
-    website_id: KnownWebsite | None = None
-    sent_at: ClockReading | None = Field(
-        default=None, description="The sender's clock at the time of sending."
-    )
-    clock_offset: ClockOffset | None = None
+    website_id: Annotated[KnownWebsite | None, Field(description=_WEBSITE)] = None
+    sent_at: Annotated[ClockReading | None, Field(description=_SENT_AT)] = None
+    clock_offset: Annotated[ClockOffset | None, Field(description=_CLOCK_OFFSET)] = None
 
 
 class Tracked(RootModel[TrackItem | TrackBatch]):
@@ -225,12 +289,14 @@ class Tracked(RootModel[TrackItem | TrackBatch]):
 
 
 class Identify(Input):
-    """Links a visitor to a user. traits: facts about the user; they replace earlier ones."""
+    """Links a visitor to a user."""
 
-    website_id: KnownWebsite
-    visitor_id: SentId
-    user_id: SentId
-    traits: Properties | None = None
+    website_id: Annotated[KnownWebsite, Field(description=_WEBSITE)]
+    visitor_id: Annotated[SentId, Field(description=_DEVICE)]
+    user_id: Annotated[SentId, Field(description="Your own ID of the user.")]
+    traits: Annotated[
+        Properties | None, Field(description="Facts about the user; they replace earlier ones.")
+    ] = None
     user_hash: Annotated[
         str | None,
         Field(

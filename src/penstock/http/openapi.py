@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 from litestar import HttpMethod, Litestar
 from litestar.handlers import HTTPRouteHandler
@@ -24,6 +24,17 @@ _REF = "#/components/schemas/{model}"
 _PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
+class Header(NamedTuple):
+    """An optional header of a request. values: those that are allowed; empty for any text."""
+
+    name: str
+    meaning: str
+    values: tuple[str, ...] = ()
+
+
+_PREFER = Header("Prefer", "`respond-async` returns a job instead of the result (RFC 7240).")
+
+
 def described(
     summary: str,
     *,
@@ -33,6 +44,8 @@ def described(
     listed: bool = False,
     open_to_all: bool = False,
     optional_key: bool = False,
+    only_key: bool = False,
+    headers: tuple[Header, ...] = (),
     takes_read_only: bool = False,
     media: str = "application/json",
     returns: tuple[str, ...] = ("application/json",),
@@ -43,7 +56,8 @@ def described(
     """The `opt` of a route handler.
 
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
-    optional_key: checks a key if one is sent. takes_read_only: the body may repeat the
+    optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional ones,
+    with what they mean and their values, if those are few. takes_read_only: the body may repeat the
     fields that only `answers` has. media: type of the body. returns: types of the answer's body;
     without `answers`, its shape is not described. later: the job record that
     `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
@@ -54,7 +68,7 @@ def described(
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
             "open": open_to_all, "media": media, "tag": tag, "later": later,
             "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
-            "returns": returns,
+            "returns": returns, "only_key": only_key, "headers": headers,
         }
     }  # fmt: skip
 
@@ -184,15 +198,15 @@ def _operation(
                     "schema": rule,
                 }
             )
-    if entry["later"]:
-        meaning = "`respond-async` returns a job instead of the result (RFC 7240)."
+    for header in (*entry["headers"], *([_PREFER] if entry["later"] else [])):
+        values = {"enum": list(header.values)} if header.values else {}
         parameters.append(
             {
-                "name": "Prefer",
+                "name": header.name,
                 "in": "header",
                 "required": False,
-                "description": meaning,
-                "schema": {"type": "string"},
+                "description": header.meaning,
+                "schema": {"type": "string", **values},
             }
         )
     success: dict[str, Any] = {"description": "Success"}
@@ -244,7 +258,8 @@ def _operation(
     else:
         method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
         scopes = [] if _needs_session(handler) else scopes_of(handler, method)
-        operation["security"] = [*({"key": [scope.value]} for scope in scopes), {"session": []}]
+        sessions: list[dict[str, list[str]]] = [] if entry["only_key"] else [{"session": []}]
+        operation["security"] = [*({"key": [scope.value]} for scope in scopes), *sessions]
     return operation
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
-from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.base.errors import Conflict, Fault, Invalid, Malformed
 from penstock.http.bodies import (
     FORM_BYTES,
     compute_on,
@@ -29,11 +29,19 @@ class ReadOnlyFields:
     values: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def check(self, stored: Record, *, computed: Collection[str] = ()) -> None:
-        """Invalid, naming every field whose value is not the stored one.
+        """Invalid, naming every field whose value is not the stored one; Conflict for an earlier
+        revision: someone has changed the record since it was read.
 
         computed: wire names of fields with a new value in each answer; what a body says is ignored.
         """
         current = stored.model_dump(mode="json", by_alias=True)
+        revision = self.values.get("revision")
+        if type(revision) is int and 1 <= revision < current["revision"]:
+            raise Conflict(
+                f"The record has revision {current['revision']} by now, and the request is for "
+                f"revision {revision}. Read the record again and repeat the change.",
+                code="stale_revision",
+            )
         faults = [
             Fault(
                 name,

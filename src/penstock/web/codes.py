@@ -103,6 +103,8 @@ second_factor_not_begun 409 No second factor is being set up: start again.
 member_elsewhere        409 The member is also in other workspaces, so only the operator may do
   this.
 name_taken              409 Another record has this name. Choose another name.
+stale_revision          409 The record was changed since it was read. Read it again and repeat the
+  change.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
 goal_gone               409 The definition uses a goal that was renamed or deleted.

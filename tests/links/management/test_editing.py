@@ -100,6 +100,15 @@ def test_a_broken_rule_of_an_edit_is_reported_and_changes_nothing(
 
 
 @pytest.mark.every_database
+def test_a_link_that_changed_since_it_was_read_is_not_overwritten(client, make_link):
+    stale = make_link()
+    changed = client.patch(LINKS, json={"id": stale["id"], "name": "Other"}).json()
+    answer = client.patch(LINKS, json=stale)
+    assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
+    assert client.get(f"{LINKS}/{stale['id']}").json() == changed
+
+
+@pytest.mark.every_database
 def test_the_history_has_every_revision_and_the_present_values_make_none(
     client, clock, make_link, edit
 ):

@@ -4,6 +4,7 @@ answered, with every default filled in.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -215,6 +216,16 @@ class FunnelRecord(SavedDefinition, _FunnelHead):
         return SavedDefinition(
             **{name: getattr(self, name) for name in SavedDefinition.model_fields}
         )
+
+
+class ReplacedFunnelRecord(FunnelRecord):
+    """A saved funnel after a replacement of its definition."""
+
+    replaced_revision: int | None = Field(
+        default=None,
+        exclude_if=not_,
+        description="Only if the request had no `revision`: the one before it.",
+    )
 
 
 class DefinitionRecord(SavedDefinition):

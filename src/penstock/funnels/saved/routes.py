@@ -7,7 +7,12 @@ from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
-from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.definitions.schema import (
+    DefinitionRecord,
+    FunnelRecord,
+    ReplacedFunnelRecord,
+    RevisionRecord,
+)
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, answer_list, no_content
@@ -96,7 +101,11 @@ async def read_funnel(
 @put(
     "/api/funnels/{funnel_id:str}",
     opt=described(
-        "Replace a funnel", body=FunnelIn, answers=FunnelRecord, takes_read_only=True, tag="funnels"
+        "Replace a funnel",
+        body=FunnelIn,
+        answers=ReplacedFunnelRecord,
+        takes_read_only=True,
+        tag="funnels",
     ),
 )
 async def replace_funnel(
@@ -108,11 +117,12 @@ async def replace_funnel(
 ) -> Response[bytes]:
     """Takes the whole definition. A new name alone keeps the revision.
 
-    Read-only fields (`id`, `revision`, ...) may be sent back with their stored values.
+    Read-only fields (`id`, `revision`, ...) may be sent back with their stored values; an earlier
+    `revision` is 409.
     """
     require_json(request)
     sent = await read_bytes(request)
-    body, read_only = await compute_on(sent, split_read_only, sent, FunnelIn, FunnelRecord)
+    body, read_only = await compute_on(sent, split_read_only, sent, FunnelIn, ReplacedFunnelRecord)
     funnel = await validation.run(
         caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
     )

@@ -17,6 +17,7 @@ from penstock.funnels.definitions.schema import (
     DefinitionRecord,
     FunnelRecord,
     GoalRecord,
+    ReplacedFunnelRecord,
     RevisionRecord,
     SavedDefinition,
     ValidationContext,
@@ -107,8 +108,9 @@ class FunnelService:
         funnel_id: str,
         funnel: FunnelIn,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> FunnelRecord:
-        """Replace the whole definition. Invalid when a read-only field is not the stored one.
+    ) -> ReplacedFunnelRecord:
+        """Replace the whole definition. Invalid when a read-only field is not the stored one;
+        Conflict for an earlier revision.
 
         A new revision shows readers of results that the counting rules have changed. So a new name
         alone keeps it, and a replacement without a change leaves the record as it is.
@@ -117,10 +119,11 @@ class FunnelService:
         now_ms = self._clock()
         with self._database.write() as db:
             saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
-            read_only.check(saved)
+            read_only.check(saved, computed=("replacedRevision",))
+            replaced = None if "revision" in read_only.values else saved.revision
             is_changed = definition != saved.definition
             if not is_changed and funnel.name == saved.name:
-                return saved
+                return ReplacedFunnelRecord(**dict(saved), replaced_revision=replaced)
             revision = saved.revision + is_changed
             store.change_funnel(db, funnel_id, funnel.name, definition, revision, now_ms)
             if is_changed:
@@ -128,7 +131,10 @@ class FunnelService:
                     db, workspace_id, funnel_id, Revision(revision, funnel.name, definition, now_ms)
                 )
             _save_goal_uses(db, workspace_id, funnel_id, definition)
-        return _record(funnel_id, funnel.name, definition, revision, saved.created_at, iso(now_ms))
+        record = _record(
+            funnel_id, funnel.name, definition, revision, saved.created_at, iso(now_ms)
+        )
+        return ReplacedFunnelRecord(**dict(record), replaced_revision=replaced)
 
     def revisions(
         self, workspace_id: WorkspaceId, funnel_id: str, page: Page

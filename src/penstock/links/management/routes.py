@@ -35,6 +35,7 @@ from penstock.links.management.schema import (
 )
 from penstock.links.management.service import LinkService
 from penstock.links.management.uploads import LinkUploader
+from penstock.links.model import Link
 from penstock.links.statistics.schema import TotalsRecord
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import DAY_S, Settings
@@ -168,15 +169,16 @@ async def change_link(
     """A disabled link responds like an unknown link. The slug stays taken for ever.
 
     Clicks and their app opens keep the name, destination and UTM of their time. Read-only fields
-    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; `stats` and
-    `unstoredClicks` are ignored.
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; an earlier `revision` is
+    409, and `stats` and `unstoredClicks` are ignored.
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
-    stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
-    read_only.check(
-        LinkRecord.of(stored, settings.link_url, None), computed=("stats", "unstoredClicks")
-    )
-    link = await to_thread.run_sync(links.change, caller, change)
+
+    def check(stored: Link) -> None:
+        record = LinkRecord.of(stored, settings.link_url, None)
+        read_only.check(record, computed=("stats", "unstoredClicks"))
+
+    link = await to_thread.run_sync(links.change, caller, change, check)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
     return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
 

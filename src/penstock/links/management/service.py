@@ -1,6 +1,6 @@
 """Use cases of managed links. Methods block on the metadata DB unless they say otherwise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pydantic.alias_generators import to_camel
@@ -87,16 +87,16 @@ class LinkService:
                 now_ms=self._clock(),
             )
 
-    def change(self, by: Caller, change: LinkChange) -> Link:
+    def change(self, by: Caller, change: LinkChange, check: Callable[[Link], None]) -> Link:
         """Change the fields that were sent.
 
-        Setting the present values changes nothing.
+        check: raises when the change is not for the link as it is stored. Setting the present
+        values changes nothing.
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            before = store.link(db, by.workspace_id, change.id, for_update=True)
-            if before is None:
-                raise _no_such_link()
+            before = _existing(db, by.workspace_id, change.id, for_update=True)
+            check(before)
             after = before.changed(change.values(), now_ms)
             if after is before:
                 return before
@@ -110,13 +110,8 @@ class LinkService:
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
         """A link, active or disabled."""
-        if "\x00" in link_id:  # PostgreSQL refuses it in a text
-            raise _no_such_link()
         with self._database.read() as db:
-            link = store.link(db, workspace_id, link_id)
-        if link is None:
-            raise _no_such_link()
-        return link
+            return _existing(db, workspace_id, link_id)
 
     def slugs(self, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> Mapping[str, str]:
         """Slugs by ID of those links that belong to the workspace."""
@@ -206,6 +201,18 @@ def _revised_names(before: Link, after: Link) -> list[str]:
         for name in REVISED
         if getattr(before, name) != getattr(after, name)
     ]
+
+
+def _existing(
+    db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
+) -> Link:
+    # PostgreSQL refuses NUL in a text.
+    link = None
+    if "\x00" not in link_id:
+        link = store.link(db, workspace_id, link_id, for_update=for_update)
+    if link is None:
+        raise _no_such_link()
+    return link
 
 
 def _no_such_link() -> NotFound:
