@@ -156,6 +156,10 @@ faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and brea
 soak: $(DEV) ## Run mixed load for MINUTES=30 and print memory, descriptors and latencies
 	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
 
+.PHONY: attacks
+attacks: $(DEV) ## Measure what hostile bodies and files cost (BODIES=8 RUNS=3; ARGS="'gzip members'" for some)
+	BODIES=$(or $(BODIES),8) RUNS=$(or $(RUNS),3) $(BIN)/python -m tests.faults.attacks $(ARGS)
+
 .PHONY: bench
 bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" or "--small"; BASE=commit to compare)
 	@scripts/setup tests
