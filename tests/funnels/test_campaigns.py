@@ -175,18 +175,20 @@ def test_the_export_has_every_row(shop: Scene) -> None:
     funnel_id = shop.funnel("A", "B", conversionWindowSeconds=DAY_S)
     query = {"funnelId": funnel_id, "groupBy": "campaign", "page": 2, "pageSize": 1}
     answer = ask(shop, "/api/attribution/export", **query)
-    assert answer.headers["content-disposition"] == 'attachment; filename="attribution.csv"'
+    name = "attribution-campaign-all-time.csv"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
     assert list(csv.reader(StringIO(answer.text))) == [
         [
-            *("campaign", "clicks", "installs", "opens", "entered", "completed", "pending"),
+            *("row", "campaign", "clicks", "installs", "opens", "entered", "completed", "pending"),
             *("dropped_off", "conversion_rate"),
         ],
-        ["", "4", "2", "1", "3", "1", "2", "0", "0.3333"],
-        ["may", "4", "1", "1", "1", "1", "0", "0", "1"],
-        ["Unknown", "0", "1", "0", "2", "0", "2", "0", "0"],
+        ["total", "", "4", "2", "1", "3", "1", "2", "0", "0.3333"],
+        ["value", "may", "4", "1", "1", "1", "1", "0", "0", "1"],
+        ["value", "Unknown", "0", "1", "0", "2", "0", "2", "0", "0"],
     ]
     exported = ask(shop, "/api/attribution/export", format="json").json()
-    assert exported[1] == {"cohort": {"source": "mail"}, "clicks": 3, "installs": 1, "opens": 0}
+    figures = {"clicks": 3, "installs": 1, "opens": 0}
+    assert exported[1] == {"row": "value", "cohort": {"source": "mail"}, **figures}
 
 
 def test_bad_parameters_are_refused(workspace: Tenant) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pyarrow.parquet as parquet
@@ -14,15 +15,17 @@ from tests.tenant import Tenant
 from tests.waiting import eventually
 
 GOLDEN = '''\
-"plan","entered","step_1_count","step_1_pending","step_1_dropped_off","step_2_count","step_2_pending","step_2_dropped_off",\
+"row","plan","entered","step_1_name","step_1_count","step_1_pending","step_1_dropped_off",\
+"step_2_name","step_2_count","step_2_pending","step_2_dropped_off",\
 "completed","pending","dropped_off","conversion_rate","median_completion_minutes"
-,5,5,0,4,1,0,0,1,0,4,0.2,1.5
-"-5",1,1,0,1,0,0,0,0,0,1,0,
-"""5""",1,1,0,1,0,0,0,0,0,1,0,
-"'=1+1",1,1,0,1,0,0,0,0,0,1,0,
-"pro",1,1,0,0,1,0,0,1,0,0,1,1.5
-"Unknown",1,1,0,1,0,0,0,0,0,1,0,
+"total",,5,"A",5,0,4,"B",1,0,0,1,0,4,0.2,1.5
+"cohort","-5",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
+"cohort","""5""",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
+"cohort","'=1+1",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
+"cohort","pro",1,"A",1,0,0,"B",1,0,0,1,0,0,1,1.5
+"cohort","Unknown",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
 '''
+"""Without the columns of data quality and coverage, which only the total fills."""
 
 
 @pytest.fixture
@@ -50,8 +53,106 @@ def export(scene: Scene, funnel_id: str, **query: Any) -> bytes:
 def test_csv_is_the_golden_file(scene: Scene, funnel_id: str) -> None:
     answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": "csv"})
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    assert answer.headers["content-disposition"] == f'attachment; filename="{funnel_id}.csv"'
-    assert answer.text == GOLDEN
+    head, total, *cohorts = answer.text.splitlines()
+    figures, facts = head.split(',"definition_revision"')
+    assert facts.startswith(',"evaluated_at","period_start_at","period_end_at","quality_')
+    blanks = "," * (facts.count(",") + 1)
+    lines = [figures, *(line.removesuffix(blanks) for line in cohorts)]
+    head, golden_total, *golden = GOLDEN.splitlines()
+    assert lines == [head, *golden]
+    assert total.startswith(f"{golden_total},1,")
+
+
+@pytest.mark.parametrize(
+    ("name", "period", "expected"),
+    [
+        ("Checkout: plans / 2025", {}, 'filename="checkout-plans-2025-all-time.csv"'),
+        (
+            "Checkout",
+            {"startAt": "2025-03-01T00:00:00Z", "endAt": "2025-04-01T00:00:00Z"},
+            'filename="checkout-2025-03-01-to-2025-03-31.csv"',
+        ),
+        (
+            "Checkout",
+            {"startAt": "2025-03-01T00:00:00Z", "endAt": "2025-03-02T00:00:00Z"},
+            'filename="checkout-2025-03-01.csv"',
+        ),
+        ('"=/', {}, 'filename="funnel-all-time.csv"'),
+        (
+            "Käufe",
+            {},
+            "filename=\"kufe-all-time.csv\"; filename*=UTF-8''k%C3%A4ufe-all-time.csv",
+        ),
+    ],
+)
+def test_a_file_is_named_after_its_funnel_and_period(
+    scene: Scene, name: str, period: dict[str, str], expected: str
+) -> None:
+    funnel_id = scene.attempts("A", "B", name=name)
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params=period)
+    assert answer.headers["content-disposition"] == f"attachment; {expected}"
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_an_export_has_everything_that_the_report_says(scene: Scene, form: str) -> None:
+    scene.story("0/A 30/F 60/F 90/B", attempt="6", plan="pro")
+    scene.story("0/A", attempt=None)
+    goal = {"name": "=Bought", "match": {"type": "Event", "value": "B"}}
+    assert scene.client.post("/api/goals", json=goal).status_code == 201
+    steps = [
+        {"type": "Event", "value": "A"},
+        {"type": "Event", "value": "F", "diagnostic": True},
+        {"type": "Goal", "value": "=Bought"},
+    ]
+    funnel_id = scene.funnel(
+        *steps, countingUnit="attempt", attemptProperty="attempt", breakdownProperties=["plan"]
+    )
+    period = {"startAt": scene.at(-60), "endAt": scene.at(3600)}
+    content = export(scene, funnel_id, format=form, **period)
+    report = scene.results(funnel_id, **period)
+    read: Any = {
+        "csv": lambda: list(csv.DictReader(io.StringIO(content.decode()))),
+        "json": lambda: json.loads(content),
+        "parquet": lambda: parquet.read_table(io.BytesIO(content)).to_pylist(),
+    }[form]
+    total, *cohorts = read()
+    assert [row["row"] for row in (total, *cohorts)] == ["total", *["cohort"] * len(cohorts)]
+
+    name = "'=Bought" if form == "csv" else "=Bought"
+    assert {(row["step_1_name"], row["step_2_name"]) for row in (total, *cohorts)} == {("A", name)}
+    places = {(row["diagnostic_1_name"], row["diagnostic_1_where"]) for row in (total, *cohorts)}
+    assert places == {("F", "between steps 1 and 2")}
+    for row, counts in zip(
+        (total, *cohorts), [report["aggregate"], *report["cohorts"]["data"]], strict=True
+    ):
+        [seen] = counts["diagnostics"]
+        figures = [row["diagnostic_1_units"], row["diagnostic_1_events"]]
+        assert [int(figure) for figure in figures] == [seen["units"], seen["events"]]
+
+    def plain(value: Any) -> Any:
+        """A cell as the report spells it."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value or None
+
+    quality = {snake_case(f"quality_{key}"): value for key, value in report["dataQuality"].items()}
+    assert quality["quality_events_without_attempt_id"] == 1
+    assert {name: plain(total[name]) for name in quality} == quality
+    coverage = {snake_case(f"coverage_{key}"): value for key, value in report["coverage"].items()}
+    assert coverage["coverage_complete"] is False
+    assert {name: plain(total[name]) for name in coverage} == coverage
+    assert total["period_start_at"] == report["period"]["startAt"]
+    assert total["period_end_at"] == report["period"]["endAt"]
+    assert int(total["definition_revision"]) == 1
+    for row in cohorts:
+        assert not any(row[name] for name in (*quality, *coverage))
+
+
+def snake_case(name: str) -> str:
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
 
 
 def test_csv_of_texts_that_need_quotes_reads_back(scene: Scene) -> None:
@@ -61,8 +162,8 @@ def test_csv_of_texts_that_need_quotes_reads_back(scene: Scene) -> None:
     [head, _, *rows] = csv.reader(
         io.StringIO(export(scene, scene.attempts("A", "B", breakdownProperties=['k"e,y'])).decode())
     )
-    assert head[0] == 'k"e,y'
-    assert {row[0] for row in rows} == {
+    assert head[1] == 'k"e,y'
+    assert {row[1] for row in rows} == {
         'say "hi"',
         "a,b",
         "line\nbreak",
@@ -84,11 +185,11 @@ def test_csv_spells_each_value_in_its_own_way(scene: Scene) -> None:
         scene.story("0/A", attempt=f"value-{number}", tier=value)
     funnel = scene.attempts("A", "B", breakdownProperties=["tier"])
     [_, _, *rows] = csv.reader(io.StringIO(export(scene, funnel).decode()))
-    assert sorted(row[0] for row in rows) == sorted([
+    assert sorted(row[1] for row in rows) == sorted([
         "Unknown", '"Unknown"', '"\\"Unknown\\""', "1", '"1"', "1.5", '"1.5"', "true", '"true"',
         '"TRUE"', '""', '" "', '"007"', '"-5"', "-5", "'=1", '"\'=1"', '"1e5"', "v1", "pro",
     ])  # fmt: skip
-    assert len({row[0] for row in rows}) == len(values)
+    assert len({row[1] for row in rows}) == len(values)
 
 
 def test_csv_disarms_every_spelling_of_a_formula(scene: Scene) -> None:
@@ -100,7 +201,7 @@ def test_csv_disarms_every_spelling_of_a_formula(scene: Scene) -> None:
         scene.story("0/A", attempt=f"formula-{number}", tier=text)
     funnel = scene.attempts("A", "B", breakdownProperties=["tier"])
     [_, _, *rows] = csv.reader(io.StringIO(export(scene, funnel).decode(), newline=""))
-    assert {row[0] for row in rows} - {"Unknown"} == {*(f"'{text}" for text in texts), "a=1", "ａ"}
+    assert {row[1] for row in rows} - {"Unknown"} == {*(f"'{text}" for text in texts), "a=1", "ａ"}
 
 
 def test_an_export_accepts_the_parameters_of_results_and_ignores_them(
@@ -177,7 +278,7 @@ def test_an_export_of_nothing_has_a_total_of_zeros(scene: Scene, form: str) -> N
 def test_a_property_with_the_name_of_a_figure_gets_a_prefix(scene: Scene) -> None:
     scene.story("0/A", attempt="x", entered="yes")
     funnel_id = scene.attempts("A", "B", breakdownProperties=["entered"])
-    assert export(scene, funnel_id).decode().startswith('"cohort_entered","entered"')
+    assert export(scene, funnel_id).decode().startswith('"row","cohort_entered","entered"')
 
 
 def test_an_unknown_format_is_refused(scene: Scene, funnel_id: str) -> None:
@@ -192,7 +293,7 @@ def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: S
         io.BytesIO(export(scene, funnel_id, format="parquet"))
     ).column_names
     assert len(columns) == len(set(columns))
-    assert columns[:6] == [
+    assert columns[1:7] == [
         "plan",
         "plan_type",
         "cohort_plan_type",
@@ -216,6 +317,7 @@ def test_an_export_can_be_a_job_whose_file_is_fetched_several_times(
     eventually(lambda: scene.client.get(job).json()["state"] == "done")
     first, again = (scene.client.get(f"{job}/result") for _ in range(2))
     assert first.content == again.content
-    assert first.headers["content-disposition"] == f'attachment; filename="{funnel_id}.{form}"'
+    assert first.headers["content-disposition"].startswith('attachment; filename="')
+    assert first.headers["content-disposition"].endswith(f'-all-time.{form}"')
     if form != "parquet":
         assert first.content == export(scene, funnel_id, format=form)

@@ -101,14 +101,15 @@ def build(
         outcomes=outcomes,
     )
     units = UnitService(runner)
+    results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
         goals=GoalService(database, warehouse, settings, clock),
         funnels=funnels,
-        results=ResultsService(runner, funnels, read_gaps, read_lost_events),
+        results=results,
         units=units,
         traces=TraceReader(runner, units),
         insights=InsightService(runner),
-        exports=ReportExporter(runner),
+        exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),
         campaigns=CampaignService(
             runner,

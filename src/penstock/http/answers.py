@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar, cast
+from urllib.parse import quote
 
 from anyio import to_thread
 from litestar import Response
@@ -11,11 +12,13 @@ from litestar.response import Stream
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from penstock.base.clock import iso
 from penstock.base.paging import Listing
 
 T = TypeVar("T")
 
 _CHUNK_BYTES = 256 * 1024
+_MAX_TITLE_CHARS = 80
 
 
 def answer(
@@ -57,9 +60,24 @@ def no_content() -> Response[None]:
 
 def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
     """A file to save under a name. A temporary file disappears with the last reference to it."""
-    return file_response(
-        file, media_type, {"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    in_ascii = name.encode("ascii", "ignore").decode().strip("-")
+    disposition = f'attachment; filename="{in_ascii}"'
+    if in_ascii != name:
+        disposition += f"; filename*=UTF-8''{quote(name, safe='')}"
+    return file_response(file, media_type, {"Content-Disposition": disposition})
+
+
+def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: str) -> str:
+    """`checkout-2026-10-28-to-2026-11-26.csv`: a title, and the first and last day of a period.
+
+    Days are those of UTC. end_ms: exclusive.
+    """
+    letters = "".join(letter if letter.isalnum() else " " for letter in title.lower())
+    words = "-".join(letters.split())[:_MAX_TITLE_CHARS].strip("-") or "funnel"
+    if start_ms is None or end_ms is None:
+        return f"{words}-all-time.{extension}"
+    first, last = (iso(at_ms)[:10] for at_ms in (start_ms, end_ms - 1))
+    return f"{words}-{first if first == last else f'{first}-to-{last}'}.{extension}"
 
 
 def file_response(

@@ -15,7 +15,7 @@ from penstock.funnels.campaigns.schema import (
 )
 from penstock.funnels.campaigns.service import CampaignService
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
-from penstock.http.answers import file_download
+from penstock.http.answers import file_download, file_name
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -72,7 +72,9 @@ async def export_attribution(
         file = campaigns.export(caller.workspace_id, query)
         audit_log.record(caller, Action.EXPORTED, f"attribution {query.format}")
         media_type = MEDIA_TYPES[Format(query.format)]
-        return file_download(file, f"attribution.{query.format}", media_type)
+        title = f"attribution {query.group_by}"
+        name = file_name(title, query.start_at, query.end_at, query.format)
+        return file_download(file, name, media_type)
 
     return await respond(export)
 

@@ -27,7 +27,7 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
-from penstock.funnels.results.tables import UNKNOWN, Format, TableRow, write_rows
+from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
 from penstock.funnels.statements.campaigns import FIGURES, Traffic, campaigns, clicked_links
 from penstock.funnels.statements.query import Plan, Statement
 from penstock.http.bodies import bad_parameter
@@ -139,7 +139,12 @@ class CampaignService:
         try:
             with self._engine.stream(report.statement(None)) as blocks:
                 tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
-                write_rows([query.group_by], names, tables, Format(query.format), file)
+                columns = [
+                    Column(name, float if name == "conversion_rate" else int) for name in names
+                ]
+                write_rows(
+                    [query.group_by], columns, tables, Format(query.format), file, label="value"
+                )
         except BaseException:
             file.close()
             raise

@@ -88,6 +88,7 @@ def coverage_of(
                 state=gap.state,
             )
             for gap in relevant
+            if gap.note  # an import that is whole left nothing out
         ],
         notes=[note.text for note in notes],
         note_codes=[note.code for note in notes],

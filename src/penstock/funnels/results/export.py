@@ -5,108 +5,204 @@ to a file block by block, so that hundreds of thousands of cohorts need little m
 sent when it is complete, so that a slow reader does not occupy the engine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
+from pydantic import BaseModel
+
+from penstock.base.clock import iso, iso_or_none
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import without_rows
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.results.schema import ExportQuery
-from penstock.funnels.results.shaping import MS_PER_MINUTE, total_of
-from penstock.funnels.results.tables import Figures, Format, TableRow, write_rows
+from penstock.funnels.queries.schema import CoverageRecord
+from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
+from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.shaping import (
+    MS_PER_MINUTE,
+    data_quality,
+    places_of_diagnostics,
+    total_of,
+    type_and_value,
+)
+from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
+from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
+from penstock.http.answers import file_name
+
+Details = Mapping[str, Any]
+"""Data quality and coverage by column: what the row of the total says about the whole report."""
+
+_QUALITY, _COVERAGE = "quality_", "coverage_"
+"""How the names of their columns begin."""
+_TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
+"""Of fields of the API, as columns; other fields are JSON."""
+
+
+class Export(NamedTuple):
+    """file: an open temporary file, at its start. name: after the funnel and the period."""
+
+    file: IO[bytes]
+    name: str
 
 
 class ReportExporter:
     """Writes reports to files. Methods block: call them from a worker thread."""
 
-    def __init__(self, runner: FunnelQueryRunner) -> None:
-        self._runner = runner
+    def __init__(
+        self, runner: FunnelQueryRunner, funnels: FunnelService, results: ResultsService
+    ) -> None:
+        self._runner, self._funnels, self._results = runner, funnels, results
 
-    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> IO[bytes]:
-        """The complete table in an open temporary file, at its start.
-
-        Errors as of `FunnelQueryRunner.prepare`.
-        """
+    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Export:
+        """The complete table. Errors as of `FunnelQueryRunner.prepare`."""
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         build_statement = partial(build_export, context.definition, context.params)
+        describe = partial(self._describe, context)
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
 
         def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
             file.seek(0)
             file.truncate()
-            write_table(context.definition, blocks, Format(query.format), file)
+            write_table(context.definition, blocks, describe, Format(query.format), file)
 
         try:
             self._runner.stream(context, build_statement, write)
+            title = self._funnels.get(workspace_id, funnel_id).name
         except BaseException:
             file.close()
             raise
         file.seek(0)
-        return file
+        params = context.params
+        return Export(file, file_name(title, params.start_ms, params.end_ms, query.format))
+
+    def _describe(self, context: QueryContext, total: Mapping[str, Any]) -> Details:
+        lost = self._results.lost_on_devices(context)
+        quality = data_quality(context.definition, total, lost)
+        provenance = without_rows(context).provenance
+        return {
+            "definition_revision": context.revision,
+            "evaluated_at": iso(context.params.evaluated_at_ms),
+            "period_start_at": iso_or_none(context.params.start_ms),
+            "period_end_at": iso_or_none(context.params.end_ms),
+            **_fields(_QUALITY, DataQualityRecord.model_validate(quality)),
+            **_fields(
+                _COVERAGE, self._results.coverage(context, provenance, total["open_windows"])
+            ),
+        }
 
 
 def write_table(
     definition: Definition,
     blocks: Iterable[Sequence[Mapping[str, Any]]],
+    describe: Callable[[Mapping[str, Any]], Details],
     table_format: Format,
     file: IO[bytes],
 ) -> None:
-    """Write the rows of `build_export`, which come in blocks, to a file."""
+    """Write the rows of `build_export`, which come in blocks, to a file.
+
+    describe: the details of the report, from the figures of the total.
+    """
     write_rows(
         definition.breakdown_properties,
-        figure_names(definition),
-        _table_rows(definition, blocks),
+        [*_figure_columns(definition), *_DETAILS],
+        _table_rows(definition, blocks, describe),
         table_format,
         file,
+        label="cohort",
     )
 
 
-def figure_names(definition: Definition) -> list[str]:
-    names = ["entered"]
+def _figure_columns(definition: Definition) -> list[Column]:
+    columns = [Column("entered")]
     for step in range(1, len(definition.steps) + 1):
-        names += [f"step_{step}_count", f"step_{step}_pending", f"step_{step}_dropped_off"]
+        counts = (f"step_{step}_{count}" for count in ("count", "pending", "dropped_off"))
+        columns += [Column(f"step_{step}_name", str), *map(Column, counts)]
+    columns += [*map(Column, ("completed", "pending", "dropped_off"))]
+    columns += [Column("conversion_rate", float), Column("median_completion_minutes", float)]
+    for number in range(1, len(definition.diagnostics) + 1):
+        row = f"diagnostic_{number}_"
+        columns += [Column(f"{row}name", str), Column(f"{row}where", str)]
+        columns += [Column(f"{row}units"), Column(f"{row}events")]
+    return columns
+
+
+def _columns(prefix: str, record: type[BaseModel]) -> list[Column]:
     return [
-        *names,
-        "completed",
-        "pending",
-        "dropped_off",
-        "conversion_rate",
-        "median_completion_minutes",
+        Column(prefix + name, _TYPES.get(field.annotation, dict))
+        for name, field in record.model_fields.items()
     ]
 
 
+def _fields(prefix: str, record: BaseModel) -> Details:
+    values = record.model_dump(mode="json").values()
+    return {
+        prefix + name: value for name, value in zip(type(record).model_fields, values, strict=True)
+    }
+
+
+_DETAILS = [
+    Column("definition_revision"),
+    Column("evaluated_at", str),
+    Column("period_start_at", str),
+    Column("period_end_at", str),
+    *_columns(_QUALITY, DataQualityRecord),
+    *_columns(_COVERAGE, CoverageRecord),
+]
+_NO_DETAILS = [None] * len(_DETAILS)
+
+
 def _table_rows(
-    definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]
+    definition: Definition,
+    blocks: Iterable[Sequence[Mapping[str, Any]]],
+    describe: Callable[[Mapping[str, Any]], Details],
 ) -> Iterator[list[TableRow]]:
     """The rows block by block, with a total even without entries."""
+
+    def total(row: Mapping[str, Any]) -> TableRow:
+        details = describe(row)
+        return None, [*_figures(definition, row), *(details.get(name) for name, _ in _DETAILS)]
+
     is_empty = True
     for block in blocks:
         is_empty = False
+        named = [{**row, **figures.read(definition, row)} for row in block]
         yield [
-            (
-                None if row["is_total"] else [untagged(text) for text in row["texts"]],
-                _figures(definition, row),
+            total(row)
+            if row["is_total"]
+            else (
+                [untagged(text) for text in row["texts"]],
+                [*_figures(definition, row), *_NO_DETAILS],
             )
-            for row in block
+            for row in named
         ]
     if is_empty:
-        yield [(None, _figures(definition, total_of(definition, [])))]
+        yield [total(total_of(definition, []))]
 
 
 def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
-    named = figures.read(definition, row)
-    counts, pendings = named["counts"], [*named["pendings"], 0]
+    """row: with its figures."""
+    counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
-    columns: list[int | float | None] = [counts[0]]
-    for step in zip(counts, pendings, dropped, strict=True):
+    columns: list[Any] = [counts[0]]
+    names = (type_and_value(step)["value"] for step in definition.steps)
+    for step in zip(names, counts, pendings, dropped, strict=True):
         columns += step
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
-    return [*columns, counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
+    columns += [counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
+    for place, units, events in zip(
+        places_of_diagnostics(definition),
+        row["seen_units"],
+        row["seen_events"],
+        strict=True,
+    ):
+        columns += [place["value"], place["where"], units, events]
+    return columns

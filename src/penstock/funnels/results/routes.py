@@ -82,10 +82,10 @@ async def export_funnel(
     """A file with one row for the total and one for every cohort: CSV, JSON or Parquet."""
 
     def export(workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Response[bytes]:
-        file = exports.export(workspace_id, funnel_id, query)
+        file, name = exports.export(workspace_id, funnel_id, query)
         audit_log.record(caller, Action.EXPORTED, f"{funnel_id} {query.format}")
         media_type = MEDIA_TYPES[Format(query.format)]
-        return file_download(file, f"{funnel_id}.{query.format}", media_type)
+        return file_download(file, name, media_type)
 
     return await funnel.respond(ExportQuery, export)
 

@@ -7,8 +7,9 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
-from penstock.funnels.queries.provenance import head_of
+from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
+from penstock.funnels.queries.schema import CoverageRecord
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
 from penstock.funnels.results.shaping import shape_report, total_of
 from penstock.funnels.saved.service import FunnelService
@@ -68,16 +69,27 @@ class ResultsService:
         """The report of a prepared query. Unavailable (engine)."""
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
-        gaps = self._read_gaps(context.workspace_id, params.website_ids)
-        lost = self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
+        lost = self.lost_on_devices(context)
         open_windows = total_of(definition, result.rows)["open_windows"]
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
                 **shape_report(definition, params, result.rows, lost),
-                "coverage": coverage_of(context, result.provenance, gaps, open_windows),
+                "coverage": self.coverage(context, result.provenance, open_windows),
             }
         )
+
+    def lost_on_devices(self, context: QueryContext) -> int:
+        """How many events clients dropped in the period of a query, as they reported."""
+        params = context.params
+        return self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
+
+    def coverage(
+        self, context: QueryContext, provenance: Provenance, open_windows: int
+    ) -> CoverageRecord:
+        """As `coverage_of`."""
+        gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
+        return coverage_of(context, provenance, gaps, open_windows)
 
 
 def _end_of_windows(context: QueryContext) -> int | None:

@@ -28,7 +28,7 @@ def shape_report(
 ) -> dict[str, Any]:
     """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`.
 
-    lost_on_devices: events that clients said they dropped.
+    lost_on_devices: as in `data_quality`.
     """
     total = total_of(definition, rows)
     cohorts = [
@@ -50,7 +50,7 @@ def shape_report(
             "total": cohort_count,
             "data": cohorts,
         },
-        "dataQuality": {**_data_quality(definition, total), "lostOnDevices": lost_on_devices},
+        "dataQuality": data_quality(definition, total, lost_on_devices),
     }
 
 
@@ -98,7 +98,7 @@ def _steps(
         {
             "step": k + 1,
             "row": place,
-            **_type_and_value(step),
+            **type_and_value(step),
             "count": counts[k],
             "pending": pendings[k],
             "droppedOff": dropped[k],
@@ -114,20 +114,25 @@ def _steps(
 
 
 def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    diagnostics = []
-    step = 0
-    for place, definition_row in enumerate(definition.rows):
-        if definition_row.diagnostic:
-            looks = {"afterStep": step, "where": _where(step, len(definition.steps))}
-            diagnostics.append({"row": place, **looks, **_type_and_value(definition_row)})
-        else:
-            step += 1
     return [
-        {**diagnostic, "units": units, "events": events}
-        for diagnostic, units, events in zip(
-            diagnostics, row["seen_units"], row["seen_events"], strict=True
+        {**place, "units": units, "events": events}
+        for place, units, events in zip(
+            places_of_diagnostics(definition), row["seen_units"], row["seen_events"], strict=True
         )
     ]
+
+
+def places_of_diagnostics(definition: Definition) -> list[dict[str, Any]]:
+    """The diagnostic rows, and where each looks."""
+    places = []
+    step = 0
+    for place, row in enumerate(definition.rows):
+        if row.diagnostic:
+            looks = {"afterStep": step, "where": _where(step, len(definition.steps))}
+            places.append({"row": place, **looks, **type_and_value(row)})
+        else:
+            step += 1
+    return places
 
 
 def _where(step: int, n: int) -> str:
@@ -137,13 +142,19 @@ def _where(step: int, n: int) -> str:
     return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"
 
 
-def _type_and_value(row: Row) -> dict[str, str]:
+def type_and_value(row: Row) -> dict[str, str]:
     match = row.matches[0]
     type_, value = row.saved_as or (str(match.type), match.value)
     return {"type": type_, "value": value}
 
 
-def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
+def data_quality(
+    definition: Definition, row: Mapping[str, Any], lost_on_devices: int
+) -> dict[str, Any]:
+    """The fields of `DataQualityRecord`. row: the total, with its figures.
+
+    lost_on_devices: events that clients said they dropped.
+    """
     names = definition.breakdown_properties
     return {
         "eventsWithoutAttemptId": row["unitless"],
@@ -158,4 +169,5 @@ def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, A
         "coarseTimes": row["coarse"],
         "attemptsWithSeveralVisitors": row["several"],
         "unitsOverLimit": row["cut"],
+        "lostOnDevices": lost_on_devices,
     }

@@ -1,12 +1,13 @@
 """Tables as files, written block by block: CSV, JSON or Parquet.
 
-Each row has values of properties, by which it is named, and figures.
+Each row says whether it is the total, and has values of properties, by which it is named, and
+figures.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from msgspec import json
 
@@ -18,7 +19,8 @@ UNKNOWN = "Unknown"
 
 _NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
 _WORDS = ("true", "false", "unknown")
-_FLOATS = ("conversion_rate", "median_completion_minutes")
+_LABEL = "row"
+"""Name of the column that tells the total from the other rows."""
 
 
 class Format(StrEnum):
@@ -33,23 +35,33 @@ MEDIA_TYPES = {
     Format.PARQUET: "application/vnd.apache.parquet",
 }
 
-Figures = Sequence[int | float | None]
+
+class Column(NamedTuple):
+    """A column of figures. type: dict for JSON, which CSV and Parquet have as text."""
+
+    name: str
+    type: type = int
+
+
+Figures = Sequence[Any]
 TableRow = tuple[Sequence[Scalar | None] | None, Figures]
 """Values of the properties, None for the total; and the figures in the order of their names."""
 
 
 def write_rows(
     properties: Sequence[str],
-    figures: Sequence[str],
+    figures: Sequence[Column],
     blocks: Iterable[Sequence[TableRow]],
     table_format: Format,
     file: IO[bytes],
+    *,
+    label: str,
 ) -> None:
     """Write rows, which come in blocks, to a file.
 
-    figures: their names; `conversion_rate` and `median_completion_minutes` are no integers.
+    label: what the column `row` says of all rows but the total.
     """
-    with _WRITERS[table_format](properties, figures, file) as writer:
+    with _WRITERS[table_format](properties, figures, file, label) as writer:
         for rows in blocks:
             writer.write(rows)
 
@@ -57,9 +69,14 @@ def write_rows(
 class _Writer(ABC):
     """Writes a table to a file block by block. The table is complete when the context ends."""
 
-    def __init__(self, properties: Sequence[str], figures: Sequence[str], file: IO[bytes]) -> None:
-        self.properties, self.figures, self.file = properties, figures, file
+    def __init__(
+        self, properties: Sequence[str], figures: Sequence[Column], file: IO[bytes], label: str
+    ) -> None:
+        self.properties, self.figures, self.file, self._label = properties, figures, file, label
         self.begin()
+
+    def label(self, values: Sequence[Scalar | None] | None) -> str:
+        return "total" if values is None else self._label
 
     def __enter__(self) -> "_Writer":
         return self
@@ -81,7 +98,7 @@ class _Writer(ABC):
 
         suffixes: of further columns next to each.
         """
-        used, columns = set(self.figures), []
+        used, columns = {_LABEL, *(column.name for column in self.figures)}, []
         for name in self.properties:
             while used & {name, *(name + suffix for suffix in suffixes)}:
                 name = f"cohort_{name}"
@@ -99,10 +116,11 @@ class _JsonWriter(_Writer):
     def write(self, rows: Sequence[TableRow]) -> None:
         for values, figures in rows:
             cohort = None if values is None else dict(zip(self.properties, values, strict=True))
-            self.file.write(
-                self._separator
-                + json.encode({"cohort": cohort, **dict(zip(self.figures, figures, strict=True))})
-            )
+            named = {
+                column.name: figure for column, figure in zip(self.figures, figures, strict=True)
+            }
+            row = {_LABEL: self.label(values), "cohort": cohort, **named}
+            self.file.write(self._separator + json.encode(row))
             self._separator = b",\n"
 
     def end(self) -> None:
@@ -115,11 +133,11 @@ class _ArrowWriter(_Writer):
     def schema(self) -> Any:
         import pyarrow as pa
 
-        texts = [(name, pa.string()) for name in self.text_columns()]
+        types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
         return pa.schema(
             [
-                *texts,
-                *((name, pa.float64() if name in _FLOATS else pa.int64()) for name in self.figures),
+                *((name, pa.string()) for name in (_LABEL, *self.text_columns())),
+                *((column.name, types.get(column.type, pa.string())) for column in self.figures),
             ]
         )
 
@@ -129,11 +147,25 @@ class _ArrowWriter(_Writer):
     @abstractmethod
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]: ...
 
+    @abstractmethod
+    def text(self, figure: str) -> str: ...
+
+    def _cells(self, values: Sequence[Scalar | None] | None, figures: Figures) -> Iterator[Any]:
+        yield self.label(values)
+        yield from self.texts(values)
+        for column, figure in zip(self.figures, figures, strict=True):
+            if figure is None:
+                yield None
+            elif column.type is dict:
+                yield json.encode(figure).decode()
+            else:
+                yield self.text(figure) if column.type is str else figure
+
     def batch(self, rows: Sequence[TableRow]) -> Any:
         import pyarrow as pa
 
         schema = self.schema()
-        table = [[*self.texts(values), *figures] for values, figures in rows]
+        table = [list(self._cells(values, figures)) for values, figures in rows]
         columns = zip(*table, strict=True)
         return pa.record_batch(
             [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
@@ -169,6 +201,9 @@ class _CsvWriter(_ArrowWriter):
             for value in values
         ]
 
+    def text(self, figure: str) -> str:
+        return harmless(figure)
+
     def write(self, rows: Sequence[TableRow]) -> None:
         self._csv.write_batch(self.batch(rows))
 
@@ -200,6 +235,9 @@ class _ParquetWriter(_ArrowWriter):
             for value in values
             for cell in (None if value is None else _plain(value), _type(value))
         ]
+
+    def text(self, figure: str) -> str:
+        return figure
 
     def write(self, rows: Sequence[TableRow]) -> None:
         self._parquet.write_batch(self.batch(rows))
