@@ -84,7 +84,7 @@ def merges_between(
     """
     columns, where = ("id", "kept_id"), {"scope_id": scope}
     rows = select_rows(connection, merges, columns, where, "absorbed_id", absorbed)
-    return [merge_id for merge_id, kept_id in rows if kept_id == visitor_id]
+    return [merge_id for merge_id, visitor in rows if visitor == visitor_id]
 
 
 def remove_merges(connection: Connection, merge_ids: Collection[int]) -> None:
