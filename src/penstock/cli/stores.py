@@ -105,11 +105,16 @@ def one_line_for_errors(settings: Settings) -> Iterator[None]:
     from penstock.base.schema_version import NewerSchema
     from penstock.cli.data_folder import InUse, NoDataFolder, NotPenstocks
     from penstock.metadb.database import InvalidUrl
-    from penstock.warehouse.errors import WAREHOUSE_DAMAGED, WAREHOUSE_UNAVAILABLE, QueryFailed
+    from penstock.warehouse.errors import (
+        WAREHOUSE_DAMAGED,
+        WAREHOUSE_UNAVAILABLE,
+        NotEnoughDisk,
+        QueryFailed,
+    )
 
     try:
         yield
-    except (InUse, NoDataFolder, NotPenstocks, NewerSchema) as error:
+    except (InUse, NoDataFolder, NotPenstocks, NewerSchema, NotEnoughDisk) as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")

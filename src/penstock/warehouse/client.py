@@ -351,6 +351,20 @@ class Warehouse:
                 file.unlink(missing_ok=True)
             return self._written.check(table)
 
+    def insert_selected(
+        self, table: str, sql: str, parameters: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Run an `INSERT INTO table SELECT` durably.
+
+        Returns False when the embedded engine added nothing.
+        """
+        if self._server is not None:
+            self.command(sql, parameters)
+            return True
+        self._written.prepare(table)
+        self.command(sql, parameters)
+        return self._written.check(table)
+
     def _run_embedded(
         self, sql: str, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[Sequence[Any]]:
@@ -370,10 +384,7 @@ class Warehouse:
         """Whether a small insert succeeds right now: it opens, writes and syncs files."""
         try:
             self.command(load("penstock.warehouse", "empty_probe"))
-            if self._server is None:
-                self._written.prepare(_PROBE)
-            self.command(load("penstock.warehouse", "probe"))
-            return self._server is not None or self._written.check(_PROBE)
+            return self.insert_selected(_PROBE, load("penstock.warehouse", "probe"))
         except (QueryFailed, StoreUnavailable):
             return False
 

@@ -60,6 +60,10 @@ class QueryFailed(Exception):
         self.code = code
 
 
+class NotEnoughDisk(Exception):
+    """An upgrade of the event store needs more free disk than there is. The text is for people."""
+
+
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Errors of the driver as `StoreUnavailable` or `QueryFailed`."""

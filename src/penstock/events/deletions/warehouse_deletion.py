@@ -11,8 +11,8 @@ from typing import Any
 from penstock.base.chunks import chunks
 from penstock.base.ids import WebsiteId
 from penstock.events.deletions.model import AffectedEvents, Deletion, Target
+from penstock.warehouse import catalogue
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.queries import load
 
 _SQL = "penstock.events.deletions"
@@ -62,29 +62,14 @@ class WarehouseDeletion:
 
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
         """Rebuild the catalogue from the remaining events. Nothing may be inserted during it."""
-        parameters = {"websites": list(website_ids)}
-        self._warehouse.command(load(_SQL, "delete_catalogue"), parameters)
-        self.await_mutations("catalogue")
-        # The statement of the materialised view itself, read from the engine.
-        _, [(view_statement,)] = self._warehouse.query(load(_SQL, "catalogue_definition"))
-        self._warehouse.command(
-            load(_SQL, "fill_catalogue").replace("(summing)", f"({view_statement})"), parameters
-        )
+        catalogue.rebuild_catalogue(self._warehouse, website_ids, self._pause)
 
     def await_mutations(self, table: str) -> None:
-        """Wait until the engine has finished all mutations of a table; it resumes them itself.
+        """Wait until the engine has finished all mutations of a table.
 
         `QueryFailed` when one has failed so far; the engine retries it.
         """
-        while True:
-            _, [(mutations, reason)] = self._warehouse.query(
-                load(_SQL, "open_mutations"), {"table": table}
-            )
-            if not mutations:
-                return
-            if reason:
-                raise QueryFailed(reason, 0)
-            self._pause()
+        catalogue.await_mutations(self._warehouse, table, self._pause)
 
     def _selections(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]

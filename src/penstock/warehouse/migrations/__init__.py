@@ -1,6 +1,7 @@
 """Numbered migrations of the event store."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -24,17 +25,21 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"""
 
 
 class Migration(NamedTuple):
-    """One numbered file. statements: run in order; each is safe to run again."""
+    """One numbered file. statements: run in order; each is safe to run again.
+
+    upgrade: what statements alone cannot do, also safe to run again.
+    """
 
     version: int
     name: str
     statements: tuple[str, ...]
+    upgrade: Callable[[Warehouse], None] | None = None
 
 
 def migrations() -> list[Migration]:
     """Every migration that this program knows, oldest first."""
     folder = files("penstock.warehouse.migrations")
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
     return [_migration(name, folder.joinpath(name).read_text("utf-8")) for name in names]
 
 
@@ -66,6 +71,8 @@ def migrate(warehouse: Warehouse) -> int:
 def _apply(warehouse: Warehouse, migration: Migration) -> None:
     for statement in migration.statements:
         warehouse.command(statement)
+    if migration.upgrade is not None:
+        migration.upgrade(warehouse)
     if warehouse.cluster is not None:
         for statement in warehouse.cluster.distributed_tables():
             warehouse.command(statement)
@@ -76,8 +83,11 @@ def _apply(warehouse: Warehouse, migration: Migration) -> None:
 
 
 def _migration(file_name: str, text: str) -> Migration:
-    number, _, name = file_name.removesuffix(".sql").partition("_")
-    return Migration(int(number), name, tuple(_statements(text)))
+    stem, _, kind = file_name.rpartition(".")
+    number, _, name = stem.partition("_")
+    if kind == "sql":
+        return Migration(int(number), name, tuple(_statements(text)))
+    return Migration(int(number), name, (), import_module(f"{__name__}.{stem}").upgrade)
 
 
 def _statements(text: str) -> Iterator[str]:
