@@ -33,13 +33,16 @@ MANY = 3_000
 """More than any transaction may change."""
 
 
-def claimed(number: int) -> str:
-    return f"stranger-{number:06}"
+def claimed(number: int, name: str = "stranger") -> str:
+    return f"{name}-{number:06}"
 
 
-def plant(services: Services, scope: str, number: int, user: str = "ada") -> None:
+def plant(
+    services: Services, scope: str, number: int, user: str = "ada", name: str = "stranger"
+) -> None:
     """Public claims of one user by different visitors, as from before their number was bounded."""
-    ids, trust, head = [claimed(at) for at in range(number)], Trust.PUBLIC.value, claimed(0)
+    ids, trust = [claimed(at, name) for at in range(number)], Trust.PUBLIC.value
+    head = ids[0]
     row = {"scope_id": scope, "canonical_id": head, "user_id": user, "trust": trust}
     row |= {"created_at": 1}
     link = {"scope_id": scope, "visitor_id": head, "user_id": user, "trust": trust}

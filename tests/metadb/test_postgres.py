@@ -3,8 +3,8 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +25,12 @@ from penstock.metadb.tables import user_links
 from penstock.settings import Settings
 from tests.postgres import PostgresServer
 from tests.tenant import Tenant
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.every_database
+
+_PORT = 6432
+"""A part of the name of the pooler's socket."""
 
 
 @pytest.fixture
@@ -103,41 +106,62 @@ def test_a_node_opens_no_more_connections_than_its_setting(postgres_url: str) ->
             assert max(pool.map(hold, range(20))) <= 3
 
 
+def test_parameters_of_libpq_in_the_address_work(postgres_url: str) -> None:
+    query = (
+        "options=-c%20work_mem%3D5MB%20-c%20search_path%3Dpublic&application_name=till"
+        "&sslmode=allow&connect_timeout=3&keepalives_idle=7"
+    )
+    with closing(Database(f"{postgres_url}&{query}")) as database:
+        database.migrate()
+        with database.write() as db:
+            shown = ("work_mem", "search_path", "application_name", "statement_timeout")
+            values = [db.execute(text(f"SHOW {name}")).scalar_one() for name in shown]
+            assert values == ["5MB", "public", "till", "15s"], "beside what Penstock sets"
+            connection = db.connection.driver_connection
+            assert isinstance(connection, psycopg.Connection)
+            sent = connection.info.get_parameters()
+        assert (sent["connect_timeout"], sent["keepalives_idle"]) == ("3", "7")
+        assert sent["sslmode"] == "allow"
+
+
 class TestPooler:
     """PgBouncer in transaction mode, with few connections of the server for many clients."""
 
     @pytest.fixture
-    def metadb_url(
-        self, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
-    ) -> Iterator[str]:
+    def metadb_url(self, postgres_url: str, postgres_server: PostgresServer) -> Iterator[str]:
+        """It listens on a Unix socket alone, in a folder of its own, so no port can be taken."""
         program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
         if program is None:
             pytest.skip("PgBouncer is not installed (Debian: apt install pgbouncer)")
-        with closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        config, users = postgres_server.folder / "pgbouncer.ini", postgres_server.folder / "users"
+        folder = Path(tempfile.mkdtemp(prefix="pooler-", dir=postgres_server.folder))
+        config, users, log = folder / "ini", folder / "users", folder / "log"
         users.write_text('"penstock" ""\n')
         config.write_text(
             f"[databases]\n* = user=penstock host={postgres_server.folder}\n[pgbouncer]\n"
-            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+            f"listen_addr =\nlisten_port = {_PORT}\nunix_socket_dir = {folder}\n"
             f"auth_type = any\nauth_file = {users}\npool_mode = transaction\n"
             "default_pool_size = 4\n"
         )
         account: dict[str, Any] = {}
-        if os.geteuid() == 0:
+        if os.geteuid() == 0:  # it refuses to run as root
             postgres = pwd.getpwnam("postgres")
             account = {"user": postgres.pw_uid, "group": postgres.pw_gid, "extra_groups": []}
-        log = (tmp_path / "pgbouncer.log").open("wb")
-        process = subprocess.Popen([program, config], stdout=log, stderr=log, **account)
+            os.chown(folder, postgres.pw_uid, postgres.pw_gid)
+        with log.open("wb") as output:
+            process = subprocess.Popen([program, config], stdout=output, stderr=output, **account)
         name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
-        url = f"postgresql://penstock@127.0.0.1:{port}/{name}?connect_timeout=5"
+        url = f"postgresql://penstock@/{name}?host={folder}&port={_PORT}&connect_timeout=5"
+
+        def is_ready() -> bool:
+            assert process.poll() is None, log.read_text("utf-8")
+            return answers(url)
+
         try:
-            eventually(lambda: answers(url))
+            eventually(is_ready)
             yield url
         finally:
-            process.terminate()
-            process.wait()
+            process.kill()  # the signals of a soft end differ between its versions
+            process.wait(timeout=PATIENCE_S)
 
     def test_events_of_many_requests_at_once_are_stored(
         self, workspace: Tenant, services: Services, settings: Settings

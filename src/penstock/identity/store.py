@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, update
 
-from penstock.base.chunks import chunks
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.model import Alias, Claim, Trust
@@ -18,23 +17,9 @@ from penstock.identity.resolution import (
     Visitor,
     VisitorKey,
 )
-from penstock.metadb.rows import insert_rows, select_texts
+from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
-_SELECT_FOR_UPDATE = (
-    select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id, visitors.c.trust)
-    .where(
-        visitors.c.scope_id == bindparam("scope"),
-        visitors.c.visitor_id.in_(bindparam("ids", expanding=True)),
-    )
-    .order_by(visitors.c.visitor_id)
-    .with_for_update()
-)
-_SELECT_ABSORBED = select(merges.c.kept_id, merges.c.absorbed_id).where(
-    merges.c.scope_id == bindparam("scope"),
-    merges.c.kept_id.in_(bindparam("ids", expanding=True)),
-    merges.c.kept_id != merges.c.absorbed_id,
-)
 RELEASED_AT_ONCE = 1_000
 """Visitors that one transaction takes from those which absorbed them. All other writes wait."""
 _ABSORBED_COUNT = f"""(
@@ -67,9 +52,8 @@ _UPDATE_TRAITS = (
     )
     .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
 )
-_DELETE_MERGES = delete(merges).where(
-    merges.c.scope_id == bindparam("scope"),
-    merges.c.absorbed_id.in_(bindparam("ids", expanding=True)),
+_RELEASE_VISITOR = (
+    f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
 )
 
 
@@ -260,24 +244,24 @@ def _read_absorbed(
     connection: Connection, keys: Collection[VisitorKey]
 ) -> dict[VisitorKey, set[VisitorId]]:
     absorbed: defaultdict[VisitorKey, set[VisitorId]] = defaultdict(set)
+    columns = ("kept_id", "absorbed_id")
     for scope, ids in _by_scope(keys):
-        for canonical_id, absorbed_id in connection.execute(
-            _SELECT_ABSORBED, {"scope": scope, "ids": ids}
+        for canonical_id, absorbed_id in select_rows(
+            connection, merges, columns, {"scope_id": scope}, "kept_id", ids
         ):
-            absorbed[scope, canonical_id].add(VisitorId(absorbed_id))
+            if absorbed_id != canonical_id:  # else it was released from another visitor
+                absorbed[scope, canonical_id].add(VisitorId(absorbed_id))
     return dict(absorbed)
 
 
 def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
-    """The current visitors, locked until the transaction ends.
-
-    SQLite has one writer at a time and needs no row locks.
-    """
+    """The current visitors, locked until the transaction ends."""
+    columns = ("visitor_id", "canonical_id", "user_id", "trust")
     return {
         (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
         for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id, trust in connection.execute(
-            _SELECT_FOR_UPDATE, {"scope": scope, "ids": ids}
+        for visitor_id, canonical_id, user_id, trust in select_rows(
+            connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids, lock=True
         )
     }
 
@@ -354,8 +338,7 @@ def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> li
     if not last:
         return []
     for scope, ids in _by_scope(last):
-        for chunk in chunks(ids):
-            connection.execute(_DELETE_MERGES, {"scope": scope, "ids": chunk})
+        change_rows(connection, "DELETE FROM merges", {"scope_id": scope}, "absorbed_id", ids)
     rows = [
         {
             "scope_id": move.scope_id,
@@ -383,20 +366,12 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
     if not ended:
         open_releases.close(connection, scope, head)
         return []
-    c = visitors.c
-    is_released = (c.scope_id == scope, c.canonical_id == head)
-    own_ids = connection.execute(
-        select(c.visitor_id)
-        .where(*is_released, c.visitor_id.in_([absorbed_id for _, absorbed_id in ended]))
-        .order_by(c.visitor_id)
-        .with_for_update()
-    ).scalars()
-    moves = [Move(scope, own_id, head, own_id, user_id) for own_id in map(VisitorId, own_ids)]
-    connection.execute(
-        update(visitors)
-        .where(*is_released, c.visitor_id.in_([move.visitor_id for move in moves]))
-        .values(canonical_id=c.visitor_id, user_id=None, trust=Trust.NONE)
-    )
+    locked = _lock(connection, {(scope, absorbed_id) for _, absorbed_id in ended})
+    own_ids = [
+        VisitorId(own_id) for (_, own_id), each in locked.items() if each.canonical_id == head
+    ]
+    moves = [Move(scope, own_id, head, own_id, user_id) for own_id in own_ids]
+    change_rows(connection, _RELEASE_VISITOR, {"scope_id": scope}, "visitor_id", own_ids)
     aliases = save_moves(connection, moves, now_ms)
     # Also those of visitors that others have absorbed since.
     open_releases.remove_merges(connection, [merge_id for merge_id, _ in ended])

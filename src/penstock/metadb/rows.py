@@ -39,10 +39,43 @@ def select_rows(
     where: Mapping[str, Any],
     column: str,
     values: Sequence[Any],
+    *,
+    lock: bool = False,
 ) -> Iterator[Sequence[Any]]:
-    """The `columns` of rows whose `column` is one of the values and that match `where`."""
-    for statement, bound in _selects(connection, table, ", ".join(columns), where, column, values):
+    """The `columns` of rows whose `column` is one of the values and that match `where`.
+
+    lock: lock the rows until the transaction ends, in the order of the values. SQLite has one
+    writer at a time and needs no row locks.
+    """
+    what = ", ".join(columns)
+    for statement, bound in _selects(connection, table, what, where, column, values, lock):
         yield from connection.exec_driver_sql(statement, bound).all()
+
+
+def change_rows(
+    connection: Connection,
+    change: str,
+    where: Mapping[str, Any],
+    column: str,
+    values: Sequence[Any],
+) -> int:
+    """Change the rows whose `column` is one of the values and that match `where`.
+
+    change: the statement up to its conditions, such as `DELETE FROM merges`. Returns the number of
+    rows. PostgreSQL gets one statement for each value, for the reason in `_select`.
+    """
+    conditions = "".join(f"{name} = {_placeholder(connection)} AND " for name in where)
+    if connection.dialect.name != "sqlite":
+        statement = f"{change} WHERE {conditions}{column} = %s"
+        rows = [(*where.values(), value) for value in values]
+        return connection.exec_driver_sql(statement, rows).rowcount if rows else 0
+    number = 0
+    for start in range(0, len(values), _SIZES[0]):
+        chunk = values[start : start + _SIZES[0]]
+        wanted = ", ".join("?" * len(chunk))
+        statement = f"{change} WHERE {conditions}{column} IN ({wanted})"
+        number += connection.exec_driver_sql(statement, (*where.values(), *chunk)).rowcount
+    return number
 
 
 def select_texts(
@@ -72,12 +105,14 @@ def _selects(
     where: Mapping[str, Any],
     column: str,
     values: Sequence[Any],
+    lock: bool = False,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Statements that together select all of the values, each with its parameters."""
     for start in range(0, len(values), _SIZES[0]):
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
-        statement = _select(table.name, what, tuple(where), column, _placeholder(connection), size)
+        placeholder = _placeholder(connection)
+        statement = _select(table.name, what, tuple(where), column, placeholder, size, lock)
         # Filled up with the last value: reading it twice changes nothing.
         values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
         if connection.dialect.name == "sqlite":
@@ -98,7 +133,13 @@ def _insert(table: str, columns: tuple[str, ...], placeholder: str, rows: int) -
 
 @cache
 def _select(
-    table: str, what: str, where: tuple[str, ...], column: str, placeholder: str, values: int
+    table: str,
+    what: str,
+    where: tuple[str, ...],
+    column: str,
+    placeholder: str,
+    values: int,
+    lock: bool,
 ) -> str:
     conditions, wanted = [f"{name} = {placeholder}" for name in where], [placeholder] * values
     if placeholder == "?":
@@ -106,10 +147,12 @@ def _select(
         return f"SELECT {what} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
     # PostgreSQL looks up each value by itself, with the whole index. For IN (...) it would need
     # statistics, which a new table has not: without them it reads all rows that match `where`.
+    # Neither a subquery with OFFSET nor one that locks is made part of the query around it.
     conditions.append(f"{column} = wanted.value")
+    end = "FOR UPDATE" if lock else "OFFSET 0"
     return (
         f"SELECT {what} FROM unnest(ARRAY[{', '.join(wanted)}]) AS wanted (value) "  # noqa: S608
-        f"CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {' AND '.join(conditions)} OFFSET 0) "
+        f"CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {' AND '.join(conditions)} {end}) "
         f"AS {table}"
     )
 

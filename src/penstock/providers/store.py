@@ -10,6 +10,7 @@ from penstock.accounts.model import SigningSecret, Website
 from penstock.base.chunks import chunks
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider
 
@@ -41,13 +42,8 @@ def customers_of(
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
     """Delete the customers of these visitors, which are being deleted. Returns how many."""
-    c = provider_customers.c
-    return sum(
-        db.execute(
-            delete(provider_customers).where(c.scope_id == scope_id, c.visitor_id.in_(chunk))
-        ).rowcount
-        for chunk in chunks(visitor_ids)
-    )
+    where = {"scope_id": scope_id}
+    return change_rows(db, "DELETE FROM provider_customers", where, "visitor_id", visitor_ids)
 
 
 def _is_of(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:

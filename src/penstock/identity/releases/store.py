@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, delete, select
 
-from penstock.base.chunks import chunks
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.resolution import VisitorKey
-from penstock.metadb.rows import insert_rows, select_rows
+from penstock.metadb.rows import change_rows, insert_rows, select_rows
 from penstock.metadb.tables import merges, open_releases
 
 _C = open_releases.c
@@ -87,10 +86,9 @@ def merges_between(
     return [merge_id for merge_id, visitor in rows if visitor == visitor_id]
 
 
-def remove_merges(connection: Connection, merge_ids: Collection[int]) -> None:
+def remove_merges(connection: Connection, merge_ids: Sequence[int]) -> None:
     """By their numbers, so that each is found at once."""
-    for chunk in chunks(list(merge_ids)):
-        connection.execute(delete(merges).where(merges.c.id.in_(chunk)))
+    change_rows(connection, "DELETE FROM merges", {}, "id", merge_ids)
 
 
 def close(connection: Connection, scope: ScopeId, visitor_id: str) -> None:

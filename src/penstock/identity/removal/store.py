@@ -5,14 +5,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select, text
 
-from penstock.base.chunks import chunks
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.model import AllIds, VisitorRemoval
 from penstock.identity.releases import store as open_releases
 from penstock.identity.resolution import VisitorKey
 from penstock.identity.store import RELEASED_AT_ONCE
+from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import merges, user_links, visitors
+
+_DELETE_VISITORS = "DELETE FROM visitors"
 
 
 def all_ids(
@@ -64,16 +66,9 @@ def forget(
     ids = known.ids
     is_open = len(ids) > RELEASED_AT_ONCE
     own_ids = ids[:1] if is_open else ids
-    visitor_count = sum(
-        connection.execute(
-            delete(visitors).where(visitors.c.scope_id == scope, visitors.c.visitor_id.in_(chunk))
-        ).rowcount
-        for chunk in chunks(own_ids)
-    )
-    for chunk in chunks(own_ids):
-        connection.execute(
-            delete(merges).where(merges.c.scope_id == scope, merges.c.absorbed_id.in_(chunk))
-        )
+    where = {"scope_id": scope}
+    visitor_count = change_rows(connection, _DELETE_VISITORS, where, "visitor_id", own_ids)
+    change_rows(connection, "DELETE FROM merges", where, "absorbed_id", own_ids)
     link_count = 0
     if linked_user is not None:
         link_count = connection.execute(
@@ -99,15 +94,9 @@ def forget_absorbed(
 
     Visitors that have been sent again since then are new ones, and stay.
     """
-    connection.execute(
-        delete(visitors).where(
-            visitors.c.scope_id == scope,
-            visitors.c.visitor_id.in_(absorbed),
-            visitors.c.canonical_id == head,
-            visitors.c.visitor_id != head,
-        )
-    )
     others = [own_id for own_id in absorbed if own_id != head]
+    where = {"scope_id": scope, "canonical_id": head}
+    change_rows(connection, _DELETE_VISITORS, where, "visitor_id", others)
     ended = open_releases.merges_between(connection, scope, head, others)
     open_releases.remove_merges(connection, ended)
 

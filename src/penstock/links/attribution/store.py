@@ -21,7 +21,7 @@ from penstock.links.attribution.model import (
     Touch,
 )
 from penstock.metadb.pages import page_of
-from penstock.metadb.rows import insert_rows
+from penstock.metadb.rows import change_rows, insert_rows, select_rows
 from penstock.metadb.tables import link_clicks, link_matches, links, visitor_touches
 
 CLICK_COLUMNS = (
@@ -301,20 +301,11 @@ def forget_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> ForgottenOpens:
     """Delete the visitors' touches and clear who their matches were of."""
-    m, t = link_matches.c, visitor_touches.c
-    click_ids: list[str] = []
-    touches = opens = 0
-    for chunk in chunks(visitor_ids):
-        touches += db.execute(
-            delete(visitor_touches).where(t.scope_id == scope_id, t.visitor_id.in_(chunk))
-        ).rowcount
-        of_chunk = (m.scope_id == scope_id, m.visitor_id.in_(chunk))
-        click_ids += (
-            db.execute(select(m.click_id).where(*of_chunk, m.matched, m.click_id.is_not(None)))
-            .scalars()
-            .all()
-        )
-        opens += db.execute(
-            update(link_matches).where(*of_chunk).values(visitor_id=None, install_id=None)
-        ).rowcount
+    where, column = {"scope_id": scope_id}, "visitor_id"
+    touches = change_rows(db, "DELETE FROM visitor_touches", where, column, visitor_ids)
+    columns = ("click_id", "matched")
+    matches = select_rows(db, link_matches, columns, where, column, visitor_ids)
+    click_ids = [click_id for click_id, matched in matches if matched and click_id is not None]
+    clear = "UPDATE link_matches SET visitor_id = NULL, install_id = NULL"
+    opens = change_rows(db, clear, where, column, visitor_ids)
     return ForgottenOpens(click_ids, touches, opens)
