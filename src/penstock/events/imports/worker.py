@@ -44,7 +44,7 @@ BATCH_LINES = 500
 LARGE_BATCH_LINES = 2_000
 """In one commit, while nobody else sends: each commit syncs the disk."""
 _SLICE_S = 0.5
-"""A turn begins no other batch after it, and a batch of few events ends after it."""
+"""A turn begins no batch after it. A batch ends after it at a step that found no text."""
 _MAX_RUNNING = 64
 """Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
@@ -276,7 +276,7 @@ class ImportWorker:
             if (
                 len(events) + len(rejects) >= most
                 or len(rejects) >= max_rejects
-                or monotonic() >= until_s
+                or (not line.text and monotonic() >= until_s)
             ):
                 break
         return (
