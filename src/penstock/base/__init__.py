@@ -1,1 +1,1 @@
-"""What every room shares: errors, IDs, time, paging, scalar values. Imports no other room."""
+"""Code that every room shares: errors, IDs, time, paging, scalar values. Imports no other room."""

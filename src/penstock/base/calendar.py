@@ -21,7 +21,8 @@ def utc_day(at_ms: int) -> int:
 
 
 def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo) -> Iterator[int]:
-    """Starts of buckets, in milliseconds: first the bucket of `first_ms`, last one after `last_ms`.
+    """Starts of buckets, in milliseconds, from the bucket of `first_ms` to the first start after
+    `last_ms`.
 
     Weeks start on Monday. A day of 23 or 25 hours is one bucket; a repeated hour is two.
     """

@@ -1,4 +1,4 @@
-"""Splitting long lists, for statements that can name only so many values."""
+"""Splitting long lists for statements that limit how many values they can name."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar

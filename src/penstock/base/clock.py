@@ -1,4 +1,4 @@
-"""Time. Services get a `Clock`, the domain gets milliseconds; neither reads the system's time."""
+"""Time. Services receive a `Clock`, the domain receives milliseconds; neither reads system time."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from penstock.base.patterns import is_integer
 
 
 class Clock(Protocol):
-    """The time of day, which an operator or NTP may correct, and time that only goes forward."""
+    """The time of day, which an operator or NTP may correct, and a monotonic time."""
 
     def __call__(self) -> int:
         """The current time in milliseconds since 1970-01-01 UTC."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
     def elapsed_ms(self) -> int:
         """Milliseconds since an unknown moment; unlike the time of day, they never jump.
 
-        For limits, pauses and everything else that must last as long as it says.
+        Use it for timeouts, pauses and all other durations.
         """
 
 
@@ -36,7 +36,7 @@ LATEST_MS = 10_413_791_999_999
 
 
 def iso(at_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds and `Z`: how all responses spell a time."""
+    """ISO 8601 in UTC with milliseconds and `Z`: the format of times in all responses."""
     return f"{_iso_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
 
 
@@ -60,10 +60,10 @@ class TimeOutOfRange(ValueError):
 def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
     """Milliseconds since the epoch, from ISO 8601 with an offset or from epoch milliseconds.
 
-    The one parser of times that others send. Digits below a millisecond are cut, as in the
-    warehouse's columns. naive_is_utc: also accept a time without an offset, and a date, which means
-    its first moment. `ValueError` completes the sentence "This time ..." with the reason;
-    `TimeOutOfRange` for one that `iso` could not spell.
+    The only parser of times that clients send. Digits below a millisecond are cut, as in the
+    warehouse's columns. naive_is_utc: also accept a time without an offset, or a date, which means
+    midnight. `ValueError` completes the sentence "This time ..." with the reason; `TimeOutOfRange`
+    for a time that `iso` cannot write.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(_NOT_A_TIME)
@@ -88,7 +88,7 @@ def _parse_iso(text: str, naive_is_utc: bool) -> int:
         raise ValueError(_NOT_A_TIME) from None
     if parsed.tzinfo is None and not naive_is_utc:
         raise ValueError("has no UTC offset; add Z or an offset such as +02:00")
-    # Not `astimezone`: with its offset a time may be outside the years that a `datetime` has.
+    # Not `astimezone`: applying the offset may give a year that a `datetime` cannot hold.
     return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
 
 
@@ -104,11 +104,11 @@ FIRST_PLAUSIBLE_MS = 10**11
 _LAST_PLAUSIBLE_MS = 10**14
 """The year 5138. A larger number is more likely a time in microseconds."""
 _LAST_PLAUSIBLE_US = 10**17
-"""The year 5138 too. A larger number is an error of another kind; it may be infinite."""
+"""Also the year 5138. A larger number is a different error; it may be infinite."""
 
 
 def looks_like_seconds(value: Any) -> bool:
-    """Whether a time was sent as a number so small that it is more likely seconds than ms.
+    """Whether a time is a number so small that it is probably seconds, not milliseconds.
 
     0 is 1970 in both units.
     """
@@ -117,13 +117,13 @@ def looks_like_seconds(value: Any) -> bool:
 
 
 def looks_like_microseconds(value: Any) -> bool:
-    """Whether a time was sent as a number so large that it is more likely microseconds than ms."""
+    """Whether a time is a number so large that it is probably microseconds, not milliseconds."""
     number = _number_of(value)
     return number is not None and _LAST_PLAUSIBLE_MS <= number < _LAST_PLAUSIBLE_US
 
 
 def _number_of(value: Any) -> float | None:
-    """The number that a time was sent as; None for any other spelling."""
+    """The number in a time that was sent as a number; None for any other format."""
     if isinstance(value, str):
         text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
         return int(text) if is_integer(text) else None

@@ -1,4 +1,4 @@
-"""Files that survive a power failure: their content, and their names in a folder."""
+"""Files whose content and names survive a power failure."""
 
 import os
 from pathlib import Path

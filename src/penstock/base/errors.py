@@ -37,13 +37,13 @@ class Fault:
 
 
 MAX_FAULTS = 100
-"""Faults that an error has at most, so that its answer stays small; `more_faults` counts others."""
+"""Maximum faults in one error, which keeps its response small; `more_faults` counts the rest."""
 
 
 class PenstockError(Exception):
-    """Base of all errors that callers see. `code` is stable and documented.
+    """Base class of all errors that callers see. `code` is stable and documented.
 
-    faults: the first ones. more_faults: number of the others.
+    faults: the first `MAX_FAULTS` faults. more_faults: number of the others.
     """
 
     status = 500
@@ -113,9 +113,9 @@ class Invalid(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class RatePolicy:
-    """At most `quota` per window. name: stable, for the `RateLimit-Policy` header.
+    """At most `quota` per window. name: stable name for the `RateLimit-Policy` header.
 
-    counted: name of the things counted, for people.
+    counted: plural noun for the things counted, shown to people.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Unavailable(PenstockError):
 
 
 class QueueFull(Unavailable):
-    """Too many callers wait for their turn already, of one workspace or in all.
+    """Too many callers are already queued, for one workspace or in total.
 
     Nothing was done.
     """
@@ -157,9 +157,8 @@ class QueueFull(Unavailable):
 class StoreUnavailable(Unavailable):
     """A store cannot be reached, went away or took too long.
 
-    A commit that was under way may have happened.
-
-    reason: what the store's driver says, for logs; it may name hosts, so callers do not see it.
+    A commit in progress may have succeeded. reason: the driver's message, for logs; it may name
+    hosts, so callers do not see it.
     """
 
     code = "store_unavailable"
@@ -177,11 +176,11 @@ class StoreUnavailable(Unavailable):
 
 
 class ConcurrentUpdate(StoreUnavailable):
-    """Another transaction was in the way (deadlock, serialization, a lock). Try again."""
+    """Another transaction interfered (deadlock, serialization failure, lock). Try again."""
 
 
 class StoreConflict(Exception):
-    """A constraint refused a write: a name that is taken, a row that another one needs."""
+    """A constraint rejected a write: a name is taken, or another row needs the row."""
 
 
 def _fault_text(fault: Fault) -> str:

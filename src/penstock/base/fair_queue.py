@@ -1,7 +1,7 @@
 """A few slots for many callers: each key has its own queue, and the keys take turns.
 
-Used with the workspace as the key, so that one workspace with many slow requests delays only
-itself. A queue that is full refuses at once instead of letting callers wait in vain.
+The key is usually the workspace, so a workspace with many slow requests delays only itself. A full
+queue rejects a caller at once instead of letting it wait in vain.
 """
 
 import asyncio
@@ -19,12 +19,15 @@ from penstock.base.errors import QueueFull
 
 T = TypeVar("T")
 
-_CHECK_S = 0.1  # how often a thread that waits calls `check`
+_CHECK_S = 0.1  # seconds between two calls of `check` by a waiting thread
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """slots: of all keys together. slots_per_key: of one key. waiting: places of all keys."""
+    """Limits of a queue: `slots` and `waiting` are totals over all keys.
+
+    slots: callers that run at once. waiting: callers that wait for a slot.
+    """
 
     slots: int
     slots_per_key: int
@@ -34,7 +37,7 @@ class QueueLimits:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """A place in a queue; with `has_slot` it holds a slot. wake: called when it gets one."""
+    """A place in a queue; with `has_slot` it holds a slot. wake: called when it gets a slot."""
 
     key: Hashable
     wake: Callable[[], object]
@@ -43,32 +46,32 @@ class Place:
 
 
 class FairQueue:
-    """Slots that keys take in turn. For threads and for coroutines; every method is thread-safe.
+    """Slots that keys take in turn. Serves threads and coroutines; every method is thread-safe.
 
-    A slot that becomes free goes to the key whose turn it is, and to that key's oldest caller.
+    A free slot goes to the key whose turn it is, and to that key's oldest caller.
     """
 
     def __init__(
         self, noun: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
     ) -> None:
-        """noun: plural, for messages, such as `queries`. code: of `QueueFull`."""
+        """noun: plural noun for messages, such as `queries`. code: error code of `QueueFull`."""
         self.limits = limits
         self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
-        """Keys that have callers waiting, the one whose turn is next first."""
+        """Keys with waiting callers; the key whose turn is next comes first."""
         self._waiting_count = 0
         self._lock = Lock()
 
     def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
-        """A place, with a slot if one is free; else `wake` is called once it has one.
+        """Join the queue. Without a free slot, `wake` is called once the place gets one.
 
         Every place must `leave`. wake: must not block. `QueueFull`.
         """
         place = Place(key, wake)
         with self._lock:
             own = self._waiting.get(key, ())
-            # A free slot is free for this key: waiting keys hold all the slots that they may have.
+            # If a slot is free, this key may take it: waiting keys already hold their maximum.
             if not own and self._has_free_slot(key):
                 self._give(place)
                 return place
@@ -97,9 +100,9 @@ class FairQueue:
 
     @contextmanager
     def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Holds a slot; the thread waits for it. `QueueFull`.
+        """Hold a slot; the thread waits until one is free. `QueueFull`.
 
-        check: called regularly while it waits; an exception that it raises ends the wait.
+        check: called regularly during the wait; an exception that it raises ends the wait.
         """
         has_slot = Event()
         place = self.enter(key, has_slot.set)
@@ -113,7 +116,7 @@ class FairQueue:
 
     @asynccontextmanager
     async def slot_async(self, key: Hashable) -> AsyncIterator[None]:
-        """As `slot`, for a coroutine."""
+        """Like `slot`, for a coroutine."""
         has_slot = asyncio.Event()
         loop = asyncio.get_running_loop()
         place = self.enter(key, partial(loop.call_soon_threadsafe, has_slot.set))
@@ -125,9 +128,9 @@ class FairQueue:
             self.leave(place)
 
     async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
-        """What a blocking call returns, run in a thread that holds a slot. `QueueFull`."""
+        """Run a blocking call in a thread that holds a slot, and return its result. `QueueFull`."""
         async with self.slot_async(key):
-            # Its own limiter: the slots bound the threads.
+            # A separate limiter, because the slots already limit the threads.
             return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))
 
     def _has_free_slot(self, key: Hashable) -> bool:
@@ -148,7 +151,7 @@ class FairQueue:
             place = own.popleft()
             self._waiting_count -= 1
             if own:
-                self._waiting[key] = own  # its next turn comes after those of all other keys
+                self._waiting[key] = own  # the key's next turn comes after all other keys
             self._give(place)
             place.wake()
 

@@ -58,7 +58,7 @@ os.register_at_fork(after_in_child=_unused_digits.clear)
 
 
 def _random_digits(count: int) -> list[str]:
-    """Texts of 80 random bits in base 32, from the system's source. Threads may call it."""
+    """Strings of 80 random bits in base 32, from the system's source. Thread-safe."""
     taken = list[str]()
     while len(taken) < count:
         try:

@@ -1,11 +1,11 @@
-"""Figures for Prometheus.
+"""Metrics for Prometheus.
 
-Events are counted by a module constant, `counter` or `histogram`. A value that exists
-anyway, such as a queue's length, is a `PolledGauge`, read when Prometheus asks; a room returns
-its own from `Room.gauges`. Names start with `penstock_`; units are seconds and bytes.
+Module constants count events: `counter` or `histogram`. A value that exists anyway, such as a
+queue's length, is a `PolledGauge`, read when Prometheus asks; a room returns its own from
+`Room.gauges`. Names start with `penstock_`; units are seconds and bytes.
 
-Labels have few values that the code chooses, such as a route's template: never an ID, an address
-or anything else that a client sends.
+A label has few values, and the code chooses them, such as a route's template: never an ID, an
+address or anything else that a client sends.
 """
 
 from bisect import bisect_left
@@ -27,13 +27,14 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 REGISTRY = CollectorRegistry()
-"""Everything that this process counts. Gauges belong to an application and are not in it."""
+"""All counters and histograms of this process. Gauges belong to an application and are not in it.
+"""
 
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
 
 LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Buckets of times, in seconds."""
+"""Upper bounds of the buckets for durations, in seconds."""
 
 _FAILED_READINGS = Counter(
     "penstock_metrics_failed_readings",
@@ -51,12 +52,12 @@ def counter(name: str, description: str, labels: Sequence[str] = ()) -> Counter:
 def histogram(
     name: str, description: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_S
 ) -> Histogram:
-    """How values are distributed over buckets, such as times in seconds."""
+    """The distribution of values, such as durations in seconds, over buckets."""
     return Histogram(name, description, labels, buckets=buckets, registry=REGISTRY)
 
 
 class LoopHistogram(Collector):
-    """A histogram that only the event loop writes: without a lock, at a quarter of the cost."""
+    """A histogram that only the event loop writes: it needs no lock and costs a quarter."""
 
     def __init__(
         self,
@@ -67,12 +68,14 @@ class LoopHistogram(Collector):
     ) -> None:
         self._name, self._description, self._labels = name, description, labels
         self._buckets = tuple(buckets)
-        # labels -> numbers of values by bucket, those above all last; and their sum
+        # labels -> (number of values in each bucket, with those above all bounds last; [their sum])
         self._values: dict[tuple[str | int, ...], tuple[list[int], list[float]]] = {}
         REGISTRY.register(self)
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
-        """labels: few different values, as for every metric."""
+        """Count one value. labels: values of the labels; use few different ones, as for every
+        metric.
+        """
         state = self._values.get(labels)
         if state is None:
             state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
@@ -94,10 +97,10 @@ class LoopHistogram(Collector):
 
 @dataclass(frozen=True)
 class PolledGauge(Collector):
-    """A value that is read at each request for metrics, in a thread; reading may block.
+    """A value that is read in a thread at each scrape; reading may block.
 
-    read: the value, or values by the label's value; None when there is none now. An error leaves
-    this gauge out of the answer and no other.
+    read: returns the value, or values by label value; None if there is none now. An error omits
+    only this gauge from the response.
     """
 
     name: str
@@ -122,9 +125,9 @@ class PolledGauge(Collector):
 
 @dataclass(frozen=True)
 class PolledGauges(Collector):
-    """As `PolledGauge`, for several values of one reading.
+    """Like `PolledGauge`, for several values from one reading.
 
-    gauges: names and descriptions. read: the values in their order.
+    gauges: names and descriptions. read: returns the values in the same order.
     """
 
     gauges: tuple[tuple[str, str], ...]
@@ -138,7 +141,7 @@ class PolledGauges(Collector):
 
 
 def _reading_of(name: str, read: Callable[[], T]) -> T | None:
-    """None, and a line in the log, when it fails."""
+    """The result of `read`; None after an error, which is logged."""
     try:
         return read()
     except Exception as error:

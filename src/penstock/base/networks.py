@@ -6,9 +6,10 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 
 @lru_cache(maxsize=10_000)
 def network_of(address: str) -> str:
-    """A client's network: its IPv4 address, or the /64 of an IPv6 address. Empty for no IP.
+    """A client's network: its IPv4 address, or the /64 of an IPv6 address; empty if not an IP
+    address.
 
-    One customer of a provider has a whole /64, and may use each address of it.
+    A single customer of a provider has a whole /64 and may use every address in it.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -22,14 +23,14 @@ def network_of(address: str) -> str:
 
 
 def client_network(address: str) -> str:
-    """As `network_of`; a text that is not an IP address is unchanged."""
+    """Like `network_of`, but returns a text that is not an IP address unchanged."""
     return network_of(address) or address
 
 
 class TrustedNetworks:
     """The proxies of `Settings.trusted_proxies`.
 
-    trusts_all: any address may be one, and none is known to be one.
+    trusts_all: the setting is `*`, so any address may be a proxy.
     """
 
     def __init__(self, proxies: str) -> None:

@@ -1,4 +1,4 @@
-"""Page paths: their canonical form, shared by events and funnel definitions, and those of URLs."""
+"""Canonical page paths, which events and funnel definitions share, and the paths of URLs."""
 
 from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
@@ -7,7 +7,7 @@ from penstock.base.patterns import Pattern
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = _UNRESERVED + b"!$&'()*+,;=:@/?#"
-"""ASCII that stays as it is. Paths have no `?` and no `#`: they are cut off first."""
+"""ASCII characters that stay unencoded. `?` and `#` never occur: paths are cut off before them."""
 _INVISIBLE = (
     (0x80, 0xA0), (0xAD, 0xAD), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F),
     (0x890, 0x891), (0x8E2, 0x8E2), (0x1680, 0x1680), (0x180E, 0x180E), (0x2000, 0x200F),
@@ -15,11 +15,13 @@ _INVISIBLE = (
     (0xFFF9, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD), (0x13430, 0x13438),
     (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001), (0xE0020, 0xE007F),
 )  # fmt: skip
-"""Controls, blanks and marks of format, from first to last. Not read from the tables of Python,
-which grow with its version: a path keeps its canonical form."""
+"""Controls, blanks and format marks, as ranges with both ends included.
+
+They do not come from Python's tables, which grow with its version: canonical paths must not change.
+"""
 _HEX = frozenset("0123456789abcdefABCDEF")
 _NOT_UTF_8 = range(0xDC80, 0xDD00)
-"""What `surrogateescape` makes of bytes that are not UTF-8, plus 0xDC00."""
+"""Code points that `surrogateescape` makes from bytes that are not UTF-8: 0xDC00 plus the byte."""
 
 _MAX_MARKS = 30
 _MORE_MARKS = Pattern(rf"\pM{{{_MAX_MARKS + 1}}}")
@@ -33,7 +35,7 @@ _ENCODED = {
     },
     **{code: f"%{code - 0xDC00:02X}" for code in _NOT_UTF_8},
 }
-"""For `str.translate`: the characters that a path has only encoded."""
+"""For `str.translate`: the characters that a path contains only in encoded form."""
 
 
 def page_path(path: str) -> str:
@@ -46,23 +48,23 @@ def page_path(path: str) -> str:
 
 
 def page_path_or_text(text: str) -> str:
-    """The canonical path of a text that begins as a path; any other text as it is.
+    """The canonical path if the text starts like a path, otherwise the text unchanged.
 
-    For texts that paths are compared with: no path equals the others.
+    For values that are compared with paths: no path equals any other text.
     """
     return page_path(text) if text.startswith("/") else text
 
 
 def canonical_spelling(text: str) -> str:
-    """A path, or a part of one, with each character in the one way that stored paths have it.
+    """A path, or part of one, with each character in the only form that stored paths use.
 
-    Percent-encoded UTF-8 is decoded, except reserved ASCII and what nobody sees; the rest is
-    encoded, in capitals. What is not encoded is in NFC. Source: RFC 3986, section 6.2.2.
+    Percent-encoded UTF-8 is decoded, except reserved ASCII and invisible characters; the rest is
+    encoded with capital digits. Unencoded text is in NFC. Source: RFC 3986, section 6.2.2.
     """
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return text
     first, *others = _decoded(text).translate(_ENCODED).split("%")
-    # Characters do not combine with the digits of an encoded one before them.
+    # A combining character must not join the digits of an encoded character before it.
     composed = [_composed(first), *(piece[:2] + _composed(piece[2:]) for piece in others)]
     return "%".join(composed).translate(_ENCODED)
 
@@ -73,14 +75,15 @@ def _without_dot_segments(path: str) -> str:
     segments = list[str]()
     for segment in path.split("/"):
         if segment == "..":
-            del segments[max(1, len(segments) - 1) :]  # the first is empty, before the slash
+            # Keep the empty first segment, before the leading slash.
+            del segments[max(1, len(segments) - 1) :]
         elif segment != ".":
             segments.append(segment)
     return "/".join(segments)
 
 
 def _decoded(text: str) -> str:
-    """The text without encoded characters that need not be. Every `%` has two digits then.
+    """The text after decoding where allowed. Every `%` in the result has two digits.
 
     Bytes that are not UTF-8 become lone surrogates.
     """
@@ -101,9 +104,9 @@ def _decoded(text: str) -> str:
 
 
 def _composed(text: str) -> str:
-    """The text in NFC, unless it has more marks in a row than any language.
+    """The text in NFC, unless it has more combining marks in a row than any language uses.
 
-    The time for those grows with the square of their number.
+    Normalizing those takes time that grows with the square of their number.
     """
     if len(text) > _MAX_MARKS and _MORE_MARKS.search(text):
         return text
@@ -115,7 +118,7 @@ def _bytes(text: str) -> bytes:
 
 
 def split_url(url: str) -> SplitResult | None:
-    """The parts of a URL; None when it is none."""
+    """The parts of a URL; None if it cannot be parsed."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -123,5 +126,5 @@ def split_url(url: str) -> SplitResult | None:
 
 
 def path_of_url(url: SplitResult | None) -> str | None:
-    """The page path of a URL; None when it has none."""
+    """The page path of a URL; None if it has no path."""
     return page_path(url.path) if url is not None and url.path[:1] in ("", "/") else None

@@ -1,8 +1,8 @@
 """Regular expressions over input: RE2, whose time is linear in the text.
 
-Python's `re` backtracks, so that a text of 50 bytes can take seconds; a test keeps it out of the
+Python's `re` backtracks, so a text of 50 bytes can take seconds; a test keeps it out of the
 service. RE2 has no lookaround and no back-references, and its classes `\\d`, `\\s` and `\\w` are
-ASCII. Hot paths have hand-written checks instead: a call takes a few microseconds.
+ASCII. Hot paths use hand-written checks instead, because an RE2 call takes a few microseconds.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import re2  # type: ignore[import-untyped]
 
 
 class Match(Protocol):
-    """A match of a pattern. Groups by number, from 1, or by name; None for an unused group."""
+    """A match of a pattern. Groups have numbers, from 1, or names; an unused group is None."""
 
     def __getitem__(self, group: int | str) -> str: ...
     def groupdict(self) -> dict[str, str | None]: ...
@@ -24,9 +24,10 @@ class Pattern:
     """A compiled regular expression. A lone surrogate in a text is read as U+FFFD."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, captures: bool = True) -> None:
-        """Raises for a pattern that RE2 cannot compile. Dots match any character but a newline.
+        """Raises for a pattern that RE2 cannot compile. A dot matches any character except a
+        newline.
 
-        captures: whether groups count; without them a large pattern is much faster.
+        captures: whether to record groups; a large pattern is much faster without them.
         """
         options = re2.Options()
         options.case_sensitive = not ignore_case
@@ -53,7 +54,7 @@ class Pattern:
 
 
 class BytesPattern:
-    """As `Pattern`, over bytes. A search in a large text does not hold up other threads."""
+    """Like `Pattern`, over bytes. Searching a large text does not block other threads."""
 
     def __init__(self, pattern: bytes) -> None:
         """pattern: its dots and classes match any byte."""
@@ -64,7 +65,7 @@ class BytesPattern:
         self._compiled = re2.compile(pattern, options)
 
     def end_of_match(self, content: bytes, start: int) -> int | None:
-        """Where a match that begins at `start` ends; None without one."""
+        """End of the match that begins at `start`; None without a match."""
         match = self._compiled.match(content, start)
         return None if match is None else int(match.end())
 

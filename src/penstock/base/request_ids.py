@@ -1,7 +1,7 @@
-"""The ID of a request: of the client, if it sent a usable one, else a new one.
+"""Request IDs: the client's own if it is usable, otherwise a new one.
 
-It is in the answer's `X-Request-Id`, in problem documents and in every line that the log has of
-the request.
+The ID is in the response's `X-Request-Id`, in problem documents and in every log line about the
+request.
 """
 
 from collections.abc import MutableMapping
@@ -11,7 +11,7 @@ from random import getrandbits
 from typing import Any
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
-"""Of the request that runs now, in its threads too; empty outside requests."""
+"""The ID of the current request, also in its threads; empty outside requests."""
 
 _MAX_LENGTH = 128
 _64_BITS = 2**64 - 1
@@ -22,15 +22,15 @@ _numbers = count(getrandbits(64))
 
 
 def new_request_id() -> str:
-    """16 hexadecimal digits: a random start and a count, so that no two of a process are equal.
+    """16 hexadecimal digits: a counter with a random start, so IDs do not repeat in a process.
 
-    Not a secret: nothing depends on its being hard to guess.
+    Not a secret: nothing depends on it being hard to guess.
     """
     return "%016x" % (next(_numbers) & _64_BITS)
 
 
 def request_id_of(sent: bytes | None) -> str:
-    """The ID that a client or proxy sent; a new one unless it is short and plain.
+    """The ID that a client or proxy sent if it is short and plain, otherwise a new one.
 
     sent: the value of `X-Request-Id`.
     """
@@ -42,7 +42,7 @@ def request_id_of(sent: bytes | None) -> str:
 def add_request_id(
     _logger: Any, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A processor of the log."""
+    """Log processor that adds the request ID."""
     if request_id := REQUEST_ID.get():
         event.setdefault("request_id", request_id)
     return event

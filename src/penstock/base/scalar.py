@@ -76,14 +76,14 @@ _SMALL = 2**60
 def value_hash(text: str) -> int:
     """A tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means missing.
 
-    An integer below 2**60 is its own value, so that sequence numbers need no other column; any
-    other text is hashed (BLAKE2b). `"5"` and `5` share the upper bits, so that attempt IDs compare
-    as text. Grouping by integers instead of texts halves the time of a funnel. The probability that
+    An integer below 2**60 is stored as itself, so sequence numbers need no other column; any other
+    text is hashed (BLAKE2b). `"5"` and `5` share the upper bits, so attempt IDs compare as text.
+    Grouping by integers instead of texts halves the time of a funnel query. The probability that
     any two of ten million random IDs collide is 1 in 46,000.
     """
     kind, plain = text[0], text[1:]
     is_small = (
-        plain[:1] in _FIRST_OF_INTEGERS  # most texts are no integers
+        plain[:1] in _FIRST_OF_INTEGERS  # most texts are not integers
         and _is_canonical_integer(plain)
         and -_SMALL <= int(plain) < _SMALL
     )
@@ -105,13 +105,13 @@ _FIRST_OF_INTEGERS = frozenset("-0123456789")
 
 
 def _is_canonical_integer(text: str) -> bool:
-    """Whether an integer of up to 19 digits has no zero in front and is not `-0`."""
+    """Whether an integer has at most 19 digits, no leading zero, and is not `-0`."""
     digits = text.removeprefix("-")
     return len(digits) <= 19 and is_digits(digits) and (digits[0] != "0" or text == "0")
 
 
 def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:
-    """Properties as the warehouse stores them for funnels, by encoded key.
+    """Properties in the form that the warehouse stores for funnels, by encoded key.
 
     `scalars`: tagged texts, `COMPOSITE` for objects and arrays. `hashes`: `value_hash` of each
     scalar. Nulls are in neither.
@@ -133,7 +133,7 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
 _CACHED_CHARS = 200
 
 
-# One look-up for key, text and hash: most events have values that others had before.
+# One cached look-up for key, text and hash: most events repeat earlier values.
 @lru_cache(maxsize=20_000, typed=True)
 def _scalar_column(name: str, value: Scalar) -> tuple[str, str, int]:
     """The encoded key, the tagged text and its hash."""

@@ -1,10 +1,10 @@
-"""The refusal that both stores share when their data are newer than the program."""
+"""The error of both stores when their data are newer than the program."""
 
 
 class NewerSchema(Exception):
-    """A newer Penstock has migrated the store, so this one cannot read it safely.
+    """A newer Penstock has migrated the store, so this program cannot read it safely.
 
-    version, newest_known: the schema version of the store, and the newest that this program knows.
+    version: schema version of the store. newest_known: newest version that this program knows.
     """
 
     def __init__(self, store: str, version: str, newest_known: str) -> None:

@@ -1,11 +1,13 @@
-"""URLs and hosts of services, as operators write them in settings, judged by their spelling."""
+"""Syntax checks for URLs and hosts of services in an operator's settings."""
 
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 
 def is_http_url(url: str) -> bool:
-    """Whether this is an `http` or `https` URL with a host, and any port, credentials and path."""
+    """Whether this is an `http` or `https` URL with a host; port, credentials and path are
+    optional.
+    """
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https") or parts.port == 0:
         return False
@@ -13,25 +15,25 @@ def is_http_url(url: str) -> bool:
 
 
 def is_public_url(url: str) -> bool:
-    """Whether addresses below this URL can be made by adding a path."""
+    """Whether this URL is a valid base URL, to which paths can be added."""
     return is_http_url(url) and not ({"?", "#", "@"} & set(url))
 
 
 def public_url_without_scheme(text: str) -> str | None:
-    """The public URL that somebody meant who left out the scheme; None: this is no such text."""
+    """The intended public URL if only the scheme is missing; None for any other text."""
     address = text.strip().lstrip("/")
     url = f"{'http' if is_loopback(host_name(f'//{address}')) else 'https'}://{address}"
     return url if "://" not in text and is_public_url(url) else None
 
 
 def host_name(url: str) -> str:
-    """The host of a URL, without its port. Empty for none."""
+    """The host of a URL without its port; empty if it has none."""
     parts = _split(url)
     return (parts and parts.hostname) or ""
 
 
 def is_host(host: str) -> bool:
-    """Whether a text is a host name or an IP address, with or without a port."""
+    """Whether a text is a host name or an IP address, optionally with a port."""
     parts = _split(f"//{host}")
     is_plain = all(character.isalnum() or character in "-.:[]" for character in host)
     return (
@@ -44,7 +46,7 @@ def is_host(host: str) -> bool:
 
 
 def is_provider_url(url: str) -> bool:
-    """Whether an address of an identity provider is `https`, or `http` on this machine."""
+    """Whether an identity provider's URL uses `https`, or `http` on this machine."""
     parts = _split(url)
     host = (parts and parts.hostname) or ""
     return (
@@ -63,11 +65,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None when its host or its port cannot be read."""
+    """The parts of a URL; None if its host or port is invalid."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises for a port that is not a number
-        (parts.hostname or "").encode("idna")  # raises for a name that no name server can know
+        (parts.hostname or "").encode("idna")  # raises for a name that DNS cannot contain
     except ValueError:
         return None
     return parts

@@ -1,4 +1,4 @@
-"""Searching a text for many others at once."""
+"""Searching a text for many substrings at once."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection
@@ -7,10 +7,10 @@ _FEW = 16
 
 
 def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
-    """Whether a text contains one of the parts, in a time that hardly grows with their number."""
+    """A test whether a text contains any of the parts; its time hardly grows with their number."""
     wanted = list[str]()
     for part in sorted(set(parts)):
-        # What begins with another part is found with that one.
+        # A part that starts with a shorter part is redundant.
         if not (wanted and part.startswith(wanted[-1])):
             wanted.append(part)
     if len(wanted) <= _FEW:
@@ -23,7 +23,7 @@ def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
             if text[start : start + shortest] not in beginnings:
                 continue
             rest = text[start : start + longest]
-            # No part begins with another, so only the last one up to the rest can begin it.
+            # No part is a prefix of another, so only the last part up to the rest can match it.
             place = bisect_right(wanted, rest)
             if place and rest.startswith(wanted[place - 1]):
                 return True

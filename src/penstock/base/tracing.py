@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry. The library is imported only if a setting turns them on."""
+"""OpenTelemetry spans. The library is only imported if a setting turns tracing on."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,14 +23,14 @@ def use_tracer(tracer: "Tracer | None") -> None:
 
 
 def span(name: str, attributes: Attributes) -> "AbstractContextManager[Span | None]":
-    """A span of the current trace. attributes: nothing that a client sent, and no secrets."""
+    """A span of the current trace. attributes: must contain no client input and no secrets."""
     return _OFF if _tracer is None else _recorded(_tracer, name, attributes)
 
 
 def request_span(
     name: str, parent: "Context", kind: "SpanKind"
 ) -> "AbstractContextManager[Span | None]":
-    """The span of a whole request. parent: what the client's `traceparent` names, if anything."""
+    """The span of a whole request. parent: context from the client's `traceparent`, if any."""
     return _OFF if _tracer is None else _recorded(_tracer, name, {}, parent, kind)
 
 
@@ -42,7 +42,7 @@ def _recorded(
     parent: "Context | None" = None,
     kind: "SpanKind | None" = None,
 ) -> "Iterator[Span]":
-    """Of an error only the type is recorded: its text may repeat what a client sent."""
+    """Records only the type of an error: its text may repeat client input."""
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     with tracer.start_as_current_span(

@@ -14,14 +14,14 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each valid for `ttl_s` seconds. Ended ones make room as others come.
+    """Values by key, each valid for `ttl_s` seconds. New entries evict expired ones.
 
-    For a change on this node, call `forget` after the commit and before the response.
+    After a change on this node, call `forget` between the commit and the response.
     """
 
     def __init__(self, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()  # the oldest first
+        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()  # oldest first
         self._reads: dict[tuple[K, int], asyncio.Future[V | None]] = {}
         self._changes = 0
         self._lock = Lock()
@@ -32,13 +32,13 @@ class TtlCache(Generic[K, V]):
         return entry[0] if entry is not None and entry[1] > monotonic() else None
 
     def load(self, key: K, read: Callable[[], V | None]) -> V | None:
-        """The value, read on a cache miss. None is not cached."""
+        """The cached value, or else the value that `read` returns. None is not cached."""
         if (value := self.get(key)) is not None:
             return value
         changes, read_at_s = self._changes, monotonic()
         value = read()
         with self._lock:
-            # A concurrent change may be newer than what we read: then do not cache it.
+            # If something changed during the read, the value may be outdated: do not cache it.
             if value is not None and changes == self._changes:
                 self._entries[key] = (value, read_at_s + self._ttl_s)
                 self._entries.move_to_end(key)
@@ -46,7 +46,7 @@ class TtlCache(Generic[K, V]):
         return value
 
     def _drop_ended(self) -> None:
-        """Two at most, so that no read pays for many."""
+        """Evict at most two expired entries, so that no caller pays for many."""
         for _ in range(2):
             oldest = next(iter(self._entries.values()), None)
             if oldest is None or oldest[1] > monotonic():
@@ -54,7 +54,7 @@ class TtlCache(Generic[K, V]):
             self._entries.popitem(last=False)
 
     async def fetch(self, key: K, read: Callable[[], V | None]) -> V | None:
-        """Like `load`, in a thread. Concurrent misses of a key share one read."""
+        """Like `load`, but reads in a thread. Concurrent misses of a key share one read."""
         read_key = (key, self._changes)
         pending = self._reads.get(read_key)
         if pending is None:
@@ -70,7 +70,7 @@ class TtlCache(Generic[K, V]):
             self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all entries."""
         with self._lock:
             self._changes += 1
             self._entries.clear()

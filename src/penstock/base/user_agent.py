@@ -12,7 +12,7 @@ from crawlerdetect import providers  # type: ignore[import-untyped]
 from penstock.base.patterns import Match, Pattern, is_digits
 
 MAX_CHARS = 512
-"""The characters of a header that are read; browsers send fewer than 300."""
+"""Characters of a header that are parsed; browsers send fewer than 300."""
 _MOST_CACHED = 10_000
 
 
@@ -20,7 +20,7 @@ NO_USER_AGENT = "no_user_agent"
 
 
 class Platform(StrEnum):
-    """The value is the warehouse's spelling. An iPad sends a Mac's User-Agent and counts as one."""
+    """Values are the warehouse's spelling. An iPad sends a Mac's User-Agent and counts as one."""
 
     IOS = "ios"
     ANDROID = "android"
@@ -30,7 +30,7 @@ class Platform(StrEnum):
 
 
 class Device(StrEnum):
-    """The value is the warehouse's spelling."""
+    """Values are the warehouse's spelling."""
 
     DESKTOP = "desktop"
     MOBILE = "mobile"
@@ -38,13 +38,13 @@ class Device(StrEnum):
 
 
 class UserAgent(NamedTuple):
-    """A parsed User-Agent. Texts are empty, and `os_major` is 0, when unknown.
+    """A parsed User-Agent. Unknown texts are empty; an unknown `os_major` is 0.
 
-    os, browser: family names of ua-parser, such as `Mac OS X` and `Chrome`.
-    device: when a browser sent it. app_device: when an app did, which is never a desktop.
-    in_app: the app whose built-in browser it is; empty for a robot.
-    robot: why it is not a person: `no_user_agent`, `preview:<service>` or `crawler`; else empty.
-    is_crawler: in crawlerdetect's list. That includes HTTP libraries that apps use, such as okhttp.
+    os, browser: family names of ua-parser, such as `Mac OS X` and `Chrome`. device: the device if a
+    browser sent the header. app_device: the device if an app sent it, never a desktop. in_app: the
+    app whose built-in browser it is; empty for a robot. robot: why it is not a person:
+    `no_user_agent`, `preview:<service>` or `crawler`; otherwise empty. is_crawler: matches
+    crawlerdetect's list, which includes HTTP libraries that apps use, such as okhttp.
     """
 
     platform: Platform
@@ -115,7 +115,7 @@ Such a browser opens another app only after a tap.
 PROGRAMS = r"^node(?:\.js)?(?:/|$)|^Deno/|^Bun/|\bCFNetwork/|^Dalvik/|SnapchatAds|BarracudaCentral"
 """Pattern of programs that open a link without a person and that crawlerdetect does not know.
 
-The network libraries of iOS and Android are among them: an app that loads a link shows no page.
+Includes the network libraries of iOS and Android: an app that loads a link shows no page.
 """
 
 _ANDROID_WEB_VIEW = "; wv)"
@@ -132,14 +132,14 @@ FROZEN_IOS_MAJOR = 18
 
 
 _parsed: dict[str, UserAgent] = {}
-"""The latest results. Texts are cut before they come here, so that the cache stays small."""
+"""The latest results. Keys are cut to `MAX_CHARS`, so the cache stays small."""
 _changing_cache = Lock()
 
 
 def parse_user_agent(user_agent: str) -> UserAgent:
     """Parse a User-Agent header. Never raises; only the first 512 characters count.
 
-    A new text takes up to a few milliseconds: on the event loop call `parse_in_thread`.
+    A new text takes up to a few milliseconds: use `parse_in_thread` on the event loop.
     """
     text = user_agent[:MAX_CHARS]
     if (known := _parsed.get(text)) is not None:
@@ -153,12 +153,12 @@ def parse_user_agent(user_agent: str) -> UserAgent:
 
 
 def parsed_before(user_agent: str) -> UserAgent | None:
-    """As `parse_user_agent`, if the header is among the latest ones; else None."""
+    """The cached result of `parse_user_agent` for a recent header; None if there is none."""
     return _parsed.get(user_agent[:MAX_CHARS])
 
 
 async def parse_in_thread(user_agent: str) -> UserAgent:
-    """As `parse_user_agent`, without holding the event loop."""
+    """Like `parse_user_agent`, without blocking the event loop."""
     if (known := parsed_before(user_agent)) is not None:
         return known
     return await to_thread.run_sync(parse_user_agent, user_agent)
@@ -194,10 +194,10 @@ def _platform(user_agent: str, os: str) -> Platform:
 
 
 def _marked_device(user_agent: str, model: str) -> Device | None:
-    """The device that the text names; None without a mark.
+    """The device that the text names; None if it names none.
 
-    Browsers on Android leave out `Mobile` on tablets; on others `Mobi` marks a phone.
-    Source: MDN, "Browser detection using the user agent".
+    Browsers on Android omit `Mobile` on tablets; on other systems `Mobi` means a phone. Source:
+    MDN, "Browser detection using the user agent".
     """
     if model == "iPad" or "Tablet" in user_agent:
         return Device.TABLET
@@ -233,13 +233,13 @@ def _in_app(user_agent: str, platform: Platform) -> str:
 
 
 def _named_group(match: Match) -> str:
-    """The name of the only group that took part in a match."""
+    """The name of the only group that matched."""
     return next(name for name, text in match.groupdict().items() if text is not None)
 
 
 @cache
 def _crawler_patterns() -> tuple[Pattern, Pattern]:
-    """What crawlerdetect removes from a text, and what it then finds in crawlers.
+    """Patterns for the parts that crawlerdetect removes from a text, and for crawlers in the rest.
 
     The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.
     """
@@ -252,7 +252,7 @@ def _crawler_patterns() -> tuple[Pattern, Pattern]:
 
 
 def _not_before(word: str, follower: str) -> str:
-    """The pattern `word(?!follower)` for RE2: the text after the word differs or ends too early."""
+    """The pattern `word(?!follower)` for RE2: after the word comes different text or the end."""
     differing = [f"{follower[:place]}(?:[^{char}]|$)" for place, char in enumerate(follower)]
     return f"{word}(?:{'|'.join(differing)})"
 

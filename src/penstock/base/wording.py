@@ -1,4 +1,4 @@
-"""Counts and times in sentences, as people write them."""
+"""Counts and times in sentences, in the form that people write."""
 
 from datetime import UTC, datetime
 

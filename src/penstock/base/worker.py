@@ -17,31 +17,31 @@ from penstock.base.errors import StoreUnavailable
 log = structlog.get_logger()
 
 Step = Callable[[], float | None]
-"""One piece of work. Returns seconds until the next step; None: after the period or a wake-up."""
+"""A piece of work. Returns seconds until the next step; None waits for the period or a wake-up."""
 
 STALLED_AFTER_S = 300.0
-"""A step that runs longer without progress counts as failing."""
+"""A step that runs longer without reporting progress counts as failing."""
 
 _STOP_WITHIN_S = 60.0
 
 
 class Backoff(NamedTuple):
-    """How long a worker waits after a failure: doubled each time, less up to half at random."""
+    """Delay of a worker after a failure: doubles each time, minus up to half at random."""
 
     first_s: float = 0.2
     longest_s: float = 15.0
 
     def delay_s(self, failures: int) -> float:
-        """failures: in a row, at least 1."""
+        """Seconds to wait. failures: number of failures in a row, at least 1."""
         whole_s = min(self.longest_s, self.first_s * 2 ** min(failures - 1, 30))
         return random.uniform(whole_s / 2, whole_s)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """State of one worker. error: the type of the last error while it fails, without its text.
+    """State of a worker. error: type of the last error while the worker fails, without its text.
 
-    failing_for_ms: 0 unless it fails.
+    failing_for_ms: 0 unless the worker fails.
     """
 
     name: str
@@ -52,26 +52,26 @@ class WorkerHealth:
 
 
 class _Instant(NamedTuple):
-    """A time of day, to show, and the elapsed milliseconds, to measure durations from."""
+    """One moment as a time of day, for display, and as elapsed milliseconds, for durations."""
 
     at_ms: int
     elapsed_ms: int
 
 
 class WorkerStopped(Exception):
-    """The service is stopping: the step ends where it is and is repeated after the next start."""
+    """The service is stopping: the step ends early and is repeated after the next start."""
 
 
 def _varied(seconds: float) -> float:
-    """Up to a fifth more at random: workers with equal periods do not run at the same moment."""
+    """Add up to a fifth at random, so that workers with equal periods do not run together."""
     return seconds * random.uniform(1, 1.2)
 
 
 class Worker:
     """A thread that repeats a step until it is stopped, whatever the step raises.
 
-    After an error it waits and tries again. The log has one line when a worker begins to fail, one
-    for each other kind of error until then, and one when it recovers.
+    After an error it waits and tries again. It logs the first failure, each new kind of error after
+    it, and the recovery.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Worker:
         retry_on_wake: bool = False,
         stalled_after_s: float | None = STALLED_AFTER_S,
     ) -> None:
-        """period_s: a step is due this long after the last one; None: only when woken.
+        """period_s: seconds between steps; None runs steps only after a wake-up.
 
-        first_after_s: the first step is due this long after the start, or when woken. Both are up
-        to a fifth longer at random. last_step: runs once at an orderly stop. retry_on_wake: a
-        wake-up cuts the wait after a failure short. stalled_after_s: None for steps that may take
+        first_after_s: seconds from the start to the first step, unless woken earlier. Both times
+        are up to a fifth longer at random. last_step: runs once at an orderly stop. retry_on_wake:
+        a wake-up shortens the wait after a failure. stalled_after_s: None for steps that may take
         any time.
         """
         self.name = name
@@ -105,20 +105,18 @@ class Worker:
         self._busy_since: _Instant | None = None
         self._last_success_at_ms: int | None = None
         self._failing_since: _Instant | None = None
-        self._failures = 0  # in a row
-        self._errors: list[
-            str
-        ] = []  # kinds of error since it began to fail, the last one at the end
+        self._failures = 0  # number of failures in a row
+        self._errors: list[str] = []  # kinds of error since it began to fail, latest last
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs."""
+        """Run the worker during the context."""
         self.start()
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                # Its own limiter: requests that hang may occupy every shared thread.
+                # A separate limiter, because hanging requests may occupy every shared thread.
                 await to_thread.run_sync(self.stop, limiter=CapacityLimiter(1))
 
     def start(self) -> None:
@@ -129,23 +127,23 @@ class Worker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Run the next step now, because there is work to do. Never blocks."""
+        """Run the next step now, because there is new work. Never blocks."""
         self._wake.set()
 
     def begin_stop(self) -> None:
-        """Begin no further step. Never blocks.
+        """Start no further step. Never blocks.
 
-        `stop` waits for the current one. A worker with a last step goes on until then: others that
-        stop before it may give it something to do.
+        `stop` waits for the current step. A worker with a last step continues until then, because
+        workers that stop earlier may still give it work.
         """
         if self._last_step is None:
             self._stopping.set()
             self._wake.set()
 
     def stop(self) -> None:
-        """Let the current step finish, run the last step, end the thread.
+        """Let the current step finish, run the last step, and end the thread.
 
-        Blocks, for a minute at most.
+        Blocks, at most for a minute.
         """
         self._stopping.set()
         self._wake.set()
@@ -211,7 +209,7 @@ class Worker:
                 self._note_failure(error)
 
     def _pause_s(self, wait_s: float | None) -> float | None:
-        """Until the next step; None: until it is woken. wait_s: what the last step returned."""
+        """Seconds until the next step; None waits for a wake-up. wait_s: the last step's result."""
         if wait_s is not None:
             return wait_s
         return None if self._period_s is None else _varied(self._period_s)
@@ -246,7 +244,7 @@ class Worker:
             )
 
     def _note_failure(self, error: BaseException) -> float:
-        """Seconds to wait before the next attempt."""
+        """Record the failure. Returns the seconds to wait before the next attempt."""
         kind = type(error).__name__
         with self._state:
             self._failures += 1
