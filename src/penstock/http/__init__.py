@@ -1,1 +1,1 @@
-"""What every route shares: bodies, query parameters, problem documents, the OpenAPI document."""
+"""Code that every route shares: bodies, query parameters, problem documents, OpenAPI."""

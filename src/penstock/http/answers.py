@@ -1,4 +1,4 @@
-"""JSON responses, and files."""
+"""JSON responses and file downloads."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -35,12 +35,14 @@ def answer(
 def json_answer(
     body: bytes, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[bytes]:
-    """A response whose JSON is written already."""
+    """A response with a body that is already JSON."""
     return Response(body, status_code=status, media_type=MediaType.JSON, headers=headers)
 
 
 def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
-    """A page of a list. record: converts an entry to its wire type, unless it already has one."""
+    """A page of a list. record: converts an entry to its wire type; omit it if entries
+    have theirs.
+    """
     data = list(map(record, page.data)) if record else list(page.data)
     return answer(
         {"data": data, "page": page.page.number, "pageSize": page.page.size, "total": page.total}
@@ -50,7 +52,9 @@ def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Re
 async def answer_list(
     page: Listing[T], record: Callable[[T], object] | None = None
 ) -> Response[bytes]:
-    """As `listing`, in a thread: a hundred entries take longer than the event loop may be held."""
+    """Like `listing`, in a thread: converting a hundred entries would block the event loop too
+    long.
+    """
     return await to_thread.run_sync(listing, page, record)
 
 
@@ -59,7 +63,7 @@ def no_content() -> Response[None]:
 
 
 def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
-    """A file to save under a name. A temporary file disappears with the last reference to it."""
+    """A file download with a name. A temporary file disappears with the last reference to it."""
     in_ascii = name.encode("ascii", "ignore").decode().strip("-")
     disposition = f'attachment; filename="{in_ascii}"'
     if in_ascii != name:
@@ -68,9 +72,9 @@ def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes
 
 
 def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: str) -> str:
-    """`checkout-2026-10-28-to-2026-11-26.csv`: a title, and the first and last day of a period.
+    """A name such as `checkout-2026-10-28-to-2026-11-26.csv`: a title, and a period's first and last day.
 
-    Days are those of UTC. end_ms: exclusive.
+    Days are in UTC. end_ms: exclusive.
     """
     letters = "".join(letter if letter.isalnum() else " " for letter in title.lower())
     words = "-".join(letters.split())[:_MAX_TITLE_CHARS].strip("-") or "funnel"
@@ -83,7 +87,7 @@ def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: s
 def file_response(
     file: IO[bytes], media_type: str, headers: dict[str, str], status_code: int | None = None
 ) -> Response[bytes]:
-    """A file as the body, read while it is sent."""
+    """A response that reads its body from a file while it is sent."""
     stream = Stream(
         lambda: _chunks(file), media_type=media_type, headers=headers, status_code=status_code
     )
@@ -91,7 +95,7 @@ def file_response(
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The file from its start."""
+    """Chunks of the file, from its start."""
     offset = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
         yield chunk

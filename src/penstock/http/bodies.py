@@ -1,4 +1,4 @@
-"""Read request bodies and query parameters. Declared lengths and types are never trusted."""
+"""Reading request bodies and query parameters. Declared lengths and types are never trusted."""
 
 import sys
 import zlib
@@ -23,26 +23,28 @@ T = TypeVar("T")
 
 DEFAULT_BODY_BYTES = 1024 * 1024
 FORM_BYTES = 64 * 1024
-"""Maximum size of a body with a few fields."""
+"""Maximum size of a body with few fields."""
 SMALL_BYTES = 6 * 1024
 """Maximum size of a body that is read on the event loop."""
 _TINY_BYTES = 1024
-"""Bodies of this size have too few values to take long, in bytes."""
+"""Bodies this small parse quickly, in bytes."""
 _FEW_VALUES = 150
 _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
 MAX_GZIP_MEMBERS = 16
-"""Gzip members of a body: each takes time, even an empty one of 20 bytes."""
+"""Maximum gzip members in a body: each takes time, even an empty one of 20 bytes."""
 _MOST_LISTED_FAULTS = 10_000
 
 NO_SUCH_PARAMETER = "This route has no such parameter."
 
 MAX_LENGTH_DIGITS = 20
-"""Digits of a Content-Length. Python refuses to read a number of thousands of them."""
+"""Maximum digits of a Content-Length. Python rejects a number with thousands of digits."""
 
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
-    """Require a JSON Content-Type. text_plain: also accept `text/plain`, as `sendBeacon` sends."""
+    """Require a JSON Content-Type. text_plain: also accept `text/plain`, which
+    `sendBeacon` uses.
+    """
     content_type = media_type_of(request)
     if content_type == "application/json" or (text_plain and content_type == "text/plain"):
         return
@@ -57,7 +59,8 @@ async def read_bytes(
 ) -> bytes:
     """The body, decompressed if it is gzip.
 
-    max_bytes: limit on the wire. max_inflated_bytes: after decompression, by default the same.
+    max_bytes: maximum size on the wire. max_inflated_bytes: maximum size after decompression;
+    defaults to `max_bytes`.
     """
     zipped = is_zipped(request)
     body = await read_raw(request, max_bytes)
@@ -69,9 +72,9 @@ async def read_bytes(
 
 
 async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items: int = 1) -> T:
-    """The result of a function that reads a body; run in a thread unless the body is light.
+    """The result of a function that processes a body; runs in a thread unless the body is light.
 
-    items: those of the body that the function is about.
+    items: number of items in the body that the function processes.
     """
     if is_light(body) and items <= _FEW_ITEMS:
         return function(*args)
@@ -79,9 +82,10 @@ async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items:
 
 
 def is_light(body: bytes, most_values: int = _FEW_VALUES) -> bool:
-    """Whether a JSON body has few bytes and values, so that it may be read on the event loop.
+    """Whether a JSON body has few bytes and values, so that the event loop may process it.
 
-    To parse, validate and refuse others takes longer than a millisecond: up to 5 µs for a value.
+    Parsing, validating and rejecting a larger body takes more than a millisecond: up to 5 µs per
+    value.
     """
     if len(body) <= _TINY_BYTES:
         return True
@@ -101,7 +105,7 @@ def is_zipped(request: AnyRequest) -> bool:
 
 
 async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
-    """The raw body as it was sent, which signatures cover."""
+    """The body as sent, which signatures cover."""
     declared, held = request.headers.get("content-length", ""), _held_body(request)
     if declared.isdigit():
         if len(declared) > MAX_LENGTH_DIGITS or int(declared) > max_bytes:
@@ -118,12 +122,12 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
 
 
 def sender_address(request: AnyRequest) -> str:
-    """The network of the sender, for taking turns; empty for one without limits."""
+    """The sender's network, used to take turns; empty for a sender without limits."""
     return _held_body(request).address
 
 
 def _held_body(request: AnyRequest) -> HeldBody:
-    """Of the request; of nothing without the edge around the application, as in some tests."""
+    """The request's `HeldBody`; an unlimited one if there is no edge, as in some tests."""
     held = request.scope.get(SCOPE_KEY)
     return held if isinstance(held, HeldBody) else HeldBody(BodyMemory(sys.maxsize), "")
 
@@ -170,9 +174,9 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
-    """The JSON object of a body; `Malformed` when it is not JSON, `Invalid` for other values.
+    """The JSON object in a body; `Malformed` if it is not JSON, `Invalid` for other values.
 
-    for_arrays: where an array belongs, a sentence for its sender.
+    for_arrays: a sentence that tells senders of an array where it belongs.
     """
     value = parse_json(body)
     if not isinstance(value, dict):
@@ -181,13 +185,13 @@ def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
 
 
 def not_an_object(hint: str = "") -> Invalid:
-    """hint: where the value belongs, a sentence for its sender."""
+    """The error for a value that is not an object. hint: a sentence that says where it belongs."""
     message = f"Must be a JSON object, such as {{...}}. {hint}".rstrip()
     return Invalid([Fault("body", "wrong_type", message)])
 
 
 def parse_model(body: bytes, model: type[M], context: object = None) -> M:
-    """A validated input. `Malformed` when the body is not JSON, `Invalid` with all faults.
+    """A validated input. `Malformed` if the body is not JSON, `Invalid` with all faults.
 
     context: passed to the model's validators.
     """
@@ -203,7 +207,7 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
 
 
 def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
-    """The error with all faults, or with their number when they are too many to be collected."""
+    """The error with all faults, or with their number if there are too many to collect."""
     count = error.error_count()
     if count <= _MOST_LISTED_FAULTS:
         return Invalid(faults_of(error, model=model))
@@ -216,7 +220,7 @@ def not_json(reason: str) -> Malformed:
 
 
 async def read_json(request: AnyRequest, model: type[M]) -> M:
-    """The JSON body of a request, a few fields, as a validated input."""
+    """The JSON body of a request with few fields, as a validated input."""
     require_json(request)
     body = await read_bytes(request, max_bytes=FORM_BYTES)
     return await compute_on(body, parse_model, body, model)

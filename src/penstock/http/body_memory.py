@@ -1,4 +1,4 @@
-"""The memory that all large request bodies take together.
+"""Memory accounting for all large request bodies together.
 
 Bodies of a few kilobytes do not count: the limit of connections bounds them.
 """
@@ -14,38 +14,38 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 T = TypeVar("T")
 
 COUNTED_BYTES = 16 * 1024
-"""Size from which a body counts, in bytes."""
+"""Bodies larger than this count, in bytes."""
 _INFLATING = QueueLimits(slots=2, slots_per_key=1, waiting=400, waiting_per_key=100)
-"""By address: bodies are decompressed in threads of their own, which no other route waits for."""
+"""Limits of decompression, by address. It has its own threads, so no other route waits for it."""
 SCOPE_KEY = "penstock.body"
-"""Where the ASGI scope has the `HeldBody` of a request."""
+"""Key of the ASGI scope that holds the request's `HeldBody`."""
 
 
 class BodyMemory:
-    """How many bytes of bodies are in memory, as sent and decompressed. Threads may call it."""
+    """Counts the bytes of bodies in memory, as sent and decompressed. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
-        """limit: in bytes; one address may use half of it, and in any case hold one body."""
+        """limit: maximum bytes in total; one address may use half, but can always hold one body."""
         self._limit, self._held = limit, 0
         self._by_address = Counter[str]()
         self._lock = Lock()
         self.inflating = FairQueue("compressed bodies", _INFLATING)
 
     def held(self) -> int:
-        """Bytes of all bodies."""
+        """Bytes of all bodies in memory."""
         return self._held
 
     def has_room(self, address: str, count: int, held: int = 0) -> bool:
-        """Whether there is room for more bytes of a body.
+        """Whether there is room for `count` more bytes of a body.
 
-        address: empty for one without limits. held: bytes of this body that are in memory.
+        address: empty for a sender without limits. held: bytes of this body already in memory.
         """
         own = self._by_address[address] if address else 0
         is_only = own == held
         return self._held + count <= self._limit and (is_only or own + count <= self._limit // 2)
 
     def take(self, address: str, count: int, held: int) -> bool:
-        """Reserve room, if there is any. Returns whether there was."""
+        """Reserve room if there is any. Returns whether it succeeded."""
         with self._lock:
             if not self.has_room(address, count, held):
                 return False
@@ -62,7 +62,7 @@ class BodyMemory:
 
 
 class HeldBody:
-    """The memory that the body of one request occupies until the request is answered."""
+    """Memory that the body of one request occupies until the response is sent."""
 
     __slots__ = ("_bytes", "_memory", "address")
 
@@ -70,16 +70,18 @@ class HeldBody:
         self._memory, self.address, self._bytes = memory, address, 0
 
     async def in_turn(self, call: Callable[..., T], *arguments: object) -> T:
-        """What a blocking call returns, when it is the turn of the body's address. `QueueFull`."""
+        """Run a blocking call when it is this address's turn, and return its result.
+        `QueueFull`.
+        """
         return await self._memory.inflating.run(self.address, call, *arguments)
 
     def require_room(self, size: int) -> None:
-        """`Unavailable` when a body of this size has no room now."""
+        """`Unavailable` if there is currently no room for a body of this size."""
         if size > COUNTED_BYTES and not self._memory.has_room(self.address, size):
             raise _overloaded()
 
     def grow_to(self, size: int) -> None:
-        """Reserve memory for the body, which has this size by now. `Unavailable` without room."""
+        """Reserve memory for a body that has grown to `size` bytes. `Unavailable` without room."""
         if size <= max(COUNTED_BYTES, self._bytes):
             return
         if not self._memory.take(self.address, size - self._bytes, self._bytes):

@@ -1,8 +1,9 @@
-"""Handlers that find their services themselves.
+"""Handlers that look up their services themselves.
 
-The framework would provide a service to each request in a task of its own, and would plan this for
+The framework would provide a service to each request in a separate task, and would plan this for
 each handler when the application is built. Services are the same for all requests, so a handler
-looks them up by name when it runs, and the framework only provides what depends on the request.
+looks them up by name when it runs, and the framework only provides objects that depend on the
+request.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,12 +19,13 @@ from litestar.handlers import HTTPRouteHandler
 class BoundServices:
     """Fills the parameters of handlers and dependencies that name services.
 
-    services: has them as attributes. names: of those that handlers may request.
+    services: an object with the services as attributes. names: services that handlers may request.
     """
 
     def __init__(self, services: object, names: Collection[str]) -> None:
         self._services, self._names = services, frozenset(names)
-        self._providers: dict[int, Provide] = {}  # by ID: the framework compares them by value
+        # Keyed by id(): the framework compares them by value.
+        self._providers: dict[int, Provide] = {}
 
     def handlers(self, handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
         """Copies of the handlers without the parameters that name services."""
@@ -32,7 +34,7 @@ class BoundServices:
     def dependencies(self, dependencies: Mapping[str, Provide]) -> dict[str, Provide]:
         """Dependencies by name, without the parameters that name services.
 
-        The same object for the same one, since the framework plans each once.
+        Equal inputs return the same object, so the framework plans each only once.
         """
         return {name: self._provider(provider) for name, provider in dependencies.items()}
 

@@ -16,7 +16,7 @@ _HEADERS = ("Content-Type", "Content-Encoding")
 
 ANY_ORIGIN = [
     (b"access-control-allow-origin", b"*"),
-    # Clients wait as long as the server says, and learn from its date how wrong their clock is.
+    # Clients need Retry-After to wait, and Date to correct their clock.
     (b"access-control-expose-headers", b"Retry-After, Date, X-Request-ID"),
 ]
 
@@ -36,7 +36,7 @@ class AnyOriginCors(ASGIMiddleware):
 def preflight(
     methods: Sequence[str] = ("POST",), headers: Sequence[str] = _HEADERS
 ) -> Response[None]:
-    """methods, headers: what other sites may send."""
+    """The response to a preflight. methods, headers: those that other sites may send."""
     answer = {
         "Allow": ", ".join(sorted(["OPTIONS", *methods])),
         "Access-Control-Allow-Methods": ", ".join(methods),
@@ -47,7 +47,7 @@ def preflight(
 
 
 class OpenRoutes:
-    """The routes that any website may call, for what refuses requests before they are routed."""
+    """The routes that any website may call; used to reject requests before routing."""
 
     def __init__(self, handlers: Iterable[ControllerRouterHandler]) -> None:
         self._routes = [
@@ -58,7 +58,7 @@ class OpenRoutes:
         ]
 
     def refusal(self, scope: Any, error: PenstockError) -> ASGIApp:
-        """The answer to a request, as its route would give it."""
+        """The error response that the request's route would send."""
         parts = scope["path"].split("/")
         for template, handler in self._routes:
             if (

@@ -1,8 +1,8 @@
 """Fast paths: plain requests that are answered without the framework and without a task.
 
 The framework builds a request, dependencies and a response around each handler; a task and its
-messages cost as much again. A fast path answers what it recognises as plain, from caches alone, and
-leaves every other request to its route, which has the same rules.
+messages cost as much again. A fast path recognises plain requests and answers them from caches
+alone. All other requests go to their routes, which follow the same rules.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 @dataclass(slots=True)
 class RawResponse:
-    """An ASGI response, sent unchanged. headers: with the length of the body."""
+    """An ASGI response, sent unchanged. headers: must include the length of the body."""
 
     status: int
     headers: Iterable[tuple[bytes, bytes]]
@@ -26,16 +26,16 @@ class RawResponse:
 
 
 Respond = Callable[[ASGIApp], None]
-"""Sends a response: a `RawResponse` at once, any other in a task."""
+"""Sends a response: a `RawResponse` at once, any other response in a task."""
 
 Answer = Callable[[bytes, Respond], bool]
-"""Answers a request, whose body is passed, now or later. False: the route shall, nothing happened.
+"""Answers a request with this body, now or later. False: not handled; use the route.
 
 It never blocks and never raises.
 """
 
 FastPath = Callable[[Any], Answer | None]
-"""What answers the request of an ASGI scope; None for requests that are not plain.
+"""Returns the function that answers the request of an ASGI scope; None if it is not plain.
 
-It sets `path_template` of the scope, as the framework does.
+Like the framework, it sets the scope's `path_template`.
 """

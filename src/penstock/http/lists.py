@@ -1,9 +1,9 @@
-"""Bodies with a list of many items. The items are found first, then each is parsed by itself.
+"""Bodies with a list of many items: find the items first, then parse each separately.
 
-To parse a body makes a Python object of every JSON value: 10 MB of `{}` would become 300 MB. So
+Parsing a body creates a Python object for every JSON value: 10 MB of `{}` would become 300 MB. So
 before anything large is parsed, the number of items, the size of each, and the size of all other
-fields are known and within the limits. Finding the items reads 10 MB in 25 ms and makes no objects.
-It is lenient: what is not JSON is noticed when it is parsed.
+fields are checked against the limits. Finding the items in 10 MB takes 25 ms and creates no
+objects. The search is lenient: parsing detects invalid JSON later.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from penstock.http.bodies import not_an_object, not_json, parse_json, parse_obje
 from penstock.settings import Settings
 
 _DEPTH = 200
-"""Levels of nesting. The parser refuses more."""
+"""Maximum levels of nesting. The parser rejects deeper JSON."""
 _MOST_FIELDS = 1_000
-"""Fields of a large body before its list."""
+"""Maximum fields of a large body before its list."""
 _ESCAPED = 3
-"""JSON as sent may be larger than the same JSON in UTF-8: `\\u00e9` has 6 bytes, é has 2."""
+"""Maximum size of sent JSON relative to UTF-8: `\\u00e9` has 6 bytes, é has 2."""
 
 _SPACE = rb"[ \t\r\n]*"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
@@ -44,7 +44,9 @@ _WHITESPACE = b" \t\r\n"
 
 
 class ListLimits(NamedTuple):
-    """items: their number. item_bytes: the size of each item, and of all fields beside the list."""
+    """items: maximum number of items. item_bytes: maximum size of each item, and of all other
+    fields.
+    """
 
     items: int
     item_bytes: int
@@ -54,23 +56,23 @@ class ListLimits(NamedTuple):
         return cls(settings.max_batch_events, settings.max_event_bytes)
 
     def is_small(self, body: bytes) -> bool:
-        """Whether the body may be parsed as a whole."""
+        """Whether the body may be parsed in one piece."""
         return len(body) <= self.item_bytes
 
     @property
     def sent_bytes(self) -> int:
-        """The size of an item as sent, which may use escapes."""
+        """Maximum size of an item as sent, which may use escapes."""
         return self.item_bytes * _ESCAPED
 
 
 class UnreadList(Sequence[Any]):
-    """The list of a large body. It parses an item each time that one is read, and keeps none.
+    """The list of a large body. Each access parses the item again; nothing is cached.
 
-    Reading raises `Invalid` for an item over the limit, and `Malformed` for one that is not JSON.
+    An access raises `Invalid` for an item over the limit, and `Malformed` for invalid JSON.
     """
 
     def __init__(self, body: bytes, spans: Sequence[tuple[int, int]], limits: ListLimits) -> None:
-        """spans: where each item begins and ends."""
+        """spans: start and end of each item in the body, in bytes."""
         self._body, self._spans, self._limits = body, spans, limits
 
     def __len__(self) -> int:
@@ -85,10 +87,10 @@ class UnreadList(Sequence[Any]):
 
 
 def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[str, Any]:
-    """As `parse_object`. The list with this name is an `UnreadList` if the body is large.
+    """Like `parse_object`, but in a large body the list with this name is an `UnreadList`.
 
-    With more items than the limit, the list has one more, and fields behind it are missing.
-    `Invalid` when the other fields are too large.
+    A list over the limit is cut after one extra item, and fields after the list are dropped.
+    `Invalid` if the other fields are too large.
     """
     if limits.is_small(body):
         return parse_object(body, _for_arrays(name))
@@ -100,13 +102,13 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     rest = body[end:] if len(spans) <= limits.items else b"]}"
     _require_size(start + len(rest), name, limits)
     fields = parse_object(body[:start] + rest)
-    if fields.get(name) == []:  # unless the name is there a second time, with another value
+    if fields.get(name) == []:  # false if the name occurs again with another value
         fields[name] = UnreadList(body, spans, limits)
     return fields
 
 
 def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
-    """Where the first item of the list is; None when the body does not begin with few fields."""
+    """Offset of the list's first item; None if too many fields or bytes come before the list."""
     position = _OBJECT_START.end_of_match(body, 0)
     if position is None:
         raise _problem_with_start(body, name)
@@ -126,7 +128,7 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
 
 
 def _items(body: bytes, start: int, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Where the first items begin and end, and where the list ends if it has no more of them."""
+    """Start and end of the first items, and the end of the list, or of the last item read."""
     if (end := _EMPTY_LIST_END.end_of_match(body, start)) is not None:
         return [], end - 1
     spans = list[tuple[int, int]]()
@@ -162,7 +164,7 @@ def _for_arrays(name: str) -> str:
 
 
 def _problem_with_start(body: bytes, name: str) -> Invalid | Malformed:
-    """The error for a body that does not begin as an object. It is too large to be parsed."""
+    """The error for a body that does not start with an object and is too large to be parsed."""
     first = body.lstrip(_WHITESPACE)[:1]
     if first and first in b'["-0123456789tfnNI':
         return not_an_object(_for_arrays(name) if first == b"[" else "")

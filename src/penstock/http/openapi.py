@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the `opt=described(...)` of each route.
+"""The OpenAPI document, built from the `opt=described(...)` of each route.
 
 Routes read bodies and parameters with `penstock.http.bodies`, so the framework cannot see their
 types: each route declares them.
@@ -56,11 +56,11 @@ def described(
     """The `opt` of a route handler.
 
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
-    optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional ones,
-    with what they mean and their values, if those are few. takes_read_only: the body may repeat the
-    fields that only `answers` has. media: type of the body. returns: types of the answer's body;
-    without `answers`, its shape is not described. later: the job record that
-    `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
+    optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional
+    headers, with their meaning and their values, if those are few. takes_read_only: the body may
+    repeat fields that only `answers` has. media: media type of the body. returns: media types of
+    the response; without `answers`, its shape is not described. later: the job record that
+    `Prefer: respond-async` returns. scopes: an API key needs one of these; by default `read` for
     GET and `manage` for other methods.
     """
     return {
@@ -77,7 +77,7 @@ def described(
 def openapi_document_of(app: Litestar) -> dict[str, Any]:
     """The document of all described routes of an application.
 
-    Computed once: it takes a quarter of a second. Do not change it.
+    Cached, because it takes a quarter of a second to compute. Do not change it.
     """
     routes = (
         (route.path_format, handler)
@@ -109,10 +109,10 @@ def openapi_document(
     paths: dict[str, dict[str, Any]] = {}
     numbers = Counter[HTTPRouteHandler]()
     for path, handler, entry in entries:
-        for method in handler.http_methods - {HttpMethod.HEAD}:  # the same as GET
+        for method in handler.http_methods - {HttpMethod.HEAD}:  # HEAD is the same as GET
             operation = _operation(path, handler, entry, names, definitions.get("$defs", {}))
             numbers[handler] += 1
-            if numbers[handler] > 1:  # at another path
+            if numbers[handler] > 1:  # the same handler at another path
                 operation["operationId"] += f"_{numbers[handler]}"
             paths.setdefault(path, {})[str(method).lower()] = operation
     _add_links(paths)
@@ -292,7 +292,7 @@ def _add_links(paths: dict[str, dict[str, Any]]) -> None:
 
 
 def _needs_session(handler: HTTPRouteHandler) -> bool:
-    """Whether only a person may call it: it asks for the user, and an API key has none."""
+    """Whether only a person may call the route: it needs the user, and an API key has none."""
     return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
 
 
@@ -302,7 +302,7 @@ def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any
 
 
 def _with_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body that may repeat the fields that only the record has."""
+    """The schema of a body that may repeat fields that only the record has."""
     read_only = {
         name: {**rule, "readOnly": True, "description": _READ_ONLY}
         for name, rule in record["properties"].items()

@@ -1,4 +1,4 @@
-"""Query parameters about time: a period, and its buckets."""
+"""Query parameters for a period and its buckets."""
 
 from functools import cache
 from itertools import islice
@@ -29,7 +29,7 @@ AS_TIME = WithJsonSchema(
 
 
 def read_time_ms(value: Any) -> int | None:
-    """Milliseconds of a time as sent. RuleBroken when it is not a time from 1970 to 2299."""
+    """A sent time in milliseconds. `RuleBroken` if it is not a time from 1970 to 2299."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -70,9 +70,9 @@ def _out_of_range() -> RuleBroken:
 
 
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
-    """The end of a period, checked against its start. RuleBroken when they are not a period."""
+    """The end of a period, checked against its start. `RuleBroken` if they do not form a period."""
     if "start_at" not in info.data:
-        return end_ms  # startAt has its own error
+        return end_ms  # startAt already has an error
     start_ms = info.data["start_at"]
     if start_ms is None and end_ms is not None:
         raise RuleBroken("needs_start", "Send startAt as well: a period has both ends.")
@@ -87,7 +87,7 @@ def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
 
 
 def both_ends(sent: Any) -> Any:
-    """The input with both ends of its period, so that an absent end is checked as well."""
+    """The input with both ends of its period set, so that a missing end is also checked."""
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
@@ -136,9 +136,9 @@ class InBuckets(Query):
         return name
 
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
-        """Starts of the buckets that hold a span of time, and the end of the last bucket.
+        """Starts of the buckets that cover a span of time, and the end of the last bucket.
 
-        span: what to call it, at the start of a sentence. Malformed for more than MAX_BUCKETS.
+        span: subject of the error message's sentence. `Malformed` for more than `MAX_BUCKETS`.
         """
         edges = self.edges_or_none(first_ms, last_ms)
         if edges is None:
@@ -150,7 +150,7 @@ class InBuckets(Query):
         return edges
 
     def edges_or_none(self, first_ms: int, last_ms: int) -> list[int] | None:
-        """As `edges`; None for more than MAX_BUCKETS."""
+        """Like `edges`; None for more than `MAX_BUCKETS`."""
         edges = bucket_edges(first_ms, last_ms, self.interval, ZoneInfo(self.timezone))
         first_edges = list(islice(edges, MAX_BUCKETS + 2))
         return None if len(first_edges) > MAX_BUCKETS + 1 else first_edges

@@ -1,4 +1,4 @@
-"""Every error as an RFC 9457 problem document: the one place where domain errors meet HTTP."""
+"""RFC 9457 problem documents for all errors: the only place that maps domain errors to HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +44,7 @@ def problem(
 
 
 def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) -> Response[bytes]:
-    """more: fields that a route adds to its problem documents."""
+    """The response to a domain error. more: fields that a route adds to its problem documents."""
     forget_trace(error)
     if error.faults:
         more["errors"] = [
@@ -66,16 +66,16 @@ def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) ->
 
 
 def forget_trace(error: PenstockError) -> None:
-    """Release what the frames of an error hold, such as a body of 10 MB.
+    """Release the objects in an error's frames, such as a body of 10 MB.
 
-    An error of a thread refers to itself through its trace, so it would stay until the next
-    garbage collection, which bytes do not trigger.
+    An error raised in a thread refers to itself through its traceback, so it would live until the
+    next garbage collection, which large bytes objects do not trigger.
     """
     error.__traceback__ = None
 
 
 def rate_headers(policy: RatePolicy, left: int, reset_s: int) -> list[tuple[bytes, bytes]]:
-    """How much of a quota is left. Source: draft-ietf-httpapi-ratelimit-headers."""
+    """Headers for the remaining quota. Source: draft-ietf-httpapi-ratelimit-headers."""
     return [
         (b"ratelimit-policy", f'"{policy.name}";q={policy.quota};w={policy.window_s}'.encode()),
         (b"ratelimit", f'"{policy.name}";r={left};t={reset_s}'.encode()),
@@ -83,7 +83,7 @@ def rate_headers(policy: RatePolicy, left: int, reset_s: int) -> list[tuple[byte
 
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
-    """Errors of the framework: an unknown route, a method that a route does not have."""
+    """Errors of the framework: an unknown route, or a method that a route does not support."""
     title = _TITLES.get(error.status_code, "Request refused")
     detail = {
         404: "There is nothing at this address.",
@@ -97,13 +97,13 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
 def on_store_unavailable(
     request: AnyRequest, error: StoreUnavailable, **more: Any
 ) -> Response[bytes]:
-    """The log has the driver's reason, which may name hosts; the caller does not."""
+    """The driver's reason may name hosts, so it goes to the log, not to the caller."""
     log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
     return on_penstock_error(request, error, **more)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """A bug of ours. The log has the trace; the caller sees nothing of it."""
+    """A bug in Penstock. The log has the trace; the caller sees no part of it."""
     log.error("request_failed", method=request.method, path=path_of(request), exc_info=error)
     return problem(
         request,
@@ -123,7 +123,7 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
 
 
 def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """The answer to a request if a route raised the error."""
+    """The response to an error that a route raised."""
     handler = next(
         EXCEPTION_HANDLERS[kind] for kind in type(error).__mro__ if kind in EXCEPTION_HANDLERS
     )
@@ -134,7 +134,7 @@ def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
 def problem_response(
     error: Exception, on_error: Callable[[AnyRequest, Any], Response[bytes]] = problem_of
 ) -> ASGIApp:
-    """The answer of `on_error`, as an ASGI application."""
+    """The response of `on_error` as an ASGI application."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         request: AnyRequest = Request(scope)

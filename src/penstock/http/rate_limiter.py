@@ -1,4 +1,4 @@
-"""Limits on how often something may happen: requests, events, log-ins."""
+"""Rate limits for requests, events and log-ins."""
 
 from collections.abc import Hashable
 from threading import Lock
@@ -11,28 +11,28 @@ _MAX_COUNTERS = 50_000
 
 
 class Quota(NamedTuple):
-    """The rest of a key's quota, and the seconds until the window ends."""
+    """Remaining quota of a key, and seconds until its window ends."""
 
     left: int
     reset_s: int
 
 
 class RateLimiter:
-    """At most `policy.quota` per key and window. Each node counts for itself.
+    """At most `policy.quota` per key and window. Each node counts separately.
 
-    A window lasts as long as it says, also when the time of day is corrected.
+    Corrections of the time of day do not change the length of a window.
     """
 
     def __init__(self, policy: RatePolicy, clock: Clock) -> None:
         self.policy, self._clock = policy, clock
-        # key -> (count, end of the window in elapsed ms); windows that end first are first
+        # key -> (count, end of the window in elapsed ms), ordered by end
         self._counters: dict[Hashable, tuple[int, int]] = {}
         self._lock = Lock()
 
     def count(self, key: Hashable, *, amount: int = 1) -> Quota:
-        """Count before the work; `RateLimited` when the quota is used up, which counts nothing.
+        """Count before the work; `RateLimited` if no quota is left, which counts nothing.
 
-        amount: counts whole when anything is left, so that one larger than a quota can pass.
+        amount: accepted whole if any quota is left, so that an amount above the quota can pass.
         """
         now_ms = self._clock.elapsed_ms()
         with self._lock:
@@ -58,7 +58,7 @@ class RateLimiter:
             self._counters.pop(key, None)
 
     def forgive(self, key: Hashable) -> None:
-        """Take back one attempt, which was successful or was not made after all."""
+        """Take back one attempt, because it succeeded or never happened."""
         with self._lock:
             count, ends_at_ms = self._counters.get(key, (0, 0))
             if count > 1:
@@ -67,9 +67,9 @@ class RateLimiter:
                 self._counters.pop(key, None)
 
     def _make_room(self, now_ms: int) -> None:
-        """Bound the number of keys, which clients choose: drop ended windows, else the oldest.
+        """Bound the number of keys, which clients choose: drop ended windows, then the oldest.
 
-        Two at most for each new one, so that no caller pays for all.
+        Drops at most two for each new key, so that no caller pays for many.
         """
         for _ in range(2):
             oldest = next(iter(self._counters), None)

@@ -1,4 +1,4 @@
-"""Bodies that repeat read-only fields, such as a record that a client read and sends back."""
+"""Bodies with read-only fields, such as a record that a client read and sends back."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -29,10 +29,11 @@ class ReadOnlyFields:
     values: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def check(self, stored: Record, *, computed: Collection[str] = ()) -> None:
-        """Invalid, naming every field whose value is not the stored one; Conflict for an earlier
-        revision: someone has changed the record since it was read.
+        """`Invalid`, naming every field whose value differs from the stored one.
 
-        computed: wire names of fields with a new value in each answer; what a body says is ignored.
+        `Conflict` for an earlier revision: someone has changed the record since it was read.
+
+        computed: wire names of fields that are new in each response; their sent values are ignored.
         """
         current = stored.model_dump(mode="json", by_alias=True)
         revision = self.values.get("revision")
@@ -64,8 +65,8 @@ def split_read_only(
 ) -> tuple[bytes, ReadOnlyFields]:
     """A body without the fields that only the record has, and those fields.
 
-    model: what a client may change. record: what the API answers. A body that is not a JSON object
-    is returned as it is, for the model to refuse.
+    model: fields that a client may change. record: the API's response. A body that is not a JSON
+    object is returned unchanged, for the model to reject.
     """
     try:
         content = parse_json(body)
@@ -98,5 +99,5 @@ def _wire_names(model: type[BaseModel]) -> set[str]:
 
 
 def _is_same(sent: JsonValue, stored: JsonValue) -> bool:
-    """Equal as JSON: `20` is `20.0`, but `1` is not `true`."""
+    """Whether two JSON values are equal: `20` is `20.0`, but `1` is not `true`."""
     return sent == stored and isinstance(sent, bool) == isinstance(stored, bool)

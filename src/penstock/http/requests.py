@@ -1,31 +1,31 @@
-"""Requests as route handlers see them."""
+"""Helpers that read properties of a request."""
 
 from typing import Any
 
 from litestar import Request
 
 AnyRequest = Request[Any, Any, Any]
-"""A request whose user, auth and state types do not matter: Penstock keeps them elsewhere."""
+"""A request whose user, auth and state types do not matter: Penstock does not use them."""
 
 
 def address_of(request: AnyRequest) -> str:
-    """The IP address of the client, behind trusted proxies too; empty when it is not known."""
+    """The client's IP address, also behind trusted proxies; empty if unknown."""
     return request.client.host if request.client else ""
 
 
 def path_of(request: AnyRequest) -> str:
-    """The decoded path. Not `request.url`, which cannot be read when the `Host` is malformed."""
+    """The decoded path. Not `request.url`, which fails for a malformed `Host`."""
     path: str = request.scope["path"]
     return path
 
 
 def media_type_of(request: AnyRequest) -> str:
-    """The media type of the body in lower case, without parameters; empty when it is not stated."""
+    """The media type of the body in lower case, without parameters; empty if not sent."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def raw_path_of(request: AnyRequest) -> str:
-    """The encoded path, without the query. The framework would split an ID at encoded slashes."""
+    """The encoded path without the query. The framework would split an ID at encoded slashes."""
     path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]
     return path
 
@@ -36,5 +36,5 @@ def raw_path_after(request: AnyRequest, prefix: str) -> str:
 
 
 def is_prefetch(request: AnyRequest) -> bool:
-    """Whether a browser prepares a page that nobody may ever see."""
+    """Whether a browser only prefetches the page, which nobody may ever see."""
     return "prefetch" in request.headers.get("sec-purpose", "").lower()

@@ -1,4 +1,4 @@
-"""What holds for every route: `HEAD` beside `GET`, clean addresses, the OpenAPI document."""
+"""Rules for all routes: `HEAD` beside `GET`, clean addresses, the OpenAPI document."""
 
 from litestar import HttpMethod, Response, get
 from litestar.config.app import AppConfig
@@ -18,9 +18,9 @@ def openapi(request: AnyRequest) -> Response[bytes]:
 
 
 async def check_request(request: AnyRequest) -> Response[None] | None:
-    """What holds before every handler: `OPTIONS` is answered, a bad address is refused.
+    """Runs before every handler: answers `OPTIONS` and rejects bad addresses.
 
-    A coroutine, since the framework runs plain functions in a thread.
+    A coroutine, because the framework runs plain functions in a thread.
     """
     if request.method == "OPTIONS" and request.route_handler.fn.__module__ == http.__name__:
         return _options(request)
@@ -29,7 +29,9 @@ async def check_request(request: AnyRequest) -> Response[None] | None:
 
 
 def _options(request: AnyRequest) -> Response[None]:
-    """The framework's own answer lists only the methods of the first handler of an address."""
+    """Replaces the framework's response, which only lists the methods of an address's first
+    handler.
+    """
     template = request.scope["path_template"]
     methods = {
         method
@@ -43,8 +45,8 @@ def _options(request: AnyRequest) -> Response[None]:
 def _check_address(request: AnyRequest) -> None:
     """`NotFound` for a NUL in the path, `Malformed` for parameters of a route that has none.
 
-    PostgreSQL accepts no NUL in a text. Public routes accept any parameter, because other sites
-    add theirs to links.
+    PostgreSQL cannot store NUL in text. Public routes accept any parameter, because other sites add
+    theirs to links.
     """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this address.")
@@ -56,7 +58,7 @@ def _check_address(request: AnyRequest) -> None:
 
 
 def answer_head(config: AppConfig) -> AppConfig:
-    """Let every route that answers GET answer HEAD, too; the server leaves the body out."""
+    """Let every GET route also answer HEAD; the server omits the body."""
     for handler in config.route_handlers:
         if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
             handler.http_methods.add(HttpMethod.HEAD)

@@ -90,7 +90,7 @@ class Input(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_null_as_absent(cls, value: Any) -> Any:
-        """Without the optional fields that are null but have no null value: it means not sent."""
+        """Drop null fields that are optional and not nullable: there, null means not sent."""
         if not isinstance(value, dict) or None not in value.values():
             return value
         omittable = {
@@ -130,7 +130,7 @@ class Record(BaseModel):
 class RuleBroken(ValueError):
     """Raised in a pydantic validator: a broken rule with a stable code.
 
-    at: path below the validated value.
+    at: path of the faulty field below the validated value.
     """
 
     def __init__(self, code: str, message: str, at: str = "") -> None:
@@ -172,7 +172,7 @@ def _without_default(schema: JsonDict) -> None:
 
 
 OMITTABLE = Field(json_schema_extra=_without_default)
-"""A field of a change that keeps its value when it is omitted: null is no value of it."""
+"""A field of a change that keeps its value if it is omitted; null is not allowed."""
 
 
 class PageQuery(Query):
@@ -219,7 +219,7 @@ class SearchQuery(PageQuery):
 class RulesBroken(ValueError):
     """Raised in a pydantic validator: several broken rules at once.
 
-    faults: their fields are paths below the validated value.
+    faults: faults whose fields are paths below the validated value.
     """
 
     def __init__(self, faults: Sequence[Fault]) -> None:
@@ -231,7 +231,9 @@ _SHOWN_NAME_CHARS = 200
 
 
 def field_path(location: Iterable[str | int]) -> str:
-    """`("steps", 2, "value")` as `steps[2].value`. Long names, which clients choose, are cut."""
+    """Formats `("steps", 2, "value")` as `steps[2].value`. Long names, which clients choose, are
+    cut.
+    """
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -258,18 +260,18 @@ _GUESSES: Mapping[str, Sequence[str]] = {
     "key": ("property",),
     "op": ("operator",),
 }
-"""Fields that integrators guess, and what they may mean."""
+"""Wrong field names that integrators use, and the fields that they may mean."""
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """What an unknown field may mean, of the fields that are known; empty for no idea."""
+    """A hint which known field an unknown field may mean; empty if there is no guess."""
     candidates = (*_GUESSES.get(name, ()), to_camel(name), *_GUESSES.get(to_camel(name), ()))
     meant = next((field for field in candidates if field in known), None)
     return f" Did you mean {meant}?" if meant else ""
 
 
 def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> set[str]:
-    """Wire names of the fields of the object at a place in a model; empty when it is unknown."""
+    """Wire names of the fields of the object at a location in a model; empty if unknown."""
     for part in location:
         if model is None or isinstance(part, int):
             continue
@@ -290,8 +292,8 @@ def faults_of(
 ) -> list[Fault]:
     """All faults of a validation error.
 
-    prefix: path of the validated value in the whole input. model: of the value; with it, unknown
-    fields that integrators guess get a hint.
+    prefix: path of the validated value in the whole input. model: type of the validated value; if
+    given, unknown fields get a hint.
     """
     faults = []
     for item in error.errors(include_url=False, include_input=False):
@@ -317,7 +319,7 @@ def faults_of(
 
 
 def _message(kind: str, context: Mapping[str, Any]) -> str | None:
-    """Our message for a kind of pydantic error; None: use pydantic's own."""
+    """Penstock's message for a kind of pydantic error; None uses pydantic's own."""
     template = _MESSAGES.get(kind)
     return template.format_map(context) if template else None
 

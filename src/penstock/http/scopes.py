@@ -1,4 +1,4 @@
-"""Scopes of API keys: what a request needs, and what a key may do."""
+"""Scopes of API keys."""
 
 from enum import StrEnum
 
@@ -22,7 +22,7 @@ ALL_SCOPES = frozenset(KeyScope)
 
 
 def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
-    """The scopes of which a request needs one: as described, else by its method."""
+    """The scopes of which a request needs one: from its description, or else by its method."""
     scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
     return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
 
