@@ -1,1 +1,1 @@
-"""The public edge: budgets of every connection and request, before anything is parsed."""
+"""The public edge: limits of every connection and request, checked before parsing."""

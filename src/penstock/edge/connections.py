@@ -1,6 +1,6 @@
-"""The connections of this node: how many there are, from where, and how long each may wait.
+"""The connections of this node: their number, their networks and their deadlines.
 
-One sweep looks at all deadlines twice a second. A timer per request costs more than the rest of
+One sweep checks all deadlines twice a second. A timer per request would cost more than the rest of
 the edge together.
 """
 
@@ -21,13 +21,14 @@ REFUSALS = counter(
 
 _SWEEP_S = 0.5
 _LINGERING = 256
-"""Refused connections that may stay open for a moment, so that clients can read the reason."""
+"""Maximum rejected connections that stay open for a moment, so that clients can read the reason."""
 
 
 class Timeouts(NamedTuple):
-    """Seconds. head: from its first byte to its end. body: from the end of the head.
+    """Timeouts in seconds.
 
-    idle: until the next request of a connection begins.
+    head_s: from the first byte of a request's head to its end. body_s: for the body after the head.
+    idle_s: until the next request on a connection.
     """
 
     head_s: float
@@ -42,15 +43,15 @@ class Admission(Enum):
 
 
 class Connection(Protocol):
-    """The part of a connection that the sweep uses."""
+    """The methods of a connection that the sweep uses."""
 
     def check_deadline(self, now_s: float) -> None: ...
 
 
 class Connections:
-    """Counts connections in all and per network. Used on the event loop only.
+    """Counts connections in total and per network. Used on the event loop only.
 
-    A proxy that is trusted counts in all alone: its clients are counted by their requests
+    A trusted proxy only counts in the total: its clients are limited by their requests
     (`penstock.edge.layer`).
     """
 
@@ -82,7 +83,7 @@ class Connections:
         return Admission.OPEN
 
     def linger(self, connection: Connection) -> bool:
-        """Whether a refused connection may stay until the client has read why."""
+        """Whether a rejected connection may stay open until the client has read the reason."""
         if len(self._lingering) >= _LINGERING:
             return False
         self._lingering.add(connection)
@@ -100,7 +101,7 @@ class Connections:
                 del self._by_network[network]
 
     def _counted(self, address: str) -> str:
-        """The network to count a connection for; empty for what may be a proxy."""
+        """The network that a connection counts for; empty if it may be a proxy."""
         if self._proxies.trusts_all or address in self._proxies:
             return ""
         return network_of(address)

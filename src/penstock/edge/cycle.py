@@ -1,4 +1,4 @@
-"""One request and its answer, as uvicorn has them; a plain answer is written in one piece."""
+"""uvicorn's request cycle, which sends simple responses in one write."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -22,17 +22,20 @@ _MAX_CACHED_NAMES = 1000
 
 
 class RequestCycle(RequestResponseCycle):
-    """Writes a plain answer in one piece.
+    """Sends simple responses in one write.
 
-    Plain: with a length, on a connection that stays open. Checking each header and writing twice
-    costs uvicorn more than reading the request. pending: on a fast path, until the body is there.
+    A simple response has a length, and its connection stays open. Checking each header and writing
+    twice costs uvicorn more than reading the request. pending: the fast path of a request whose
+    body is still arriving.
     """
 
     _head = b""
     pending: tuple[Answer, Passage] | None = None
 
     def send_at_once(self, response: RawResponse, more_headers: Headers) -> bool:
-        """Send a whole response. False, without any effect, unless it is plain."""
+        """Send a whole response. Returns False, without any effect, unless the response
+        is simple.
+        """
         head = self._plain_head(response.status, (*response.headers, *more_headers))
         if not head or len(response.body) != self.expected_content_length:
             return False
@@ -65,7 +68,7 @@ class RequestCycle(RequestResponseCycle):
         self.on_response()
 
     def _plain_head(self, status: int, headers: Headers) -> bytes:
-        """The head of a plain answer; empty for any other, which uvicorn writes."""
+        """The head of a simple response; empty for any other response, which uvicorn writes."""
         if self.flow.write_paused or not self.keep_alive or self.scope["method"] == "HEAD":
             return b""
         length = None

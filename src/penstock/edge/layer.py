@@ -1,4 +1,4 @@
-"""Around every route and fast path: the ID of the request, budgets of address and body, metrics."""
+"""The layer around every route and fast path: request IDs, limits per address and body, metrics."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from penstock.settings import Settings
 
 _WINDOW_S = 10
 _MAX_PARAMETERS = 100
-"""Maximum number of query parameters. Reading the thousands that fit into a head takes 20 ms."""
+"""Maximum number of query parameters. Parsing the thousands that fit into a head takes 20 ms."""
 _MAX_FORWARDED_BYTES = 2048
-"""Maximum size of all `X-Forwarded-For`: about a hundred addresses. Thousands take 6 ms."""
+"""Maximum total size of `X-Forwarded-For`: about a hundred addresses. Thousands take 6 ms."""
 _NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_HEADERS: list[tuple[bytes, bytes]] = []
@@ -38,10 +38,10 @@ _SECONDS = LoopHistogram(
 
 
 class AddressBudget:
-    """Requests of one client address: how many per second, and how many at once.
+    """Limits the requests of each client address, per second and in progress.
 
-    Clients of a trusted proxy count by the address that it names. Requests that a trusted
-    proxy makes for itself are not limited.
+    Clients of a trusted proxy count by the address that the proxy names. A trusted proxy's own
+    requests are not limited.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -59,9 +59,9 @@ class AddressBudget:
         self._at_once: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
-        """The key to leave with, empty if nothing was counted, and headers of the answer.
+        """Returns a key for `leave`, empty if nothing was counted, and headers of the response.
 
-        `RateLimited`, or `Unavailable` when too many requests of the address are under way.
+        `RateLimited`, or `Unavailable` if too many requests of the address are in progress.
         """
         if not address or self._is_proxy(address):
             return "", _NO_HEADERS
@@ -82,15 +82,15 @@ class AddressBudget:
             del self._at_once[key]
 
     def requests_in_progress(self) -> int:
-        """Requests of all addresses, except those of proxies themselves."""
+        """Requests in progress of all addresses, except those of proxies themselves."""
         return self._at_once.total()
 
 
 class Passage:
-    """A request on its way through the edge: counted for its address until `leave`.
+    """A request on its way through the edge, counted for its address until `leave`.
 
-    refusal: why there is no response of the application: the address has used its budget, or the
-    request breaks one.
+    refusal: the error that replaces the application's response: the address has used its quota, or
+    the request exceeds a limit.
     """
 
     __slots__ = ("_began_s", "_budget", "_rate", "address_key", "refusal", "request_id")
@@ -106,20 +106,23 @@ class Passage:
             self.refusal = error
 
     def refuse(self, error: PenstockError) -> None:
-        """Refuse the request: its only response is the error."""
+        """Reject the request: its only response is the error."""
         REFUSALS.labels(error.code).inc()
         self.refusal = error
 
     def headers(self, status: int) -> list[tuple[bytes, bytes]]:
-        """Headers of the answer, besides its own.
+        """Headers that the edge adds to a response.
 
-        A 429 says which quota is used up: not that of the address, if its own headers are there.
+        A 429 names the exhausted quota. If that is another quota, the address's own headers are
+        left out.
         """
         rate = self._rate if status != 429 else _NO_HEADERS
         return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
 
     def leave(self, scope: Any, status: int) -> None:
-        """Call it once. status: of the answer; 0 without one."""
+        """Stop counting the request; call it once. status: status of the response, 0
+        without one.
+        """
         if self.address_key:
             self._budget.leave(self.address_key)
         route = scope.get("path_template") or "none"
@@ -129,7 +132,7 @@ class Passage:
 class EdgeLayer:
     """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name.
 
-    The protocol asks it first for a fast path: `fast_path`, then `serve` with what that returned.
+    The protocol first asks `fast_path`, then passes its result to `serve`.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class EdgeLayer:
     ) -> None:
         self.app, self._fast_paths, self._open_routes = app, fast_paths, open_routes
         self._budget, self._bodies = budget, bodies
-        # uvicorn and litestar have types of their own for the same interface
+        # uvicorn and litestar have separate types for the same interface
         nothing: Any = _nothing
         self._name_client: Any = ProxyHeadersMiddleware(nothing, trusted_hosts=trusted_proxies)
 
@@ -154,14 +157,14 @@ class EdgeLayer:
             await self.app(scope, receive, send)
 
     def fast_path(self, scope: Any) -> Answer | None:
-        """What answers a plain request, if anything; None for requests of the application."""
+        """The function that answers a plain request; None if the application must answer it."""
         for find in self._fast_paths:
             if (answer := find(scope)) is not None:
                 return answer
         return None
 
     def enter(self, scope: Any) -> Passage:
-        """Begin a request whose head is there."""
+        """Start handling a request whose head has arrived."""
         sent_id, forwarded_bytes = None, 0
         for name, value in scope["headers"]:
             if name in _NAMES:
@@ -170,7 +173,7 @@ class EdgeLayer:
                 else:
                     forwarded_bytes += len(value)
         if 0 < forwarded_bytes <= _MAX_FORWARDED_BYTES:
-            with suppress(StopIteration):  # a coroutine that waits for nothing
+            with suppress(StopIteration):  # a coroutine that never suspends
                 self._name_client(scope, None, None).send(None)
         client = scope["client"]
         passage = Passage(self._budget, client[0] if client else "", request_id_of(sent_id))
@@ -181,19 +184,19 @@ class EdgeLayer:
     async def serve(
         self, app: ASGIApp, passage: Passage, scope: Any, receive: Receive, send: Send
     ) -> None:
-        """Let an application answer a request that has entered."""
-        REQUEST_ID.set(passage.request_id)  # of this task alone
+        """Let an application answer a request after `enter`."""
+        REQUEST_ID.set(passage.request_id)  # applies to this task only
         status = 0
         body = scope[SCOPE_KEY] = HeldBody(self._bodies, passage.address_key)
 
-        # No coroutine of its own: it returns that of `send`.
+        # Returns the coroutine of `send` instead of creating one.
         def send_with_headers(message: Message) -> Any:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *passage.headers(status)]
             elif not message.get("more_body"):
-                body.release()  # First: with its answer the client may send the next one.
+                body.release()  # Release first: the client may send again on reply.
             return send(message)
 
         try:

@@ -1,4 +1,4 @@
-"""The room of the public edge."""
+"""Wiring of the public edge."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

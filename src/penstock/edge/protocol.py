@@ -1,12 +1,12 @@
-"""HTTP/1.1 on one connection, bounded in bytes and time.
+"""HTTP/1.1 on one connection, with limits on bytes and time.
 
-uvicorn's protocol bounds neither: a header may grow until the memory is used up, and a client that
-sends nothing keeps its connection. The states of a connection, each with its own budget:
+uvicorn's protocol limits neither: a header may grow until memory runs out, and a client that sends
+nothing keeps its connection. The states of a connection, each with its own limits:
 
     idle -> head -> body -> answering -> idle
 
-A body that is still on its way when its request is answered, such as one that is too large, is
-discarded before the connection is idle again.
+If a body is still arriving after its response, for example because it is too large, it is discarded
+before the connection is idle again.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from penstock.http.problems import problem_response
 _PIECE_BYTES = 4 * 1024
 _MAX_HEADERS = 100
 _MAX_PATH_BYTES = 4 * 1024
-"""Encoded. IDs have at most 200 bytes; to decode the 64 KiB of a head takes 4 ms."""
+"""Maximum encoded path. IDs have at most 200 bytes; decoding a path of 64 KiB takes 4 ms."""
 _MAX_FRAME_BYTES = 8 * 1024
-"""By how much what is around the body, such as the sizes of chunks, may outweigh it."""
+"""Maximum framing overhead beyond body size, such as chunk sizes."""
 _MAX_PIPELINED = 8
 _BODY_BYTES_PER_S = 4096
-"""A body may take a second longer for each 4 KiB that arrived; so may reading an answer."""
+"""Each 4 KiB adds a second to the deadline for a body's arrival, or for reading a response."""
 _WRITE_S = 30.0
-"""How long a client may take to read an answer, besides the time for its bytes."""
+"""Base time for a client to read a response, before the time for its bytes."""
 _LINGER_S = 2.0
 _RETRY_AFTER_S = 1
 
@@ -50,7 +50,7 @@ class _State(Enum):
     IDLE = auto()
     HEAD = auto()
     BODY = auto()
-    DISCARDING = auto()  # a body whose request is already answered
+    DISCARDING = auto()  # discarding a body after its response
     ANSWERING = auto()
     REFUSED = auto()
 
@@ -59,7 +59,7 @@ _ARRIVING = (_State.HEAD, _State.BODY)
 
 
 class _NoTrailers(list[tuple[bytes, bytes]]):
-    """Stays empty."""
+    """A list that stays empty."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
         pass
@@ -69,7 +69,9 @@ _NO_TRAILERS = _NoTrailers()
 
 
 class Refusal(NamedTuple):
-    """Why the edge ends a connection, as a problem document. reason: in the metrics."""
+    """A problem document that explains why the edge ends a connection. reason: label in the
+    metrics.
+    """
 
     reason: str
     status: int
@@ -121,7 +123,7 @@ _ADDRESS_FULL = _FULL._replace(
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """A connection. Refuses what breaks a budget, with the reason, and closes."""
+    """A connection. Rejects requests that exceed a limit, with the reason, and closes."""
 
     cycle: RequestCycle
     pipeline: deque[tuple[RequestCycle, Any]]  # type: ignore[assignment]
@@ -132,12 +134,11 @@ class EdgeProtocol(HttpToolsProtocol):
         self._address = ""
         self._state = _State.IDLE
         self._deadline_s = inf
-        # Of the request that arrives: what was read without a byte of its body, its body, and what
-        # was read beside that since its head.
+        # Byte counts of the current request: head bytes, body bytes, framing bytes.
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._refusal: Refusal | None = None  # set before a callback of the parser raises
 
-    # Called by the transport
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -153,7 +154,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._node.remove(self, self._address)
         self._forget_pending()
         super().connection_lost(exc)
-        if self.cycle is not None:  # else both keep each other in memory
+        if self.cycle is not None:  # otherwise both keep each other in memory
             self.cycle.on_response = _do_nothing
 
     def data_received(self, data: bytes) -> None:
@@ -164,10 +165,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self._parse(data[start : start + _PIECE_BYTES])
 
     def _parse(self, data: bytes) -> None:
-        """data: a small piece, so that excess size is noticed early."""
+        """data: a small piece, so that an excess is noticed early."""
         if self._state is _State.REFUSED:
             return
-        # In any other state it is the body of an earlier request.
+        # In other states the bytes belong to the body of an earlier request.
         body_bytes = self._body_bytes if self._state is _State.BODY else 0
         if self._state is _State.IDLE:
             data = _without_upgrade(data)
@@ -176,15 +177,17 @@ class EdgeProtocol(HttpToolsProtocol):
             if self._state in _ARRIVING:
                 self._count(len(data), max(0, self._body_bytes - body_bytes))
         except httptools.HttpParserUpgrade:
-            pass  # there is nothing to upgrade to: the request is answered as it is
+            pass  # upgrades are not supported: answer a normal request
         except (httptools.HttpParserError, _Refused):
             self._refuse(self._refusal or _NOT_HTTP)
 
     def _count(self, size: int, body_size: int) -> None:
-        """Of a piece. body_size: how much of it belongs to the body."""
+        """Count a piece of input. size: its bytes. body_size: how many of them belong to
+        the body.
+        """
         if not body_size:
-            # A part of the head, of trailers, or of what frames chunks. The parser keeps a header
-            # until its end, so only the bytes that it was given can be counted.
+            # Part of the head, of trailers or of chunk framing. The parser buffers a header until
+            # its end, so only the bytes passed to it can be counted.
             self._head_bytes += size
             self._check_head(self._head_bytes)
         self._frame_bytes += size - body_size
@@ -203,7 +206,7 @@ class EdgeProtocol(HttpToolsProtocol):
         elif self._state is _State.ANSWERING:
             self._deadline_s = inf
 
-    # Called by the parser, which raises their exceptions as its own error
+    # Called by the parser, which wraps exceptions in its own error.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -212,7 +215,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._deadline_s = self.loop.time() + self._node.timeouts.head_s
 
     def on_headers_complete(self) -> None:
-        # All headers are there. Of a head that arrived in one piece only their number may be wrong.
+        # All headers have arrived. If the head came in one piece, only the number of headers can be
+        # wrong.
         if self._head_bytes or len(self.headers) > _MAX_HEADERS:
             sizes = (len(name) + len(value) for name, value in self.headers)
             self._check_head(sum(sizes, len(self.url)))
@@ -228,10 +232,10 @@ class EdgeProtocol(HttpToolsProtocol):
         self._state, self._frame_bytes = _State.BODY, 0
         self._deadline_s = self.loop.time() + self._node.timeouts.body_s
         self._begin_request(url)
-        self.headers = _NO_TRAILERS  # what follows the body means nothing to any route
+        self.headers = _NO_TRAILERS  # no route uses trailers
 
     def _begin_request(self, url: httptools.parser.url_parser.URL) -> None:
-        """As uvicorn, which also upgrades connections and has limits of its own."""
+        """Like uvicorn, but without connection upgrades and uvicorn's own limits."""
         version = self.parser.get_http_version()
         if version != "1.1":
             self.scope["http_version"] = version
@@ -261,7 +265,9 @@ class EdgeProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _start(self, cycle: RequestCycle) -> None:
-        """Let the application answer in a task, unless there is a fast path for the request."""
+        """Take the request's fast path if there is one; otherwise let the application answer in a
+        task.
+        """
         answer = None if cycle.waiting_for_100_continue else self._edge.fast_path(cycle.scope)
         if answer is None:
             self._start_asgi_task(cycle, self.app)
@@ -275,20 +281,20 @@ class EdgeProtocol(HttpToolsProtocol):
             self._answer_pending(cycle)
 
     def _answer_pending(self, cycle: RequestCycle) -> None:
-        """Take the fast path, now that the body is there."""
+        """Take the fast path, because the body has arrived."""
         assert cycle.pending is not None
         (answer, passage), cycle.pending = cycle.pending, None
         respond = partial(self._respond, cycle, passage)
         try:
             is_taken = answer(bytes(cycle.body), respond)
-        except Exception as error:  # the parser would take it for one of the request
+        except Exception as error:  # otherwise the parser would report a bad request
             respond(problem_response(error))
         else:
             if not is_taken:
                 respond(self._edge.app)
 
     def _respond(self, cycle: RequestCycle, passage: Passage, response: ASGIApp) -> None:
-        """Send a plain response at once, and let any other application answer in a task."""
+        """Send a simple response at once; let any other application answer in a task."""
         if cycle.disconnected or self.transport.is_closing():
             passage.leave(cycle.scope, 0)
         elif isinstance(response, RawResponse) and cycle.send_at_once(
@@ -299,7 +305,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._start_asgi_task(cycle, partial(self._edge.serve, response, passage))
 
     def _forget_pending(self) -> None:
-        """Let a request leave whose body will not arrive any more."""
+        """Stop counting a request whose body will never arrive."""
         if self.cycle is not None and self.cycle.pending is not None:
             (_, passage), self.cycle.pending = self.cycle.pending, None
             passage.leave(self.cycle.scope, 0)
@@ -325,10 +331,10 @@ class EdgeProtocol(HttpToolsProtocol):
         if cycle.pending is not None:
             self._answer_pending(cycle)
 
-    # Called by the request's cycle
+    # Called by the request's cycle.
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, with a deadline instead of a timer."""
+        """Like uvicorn's method, with a deadline instead of a timer."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -342,7 +348,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._state = _State.DISCARDING
             self._deadline_s = self.loop.time() + self._node.timeouts.body_s
 
-    # Called by the sweep
+    # Called by the sweep.
 
     def check_deadline(self, now_s: float) -> None:
         if self.transport.is_closing() and self._deadline_s == inf:
@@ -356,7 +362,7 @@ class EdgeProtocol(HttpToolsProtocol):
         match self._state:
             case _State.HEAD:
                 self._refuse(_HEAD_LATE)
-            case _State.BODY if self.flow.read_paused:  # it is us who are slow
+            case _State.BODY if self.flow.read_paused:  # we are the slow side
                 self._deadline_s = now_s + self._node.timeouts.body_s
             case _State.BODY if late_s >= self._body_bytes / _BODY_BYTES_PER_S:
                 self._refuse(_BODY_LATE)
@@ -366,11 +372,11 @@ class EdgeProtocol(HttpToolsProtocol):
                 REFUSALS.labels("idle").inc()
                 self._deadline_s = inf
                 self.transport.close()
-            case _State.ANSWERING | _State.REFUSED:  # the client does not read
+            case _State.ANSWERING | _State.REFUSED:  # the client is not reading
                 self.transport.abort()
 
     def _await_request(self) -> None:
-        """Idle from now on, or once the client has read the answer."""
+        """Become idle, or wait until the client has read the response."""
         self._state = _State.IDLE
         self._deadline_s = (
             self._time_to_read()
@@ -379,7 +385,7 @@ class EdgeProtocol(HttpToolsProtocol):
         )
 
     def _time_to_read(self) -> float:
-        """When a client must have read what waits for it."""
+        """Deadline for the client to read the buffered bytes."""
         pending = self.transport.get_write_buffer_size()
         return self.loop.time() + _WRITE_S + pending / _BODY_BYTES_PER_S
 
@@ -396,7 +402,7 @@ class EdgeProtocol(HttpToolsProtocol):
             raise _Refused
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Send a response, unless another has begun, and close the connection."""
+        """Send an error unless another response has started, and close the connection."""
         REFUSALS.labels(refusal.reason).inc()
         cycle = self.cycle
         in_progress = cycle is not None and not cycle.response_complete
@@ -404,7 +410,7 @@ class EdgeProtocol(HttpToolsProtocol):
             may_answer = in_progress and not cycle.response_started and not self.pipeline
         else:
             may_answer = not in_progress
-        if in_progress:  # the application's own answer is not sent any more
+        if in_progress:  # drop the application's response
             self._forget_pending()
             cycle.disconnected = True
             cycle.message_event.set()
@@ -414,7 +420,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         self.transport.write(_answer(refusal))
-        # Closing with unread bytes resets the connection; the client might not get the answer.
+        # Closing with unread bytes resets the connection, so the client might miss the response.
         if self._node.linger(self) and self.transport.can_write_eof():
             self.flow.resume_reading()
             self.transport.write_eof()
@@ -431,10 +437,10 @@ _UPGRADE = b"\nupgrade:"
 
 
 def _without_upgrade(data: bytes) -> bytes:
-    """The data with the header `Upgrade` renamed, if they begin with a whole head.
+    """Rename the header `Upgrade` if the data start with a complete head.
 
-    There is nothing to upgrade to, and the parser would skip the body. When a head arrives in
-    pieces, a request with a body is refused instead.
+    Upgrades are not supported, and the parser would skip the body. If a head arrives in pieces, a
+    request with a body is rejected instead.
     """
     head = data[: data.find(b"\r\n\r\n") + 1]
     at = head.lower().find(_UPGRADE)
@@ -442,7 +448,7 @@ def _without_upgrade(data: bytes) -> bytes:
 
 
 class _Refused(Exception):
-    """Ends the parsing of what a client sent."""
+    """Stops parsing the client's input."""
 
 
 def _answer(refusal: Refusal) -> bytes:
@@ -463,7 +469,7 @@ def _answer(refusal: Refusal) -> bytes:
         "x-content-type-options": "nosniff",
         "x-request-id": request_id,
         "connection": "close",
-        # The route may not be known yet, and this is the same text for all of them.
+        # The route may still be unknown, and the text is the same for all routes.
         **{name.decode(): value.decode() for name, value in ANY_ORIGIN},
     }
     if refusal.status == 503:

@@ -1,4 +1,4 @@
-"""A span around each request, when traces are on."""
+"""A span around each request, if tracing is on."""
 
 from typing import Any
 

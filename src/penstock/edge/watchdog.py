@@ -1,8 +1,8 @@
 """Watches the event loop: how long ready callbacks wait, and which code blocks it.
 
-The loop serves all clients, so nothing may block it for more than a moment. A thread schedules a
-callback on the loop ten times a second. If it does not run in time, the thread logs the code that
-the loop is running.
+The loop serves all clients, so nothing may block it for long. Ten times a second, a thread
+schedules a callback on the loop. If the callback is late, the thread logs the code that the loop is
+running.
 """
 
 import asyncio
@@ -37,14 +37,16 @@ class LoopWatchdog:
     """Measures the lag of the running event loop."""
 
     def __init__(self, *, stall_s: float = _STALL_S, log_every_s: float = _LOG_EVERY_S) -> None:
-        """stall_s: the lag that is logged. log_every_s: one stall is logged per this time."""
+        """stall_s: lag that is logged, in seconds. log_every_s: minimum time between two
+        log lines.
+        """
         self._stall_s, self._log_every_s = stall_s, log_every_s
         self._stopping = Event()
         self._logged_at_s = -log_every_s
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs, on the loop that enters."""
+        """Watch the loop of the caller during the context."""
         loop, loop_thread = asyncio.get_running_loop(), get_ident()
         self._stopping.clear()
         thread = Thread(
@@ -84,7 +86,7 @@ class LoopWatchdog:
 
 
 def _frames_of(thread: int) -> list[str]:
-    """The stack of a thread, innermost frame last: only code, no values."""
+    """The stack of a thread, innermost frame last. Contains code locations only, no values."""
     frame = sys._current_frames().get(thread)
     frames = traceback.extract_stack(frame)[-_DEEPEST_FRAMES:]
     return [f"{entry.filename}:{entry.lineno} {entry.name}" for entry in frames]

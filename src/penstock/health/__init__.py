@@ -1,1 +1,1 @@
-"""Whether this node is alive and ready, for service managers and load balancers."""
+"""Health checks of this node for service managers and load balancers."""

@@ -1,8 +1,7 @@
-"""`/metrics` on a port of its own, in a thread of its own.
+"""`/metrics` on a separate port and thread.
 
-So it answers while the event loop is blocked, no budget of the public port applies to it, and
-its figures are not public: it has no log-in, and listens on the loopback unless a setting says
-otherwise.
+So it answers while the event loop is blocked, and the limits of the public port do not apply. It
+has no log-in, so by default it listens on the loopback interface only.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,12 +19,12 @@ log = structlog.get_logger()
 
 
 class MetricsServer:
-    """Serves what the process counts and the gauges of the rooms."""
+    """Serves the process's counters and the rooms' gauges."""
 
     def __init__(
         self, host: str, port: int | None, gauges: Sequence[PolledGauge | PolledGauges]
     ) -> None:
-        """port: None serves nothing; 0 chooses a free one, which the log names."""
+        """port: None serves nothing; 0 chooses a free port, which the log names."""
         self._host, self._port = host, port
         self._registry = CollectorRegistry()
         self._registry.register(REGISTRY)
@@ -34,7 +33,7 @@ class MetricsServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs."""
+        """Serve metrics during the context."""
         if self._port is None:
             yield
             return
@@ -50,7 +49,9 @@ class MetricsServer:
 
 
 def _with_nosniff(app: WSGIApplication | None) -> WSGIApplication:
-    """The application, whose answers forbid sniffing as those of the public port do."""
+    """Wraps the application so that its responses forbid sniffing, like those of the
+    public port.
+    """
     assert app is not None
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-"""The state of this node."""
+"""Types that describe the state of this node."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,17 +7,19 @@ from penstock.base.worker import WorkerHealth
 
 
 class FailedShipment(NamedTuple):
-    """An insert that the event store refused or did not answer. error: its kind and code."""
+    """An insert that the event store rejected or did not answer. error: kind and code of
+    the error.
+    """
 
     at_ms: int
     error: str
 
 
 class OutboxState(NamedTuple):
-    """What waits for the event store.
+    """Events that wait for the event store.
 
-    bundles: of rows. oldest_age_s: of the oldest bundle; None when there is none. failures: failed
-    shipments of this node since its start. last_failure: the latest of them.
+    bundles: number of bundles of rows. oldest_age_s: age of the oldest bundle; None if there is
+    none. failures: failed shipments of this node since its start. last_failure: the latest failure.
     """
 
     bundles: int
@@ -27,7 +29,9 @@ class OutboxState(NamedTuple):
 
 
 class MissingEvents(NamedTuple):
-    """How many stored events the event store had lost at the last comparison; None: none yet."""
+    """Number of events that the event store has lost, at the last comparison; None before the
+    first.
+    """
 
     events: int | None
     compared_at_ms: int | None
@@ -36,8 +40,8 @@ class MissingEvents(NamedTuple):
 class OutcomesHealth(NamedTuple):
     """Stored outcomes of funnels on this node.
 
-    differences: that comparisons with events found since the start. last_difference_at_ms: the
-    latest of them.
+    differences: differences from the events that comparisons found since the start.
+    last_difference_at_ms: time of the latest difference.
     """
 
     stored: int
@@ -46,7 +50,7 @@ class OutcomesHealth(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Resources that this process uses, and free ones. Sizes in bytes."""
+    """Resources that this process uses, and free resources. Sizes in bytes."""
 
     open_descriptors: int
     descriptor_limit: int
@@ -56,7 +60,7 @@ class Resources(NamedTuple):
 
 
 class TableSize(NamedTuple):
-    """What a table uses on disk. rows: None for a whole store."""
+    """Disk use of a table. rows: None for a whole store."""
 
     name: str
     rows: int | None
@@ -64,9 +68,9 @@ class TableSize(NamedTuple):
 
 
 class StoreSize(NamedTuple):
-    """What a whole store uses on disk.
+    """Disk use of a whole store.
 
-    growth: in bytes, below 0 when it shrank, in the last `seconds`; None when it is not known.
+    growth: change in bytes over the last `seconds`, negative if the store shrank; None if unknown.
     """
 
     name: str
@@ -76,12 +80,12 @@ class StoreSize(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """stores: whether each answers. is_damaged: whether the metadata database was found damaged.
-    missing_right: a right that the event store refuses.
+    """stores: whether each store answers. is_damaged: whether the metadata database is damaged.
 
-    failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
-    database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
-    resources: None when the disk does not answer. outcomes, missing: never make the node unready.
+    missing_right: a right that the event store denies. failed_workers: workers that have failed for
+    a minute or longer. outbox: None if the metadata database does not answer. is_outbox_old:
+    whether the oldest rows have waited longer than the setting allows. resources: None if the disk
+    does not answer. outcomes, missing: never make the node unready.
     """
 
     stores: Mapping[str, bool]

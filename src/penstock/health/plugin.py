@@ -1,4 +1,4 @@
-"""The room of health checks and metrics."""
+"""Wiring of health checks and metrics."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -44,8 +44,9 @@ def build(
     outcomes: Callable[[], OutcomesHealth],
     missing: Callable[[], MissingEvents],
 ) -> HealthRoom:
-    """workers, gauges: of all other rooms. outbox, outcomes, missing: read their state; outbox
-    blocks.
+    """Build the room. workers, gauges: those of all other rooms.
+
+    outbox: reads the outbox state; blocks. outcomes, missing: read their states.
     """
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings

@@ -1,4 +1,4 @@
-"""Descriptors, memory and disk of this process."""
+"""Resources of this process: descriptors, memory and disk."""
 
 import resource
 import shutil
@@ -12,7 +12,7 @@ _MEMORY = Path("/proc/self/statm")
 
 
 def read_resources(data: Path) -> Resources:
-    """data: a folder on the disk in question."""
+    """Read current resource use. data: a folder on the disk to check."""
     disk = shutil.disk_usage(data)
     return Resources(
         open_descriptors=sum(1 for _ in _DESCRIPTORS.iterdir()),
@@ -24,7 +24,7 @@ def read_resources(data: Path) -> Resources:
 
 
 def _resident_bytes() -> int:
-    """Of systems without /proc: the most so far."""
+    """Memory in use; on systems without /proc, the maximum so far."""
     try:
         pages = int(_MEMORY.read_text("ascii").split()[1])
     except OSError:
@@ -33,7 +33,7 @@ def _resident_bytes() -> int:
 
 
 def resource_gauges(data: Path) -> list[PolledGauge]:
-    """Disk space; `process_open_fds` and `process_resident_memory_bytes` exist anyway."""
+    """Gauges for disk space; the client library adds descriptors and memory of the process."""
     return [
         PolledGauge(
             "penstock_disk_free_bytes",

@@ -1,4 +1,4 @@
-"""`/health/live` and `/health/ready`: open to all, so they name no host and no data."""
+"""`/health/live` and `/health/ready`: open to all, so they reveal no host and no data."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether this node is ready: both stores answer and no background worker keeps failing."""
+"""The readiness check: both stores answer, and no background worker keeps failing."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,14 +20,14 @@ from penstock.health.model import (
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
-"""A worker that fails this long makes the node not ready."""
+"""A worker that has failed this long makes the node unready."""
 
 _ANSWER_S = 3.0
 _PROBES = 2
 
 
 class HealthService:
-    """Checks both stores on request, with a time limit: a store that hangs does not answer."""
+    """Checks both stores on request, with a time limit, because a store may hang."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class HealthService:
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
-        """answers_by_store: store name -> a blocking check whether it answers.
+        """answers_by_store: store name -> a blocking check whether the store answers.
 
-        outbox: reads its state; blocks. outcomes: reads the state of stored outcomes. missing: how
-        many stored events are missing. is_damaged: of the metadata database. missing_right: that
-        the event store refuses. outbox_age_s: of the oldest rows, from which the node is not ready.
-        data: the data folder.
+        outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
+        missing: reads the number of missing events. is_damaged: whether the metadata database is
+        damaged. missing_right: a right that the event store denies, if any. outbox_age_s: age of
+        the oldest rows at which the node becomes unready. data: the data folder.
         """
         self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
@@ -56,13 +56,13 @@ class HealthService:
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._answer_s = workers, answer_s
-        # Threads of their own and few: requests that hang may occupy every shared thread.
+        # A few separate threads, because hanging requests may occupy every shared thread.
         self._probes = {
             name: (answers, CapacityLimiter(_PROBES)) for name, answers in answers_by_store.items()
         }
 
     async def readiness(self) -> Readiness:
-        """Takes at most the time limit of one store check."""
+        """The current state. Takes at most the time limit of one store check."""
         stores: dict[str, bool] = {}
         outbox: OutboxState | None = None
         resources: Resources | None = None
@@ -109,9 +109,9 @@ class HealthService:
         return None
 
     async def _resources(self) -> Resources | None:
-        """A network file system that hangs must not hang the answer.
+        """Resources, or None if a network file system hangs.
 
-        None too when the process has no descriptor left to look.
+        Also None if the process has no descriptor left for the check.
         """
         with anyio.move_on_after(self._answer_s), suppress(OSError):
             return await to_thread.run_sync(
@@ -130,7 +130,7 @@ class HealthService:
 
 
 def worker_gauges(workers: Sequence[Worker]) -> list[PolledGauge]:
-    """How the background workers fare, by name."""
+    """Gauges for each background worker, by name."""
 
     def is_failing() -> dict[str, float]:
         return {

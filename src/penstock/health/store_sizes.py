@@ -1,4 +1,4 @@
-"""How much disk both stores use, and how fast they grow."""
+"""Disk use and growth of both stores."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,30 +13,31 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 
 _DATABASE, _EVENT_STORE = "metadata database", "event store"
-_FIRST_AFTER_S = 2.0  # a start has other work
+_FIRST_AFTER_S = 2.0  # leaves time for other work at the start
 _PERIOD_S = 3600.0
 _MAX_SIZES = 25
-"""Earlier sizes: one an hour, so that the oldest is a day old."""
+"""Number of remembered sizes: one per hour, so the oldest is a day old."""
 
 
 class StoreSizes:
-    """Sizes in bytes, from the stores themselves. Methods block.
+    """Sizes in bytes, as the stores report them. Methods block.
 
-    Earlier sizes are in memory: growth is known since the start of this process, for a day at most.
+    Earlier sizes are in memory, so growth covers the time since this process started, at most a
+    day.
     """
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database, self._warehouse, self._clock = database, warehouse, clock
-        # The time in ms and the bytes of each store that answered, the oldest first.
+        # (time in ms, bytes of each store that answered), oldest first.
         self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_MAX_SIZES)
         self.worker = Worker(
             "store_sizes", self._remember, clock, period_s=_PERIOD_S, first_after_s=_FIRST_AFTER_S
         )
 
     def read(self) -> list[TableSize]:
-        """The metadata database, then each table of the event store, the largest first.
+        """Sizes of the metadata database and of each table of the event store, largest table first.
 
-        A store that does not answer is left out.
+        Leaves out a store that does not answer.
         """
         sizes = list[TableSize]()
         with suppress(StoreUnavailable):
@@ -50,7 +51,7 @@ class StoreSizes:
         return {size.name: float(size.bytes) for size in self.read()}
 
     def stores(self, sizes: Sequence[TableSize]) -> list[StoreSize]:
-        """Each store as a whole, with its growth. sizes: as of now."""
+        """Each whole store with its growth. sizes: current sizes by table."""
         now_ms = self._clock()
         return [self._with_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
 

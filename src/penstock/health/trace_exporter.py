@@ -1,4 +1,4 @@
-"""Sends spans to a collector, over OTLP."""
+"""Sends spans to a collector over OTLP."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,13 +12,13 @@ from penstock.base.tracing import use_tracer
 log = structlog.get_logger()
 
 _ANSWER_S = 5
-"""For a collector that does not answer; the service's stop waits for the last spans."""
+"""Timeout for a collector, in seconds; a stop of the service waits for the last spans."""
 
 
 class TraceExporter:
-    """Sends spans in batches from a thread of its own.
+    """Sends spans in batches from a separate thread.
 
-    What waits is bounded: while the collector is away, spans are lost and nothing else.
+    Its queue is bounded: if the collector is away, spans are lost, but nothing else is affected.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -27,7 +27,7 @@ class TraceExporter:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs; the last spans are sent when it stops."""
+        """Export spans during the context, and send the last ones at its end."""
         if self._endpoint is None:
             yield
             return

@@ -1,1 +1,1 @@
-"""Slow answers: cancelled when the client disconnects, or computed as jobs in the background."""
+"""Slow responses: cancelled when the client disconnects, or computed as background jobs."""

@@ -1,4 +1,4 @@
-"""Responses that may take long, for any route."""
+"""Slow responses for any route."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from penstock.warehouse.work import Work
 log = structlog.get_logger()
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status for logs; the client is gone. Source: nginx."""
+"""Status for logs: the client has disconnected. Source: nginx."""
 
 
 class CancellableResponse:
-    """Litestar dependency `respond`. A route ends in `return await respond(compute)`.
+    """Litestar dependency `respond`. A route ends with `return await respond(compute)`.
 
     compute: blocks and returns a record, a dict or a response.
     """
@@ -31,12 +31,12 @@ class CancellableResponse:
     def __init__(self, request: AnyRequest, caller: Caller, jobs: JobService) -> None:
         self._request, self._workspace_id, self._jobs = request, caller.workspace_id, jobs
         self._may_be_job = caller.website_id is None
-        """A key for one website has no access to jobs."""
+        """False for a key for one website, which has no access to jobs."""
 
     async def __call__(
         self, compute: ComputeAnswer, *, check: Callable[[], object] | None = None
     ) -> Response[bytes]:
-        """The answer, or a job (202) if the client prefers one. Stops when the client disconnects.
+        """The response, or a job (202) if the client prefers one. Stops if the client disconnects.
 
         check: raises the errors that `compute` would raise early, so that no job starts. Blocks.
         """
@@ -54,7 +54,7 @@ class CancellableResponse:
             log.info("client_left", path=path_of(self._request))
             await self._stop(work, computation)
             return Response(b"", status_code=CLIENT_CLOSED_REQUEST)
-        except asyncio.CancelledError:  # the server stops
+        except asyncio.CancelledError:  # the server is stopping
             await self._stop(work, computation)
             raise
         finally:
@@ -62,10 +62,10 @@ class CancellableResponse:
 
     async def _stop(self, work: Work, computation: "asyncio.Future[Response[bytes]]") -> None:
         await self._jobs.stop(work)
-        computation.cancel()  # if it still waits for a thread
+        computation.cancel()  # in case it still waits for a thread
         await asyncio.wait({computation})
         if not computation.cancelled():
-            computation.exception()  # retrieved, or asyncio logs it; nobody can use it
+            computation.exception()  # retrieve the exception, or asyncio logs it
 
     async def _as_job(self, compute: ComputeAnswer) -> Response[bytes]:
         job = await self._jobs.start(self._request, self._workspace_id, compute)
@@ -74,7 +74,7 @@ class CancellableResponse:
 
 
 async def _wait_for_disconnect(request: AnyRequest) -> None:
-    """Returns when the client has disconnected. The body was read before."""
+    """Returns when the client has disconnected. The body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""Jobs as the metadata DB stores them."""
+"""Jobs in the form that the metadata DB stores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from enum import StrEnum
 from penstock.base.ids import WorkspaceId
 
 LEASE_MS = 30_000
-"""A job whose node was silent for longer has ended with its node."""
+"""A job fails if its node has not reported for longer, in milliseconds."""
 
 
 class JobState(StrEnum):
@@ -23,10 +23,10 @@ UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An answer computed in the background.
+    """A response computed in the background.
 
-    alive_at_ms: when its node last worked on it. status, media_type, headers, bytes: of the
-    response, which is an answer or a problem document; no status, no response.
+    alive_at_ms: last time that its node reported work on it. status, media_type, headers, bytes:
+    properties of the response, which may be a problem document; all None or 0 without a response.
     """
 
     id: str
@@ -49,13 +49,13 @@ class Job:
         return self.state not in UNFINISHED
 
     def as_of(self, now_ms: int) -> "Job":
-        """The job, failed if its node is gone."""
+        """The job at the given time: failed if its node has stopped reporting."""
         if self.is_finished or now_ms - self.alive_at_ms <= LEASE_MS:
             return self
         return replace(self, state=JobState.FAILED, finished_at_ms=self.alive_at_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Since the start."""
+        """Milliseconds since the start; 0 before it."""
         if self.started_at_ms is None:
             return 0
         return (self.finished_at_ms or now_ms) - self.started_at_ms

@@ -1,4 +1,4 @@
-"""The room of long answers."""
+"""Wiring of slow responses."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 RESPOND_ASYNC = "respond-async"
 
 _MAX_CHARS = 4096
-"""A longer header is ignored, like any that cannot be read."""
+"""Maximum length. A longer header is ignored, like a malformed one."""
 _TOKEN_CHARS = frozenset(
     "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
@@ -44,12 +44,12 @@ def _is_token(text: str) -> bool:
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether a text is one quoted string: the quote that it begins with closes at its end."""
+    """Whether a text is exactly one quoted string: its opening quote is closed at the end."""
     return len(text) > 1 and text[0] == '"' and _end_of_quoted(text, 0) == len(text)
 
 
 def _split_unquoted(text: str, separator: str) -> Iterator[str]:
-    """The parts between separators that stand outside quoted strings. Reads the text once."""
+    """The parts between separators outside quoted strings. Reads the text once."""
     start = place = 0
     while place < len(text):
         if text[place] == '"':
@@ -63,7 +63,7 @@ def _split_unquoted(text: str, separator: str) -> Iterator[str]:
 
 
 def _end_of_quoted(text: str, start: int) -> int:
-    """The place after a quoted string; the end of the text when it is not closed."""
+    """Index after a quoted string; past the end of the text if it is not closed."""
     place = start + 1
     while place < len(text):
         if text[place] == '"':

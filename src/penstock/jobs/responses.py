@@ -1,4 +1,4 @@
-"""Responses of jobs in the metadata DB, in parts, so that a long one never is in memory as a whole.
+"""Responses of jobs in the metadata DB, in parts, so that a large one is never fully in memory.
 
 Everything here blocks.
 """
@@ -18,17 +18,17 @@ from penstock.jobs.model import Job
 from penstock.metadb.database import Database
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Of one response, and of the finished jobs of a workspace."""
+"""Maximum size of one response, and of all finished jobs of a workspace together, in bytes."""
 _IN_MEMORY_BYTES = 1024 * 1024
 
 
 def store_response(database: Database, job_id: str, response: Response[bytes]) -> dict[str, Any]:
-    """Store a response. Returns what the job knows of it, by column.
+    """Store a response. Returns the columns of the job that describe it.
 
-    `TooLarge`; then the parts so far are deleted.
+    `TooLarge`, after deleting the parts stored so far.
     """
     size = 0
-    # A transaction for each part: events that arrive must not wait for a long response.
+    # One transaction per part, so that incoming events do not wait for a long response.
     for number, part in enumerate(_parts(response)):
         size += len(part)
         if size > MAX_BYTES:
@@ -51,20 +51,21 @@ def store_response(database: Database, job_id: str, response: Response[bytes]) -
 
 
 def _parts(response: Response[bytes]) -> Iterable[bytes]:
-    if isinstance(response, Stream):  # the iterator of a file: its parts are small
+    if isinstance(response, Stream):  # a file's iterator yields small parts
         return cast("Callable[[], Iterable[bytes]]", response.iterator)()
     return [response.content] if response.content else []
 
 
 def read_response(database: Database, job: Job) -> Response[bytes]:
-    """The response of a job that has one, as it was. NotFound when the job was deleted."""
+    """The stored response of a job, unchanged. `NotFound` if the job was deleted."""
     status, media_type, headers = job.status, job.media_type, dict(job.headers or {})
     if job.bytes <= _IN_MEMORY_BYTES:
         with database.read() as db:
             content = b"".join(store.parts(db, job.id))
         _require_all(job, len(content))
         return Response(content, status_code=status, media_type=media_type, headers=headers)
-    # A slow reader must not hold a connection, and a job that is deleted must not cut a response.
+    # Copy it first: a slow reader must not hold a connection, and deleting the job must not cut a
+    # response.
     file = TemporaryFile()  # noqa: SIM115 - it disappears with the response
     with database.read() as db:
         for part in store.parts(db, job.id):

@@ -1,4 +1,4 @@
-"""HTTP of jobs."""
+"""HTTP routes of jobs."""
 
 from anyio import to_thread
 from litestar import Response, delete, get

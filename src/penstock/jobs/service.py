@@ -1,8 +1,8 @@
-"""Answers that take long: for clients that wait, and as jobs.
+"""Slow responses, computed for waiting clients or as jobs.
 
-A job runs at the node that accepted it. Its state and its response are in the metadata DB, so every
-node answers for it and can cancel it. It ends with its node: a client can repeat the request. A
-finished job is kept for an hour, and only a few per workspace.
+A job runs on the node that accepted it. Its state and response are in the metadata DB, so every
+node can return and cancel it. If its node stops, the job fails and the client can repeat the
+request. Finished jobs are kept for an hour, and only a few per workspace.
 """
 
 import asyncio
@@ -37,24 +37,26 @@ from penstock.warehouse.work import Stopped, Work, working_on
 log = structlog.get_logger()
 
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
-"""Computes an answer; blocks."""
+"""Computes a response; blocks."""
 
 _ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=24)
-"""Clients that wait for an answer. A slot is a thread, which mostly waits for the engine."""
+"""Limits of clients that wait for a response. A slot is a thread, which mostly waits for the
+engine.
+"""
 _MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_MS = 3_600_000
 _PERIOD_S = 1.0
-"""How often a node says that its jobs are alive, and learns which ones others have cancelled."""
+"""Seconds between two reports that this node's jobs are alive, which also detect cancelled jobs."""
 _TOPIC = "jobs"
 _IDLE_S = 60.0
-"""How often expired jobs are deleted."""
-_BACKOFF = Backoff(longest_s=2.0)  # the leases of jobs must not end because of it
+"""Seconds between deletions of expired jobs."""
+_BACKOFF = Backoff(longest_s=2.0)  # must be short enough to keep the leases of jobs
 
 
 @dataclass(eq=False, slots=True)
 class _OwnJob:
-    """An unfinished job of this node. has_started: it no longer waits for its turn."""
+    """An unfinished job of this node. has_started: the job no longer waits for its turn."""
 
     id: str
     workspace_id: WorkspaceId
@@ -64,7 +66,7 @@ class _OwnJob:
 
 
 class JobService:
-    """Computes answers. Call coroutines from the event loop; other methods block."""
+    """Computes responses. Call coroutines from the event loop; other methods block."""
 
     def __init__(
         self,
@@ -80,9 +82,9 @@ class JobService:
         self._own: dict[str, _OwnJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Threads of their own: slow answers must not use up those of the rest of the service.
+        # Separate threads, so that slow responses do not exhaust those of the rest of the service.
         self._answers = FairQueue("requests", _ANSWERS)
-        # The rest of the engine's connections stays free for clients that wait.
+        # Leave the other connections to the engine free for waiting clients.
         running, own_running = max(1, queries_at_once - 1), max(1, queries_at_once // 2)
         self._running_jobs = FairQueue(
             "jobs",
@@ -97,7 +99,7 @@ class JobService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. Stops unfinished jobs at the end."""
+        """Run jobs during the context, and stop unfinished jobs at its end."""
         self._loop = asyncio.get_running_loop()
         async with self.worker.running():
             try:
@@ -111,22 +113,22 @@ class JobService:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _interrupt(self, own: list[_OwnJob]) -> None:
-        """These jobs end with the service."""
+        """Mark these jobs as failed, because the service is stopping."""
         with suppress(StoreUnavailable), self._database.write() as db:
             for job in own:
                 store.finish(db, job.id, {"state": JobState.FAILED}, self._clock())
 
     def count_by_state(self) -> dict[str, float]:
-        """Jobs that are kept, of all nodes."""
+        """Number of stored jobs of all nodes, by state."""
         with self._database.read() as db:
             return store.count_by_state(db)
 
     async def compute(
         self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Response[bytes]:
-        """The answer, computed in a thread within the workspace's limits.
+        """The response, computed in a thread within the workspace's limits.
 
-        Raises Stopped; QueueFull when too many requests wait for an answer.
+        Raises `Stopped`; `QueueFull` if too many requests wait for a response.
         """
         return await self._answers.run(workspace_id, self._compute, work, workspace_id, compute)
 
@@ -141,13 +143,15 @@ class JobService:
         return content if isinstance(content, Response) else answer(content)
 
     async def stop(self, work: Work) -> None:
-        """Stop a work, wherever it is."""
+        """Stop a piece of work, wherever it is running."""
         await to_thread.run_sync(self._warehouse.stop, work)
 
     async def start(
         self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Job:
-        """A job that answers the request. QueueFull with too many unfinished jobs."""
+        """Start a job that answers the request. `QueueFull` if there are too many
+        unfinished jobs.
+        """
         may_run = asyncio.Event()
         place = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
@@ -170,7 +174,7 @@ class JobService:
         self._tasks.add(own.task)
         own.task.add_done_callback(self._tasks.discard)
 
-        # Not in `_run`: a task that is cancelled at once never begins.
+        # A callback, because a task that is cancelled at once never enters `_run`.
         def leave(_: object) -> None:
             self._running_jobs.leave(place)
             del self._own[job.id]
@@ -192,7 +196,7 @@ class JobService:
     ) -> None:
         await may_run.wait()
         own.has_started = True
-        # Its own limiter: the slots bound the threads.
+        # A separate limiter, because the slots already limit the threads.
         await to_thread.run_sync(self._perform, own, request, compute, limiter=CapacityLimiter(1))
 
     def _perform(self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer) -> None:
@@ -205,25 +209,25 @@ class JobService:
                 if not store.finish(db, own.id, values, self._clock()):
                     store.delete_parts(db, own.id)
                 self._delete_oldest(db, own.workspace_id)
-        except StoreUnavailable as error:  # its lease ends: it has failed
+        except StoreUnavailable as error:  # when its lease ends, the job counts as failed
             log.warning("job_not_stored", job_id=own.id, reason=error.reason)
         except StoreConflict:
-            pass  # it was cancelled and deleted meanwhile
+            pass  # it was cancelled and deleted in the meantime
 
     def _response(
         self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer
     ) -> dict[str, Any]:
-        """Compute and store the response. Returns what the job knows of it, by column."""
+        """Compute and store the response. Returns the columns of the job that describe it."""
         state = JobState.DONE
         try:
             response = self._compute(own.work, own.workspace_id, compute)
         except Stopped:
             return {"state": JobState.CANCELLED}
-        except Exception as error:  # reported to the client that reads the result
+        except Exception as error:  # the client that reads the result gets the error
             response, state = problem_of(request, error), JobState.FAILED
         try:
             values = store_response(self._database, own.id, response)
-        except (TooLarge, OSError) as error:  # OSError: of the file with the response
+        except (TooLarge, OSError) as error:  # OSError: reading the response's file failed
             state = JobState.FAILED
             values = store_response(self._database, own.id, problem_of(request, error))
         rows = own.work.rows_read
@@ -231,7 +235,7 @@ class JobService:
         return {"state": state, **values, **read}
 
     def _step(self) -> float | None:
-        """Say that the jobs of this node are alive, and stop those that others have cancelled."""
+        """Report that the jobs of this node are alive, and stop those cancelled on other nodes."""
         own = list(self._own.values())
         with self._database.write() as db:
             now_ms = self._clock()
@@ -244,10 +248,9 @@ class JobService:
         return None if own else _IDLE_S
 
     def _save_progress(self, jobs: Sequence[_OwnJob]) -> None:
-        """Progress stays as it was where it cannot be read.
+        """Save the progress of jobs; unreadable progress stays unchanged.
 
-        An event store that does not answer is asked once: the leases of jobs must not end
-        meanwhile.
+        If the event store does not answer, stop after the first job, so that leases do not expire.
         """
         with suppress(StoreUnavailable):
             for job in jobs:
@@ -257,7 +260,7 @@ class JobService:
                         store.save_progress(db, job.id, *progress)
 
     def _stop_job(self, own: _OwnJob) -> None:
-        """Stop a job of this node. On the event loop."""
+        """Stop a job of this node. Call it on the event loop."""
         if own.task is None or own.task.done():
             return
         if not own.has_started:
@@ -272,7 +275,7 @@ class JobService:
             self.worker.wake()
 
     def job(self, workspace_id: WorkspaceId, job_id: str) -> Job:
-        """NotFound for an expired job, or one of another workspace."""
+        """The job. `NotFound` for an expired job or another workspace's job."""
         now_ms = self._clock()
         with self._database.read() as db:
             job = store.find(db, workspace_id, job_id)
@@ -281,7 +284,7 @@ class JobService:
         return job.as_of(now_ms)
 
     async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
-        """Stop a job, or delete a finished one. NotFound as of `job`."""
+        """Stop a job, or delete a finished one. `NotFound` like `job`."""
         await to_thread.run_sync(self._cancel, workspace_id, job_id)
         if (own := self._own.get(job_id)) is not None:
             self._stop_job(own)
@@ -296,9 +299,9 @@ class JobService:
                 self._database.changes.announce(db, _TOPIC)
 
     def response(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
-        """The response of the route: an answer or a problem. Conflict without one.
+        """The route's response: a result or a problem. `Conflict` if there is none yet.
 
-        NotFound as of `job`. `Unavailable` when the job ended with its node.
+        `NotFound` like `job`. `Unavailable` if the job's node stopped.
         """
         job = self.job(workspace_id, job_id)
         if job.state is JobState.CANCELLED:

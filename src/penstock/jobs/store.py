@@ -1,4 +1,4 @@
-"""SQL of jobs and their responses."""
+"""SQL for jobs and their responses."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
@@ -33,7 +33,7 @@ def _of(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool], ..
 
 
 def begin(db: Connection, job_id: str, now_ms: int) -> bool:
-    """The job runs from now on. False when it was cancelled."""
+    """Mark a queued job as running. False if it was cancelled."""
     changed = db.execute(
         update(jobs)
         .where(c.id == job_id, c.state == JobState.QUEUED)
@@ -44,7 +44,7 @@ def begin(db: Connection, job_id: str, now_ms: int) -> bool:
 
 
 def keep_alive(db: Connection, job_ids: Collection[str], now_ms: int) -> set[str]:
-    """Its node works on these jobs. Returns those that nobody has cancelled."""
+    """Renew the leases of these jobs. Returns the jobs that nobody has cancelled."""
     alive = db.execute(
         update(jobs)
         .where(c.id.in_(job_ids), c.state.in_(UNFINISHED))
@@ -55,7 +55,7 @@ def keep_alive(db: Connection, job_ids: Collection[str], now_ms: int) -> set[str
 
 
 def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int) -> None:
-    """Neither number ever falls."""
+    """Save a job's progress. Neither number ever decreases."""
     db.execute(
         update(jobs)
         .where(c.id == job_id, c.state == JobState.RUNNING)
@@ -67,7 +67,7 @@ def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int
 
 
 def finish(db: Connection, job_id: str, values: Mapping[str, Any], now_ms: int) -> bool:
-    """End a job with these columns. False when it has ended before."""
+    """End a job with these columns. False if it had already ended."""
     changed = db.execute(
         update(jobs)
         .where(c.id == job_id, c.state.in_(UNFINISHED))
@@ -111,7 +111,7 @@ def delete_finished_of_scope(db: Connection, scope_id: str) -> None:
 
 
 def count_by_state(db: Connection) -> dict[str, float]:
-    """Of all workspaces."""
+    """Number of jobs in all workspaces, by state."""
     numbers = db.execute(select(c.state, func.count()).group_by(c.state))
     return {state.value: 0.0 for state in JobState} | {
         state: float(number) for state, number in numbers
@@ -123,7 +123,7 @@ def add_part(db: Connection, job_id: str, number: int, content: bytes) -> None:
 
 
 def parts(db: Connection, job_id: str) -> Iterator[bytes]:
-    """The response in order, one part in memory at a time."""
+    """The parts of a response in order, one in memory at a time."""
     own, number = job_responses.c, 0
     while content := db.execute(
         select(own.content).where(own.job_id == job_id, own.part == number)

@@ -1,1 +1,1 @@
-"""How nodes that share a PostgreSQL database notify each other of changes."""
+"""Notifications of changes between nodes that share a PostgreSQL database."""

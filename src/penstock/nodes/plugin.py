@@ -1,4 +1,4 @@
-"""The room of nodes: the work that each node does for the metadata DB."""
+"""Wiring of the work that each node does for the metadata DB."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,8 +10,10 @@ from penstock.core import Core, Room
 
 @dataclass(frozen=True)
 class NodesRoom(Room):
-    """change_listener: listens for changes that other nodes announce; None with SQLite, where there
-    is one node. checkpoints: copies SQLite's log into the database file; None with PostgreSQL.
+    """Background workers of a node.
+
+    change_listener: listens for changes that other nodes announce; None with SQLite, which has only
+    one node. checkpoints: copies SQLite's log into the database file; None with PostgreSQL.
     """
 
     change_listener: Worker | None = None
