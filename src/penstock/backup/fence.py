@@ -1,13 +1,13 @@
 """The fence: a moment at which nothing moves from the outbox to the event store.
 
-Whoever reads both stores inside it sees each acknowledged event exactly once: in the outbox of the
-metadata DB, or in the event store under a shipment's token. Only the process that has the embedded
-engine open can freeze it, so a running service listens on a socket in its data folder. The file
-mode of the socket admits only the account that the service runs under.
+A backup that reads both stores inside the fence sees each acknowledged event exactly once: in the
+outbox of the metadata DB, or in the event store under a shipment's token. Only the process that has
+opened the embedded engine can freeze it, so a running service listens on a socket in its data
+folder. The file mode of the socket admits only the service's account.
 
-The conversation, a JSON object in each line: the command names the copy, the service answers with
-its installation when shipping is paused; the command takes its snapshot of the metadata DB and
-says `{}`; the service freezes the engine, resumes shipping and answers.
+The protocol, one JSON object per line: the command names the copy; the service pauses shipping and
+answers with its installation; the command takes its snapshot of the metadata DB and sends `{}`; the
+service freezes the engine, resumes shipping and answers.
 """
 
 import os
@@ -44,18 +44,19 @@ SOCKET = "penstock.sock"
 
 _NAME = Pattern(r"[0-9a-z]{1,40}")
 _MAX_ADDRESS_BYTES = 100
-_SNAPSHOT_S = 60.0  # for the command to take its snapshot while shipping waits
-_FREEZE_S = 600.0  # for the service: a running shipment or a rebuilt catalogue comes first
+_SNAPSHOT_S = 60.0  # timeout for the command's snapshot, while shipping waits
+# Timeout for the service, which may first finish a shipment or rebuild a catalogue.
+_FREEZE_S = 600.0
 _MAX_LINE = 10_000
 _LEFT_OVER_PAUSE_S = 300.0
-"""How long hard links of a killed backup may keep deleted events on disk."""
+"""Maximum time that hard links of a killed backup keep deleted events on disk, in seconds."""
 
 Freeze = Callable[[], None]
 
 Fence = Callable[[Path, str], AbstractContextManager[tuple[str | None, Freeze]]]
 """Pauses shipping for a data folder and the name of a copy in it.
 
-Gives the installation, if it is known, and how to freeze the engine.
+Yields the installation, if known, and a function that freezes the engine.
 """
 
 
@@ -64,7 +65,7 @@ class FenceServer:
 
     def __init__(self, data: Path, warehouse: Warehouse, shipper: Shipper, clock: Clock) -> None:
         self._data, self._warehouse, self._shipper = data, warehouse, shipper
-        # A step waits for a command, which may take days.
+        # A step waits for a command, possibly for days.
         self._worker = Worker("backup_fence", self._step, clock, stalled_after_s=None)
         self._listener: socket.socket
         self._stop_signal: socket.socket
@@ -73,12 +74,12 @@ class FenceServer:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """None over a ClickHouse server, which has its own backups."""
+        """Empty with a ClickHouse server, which has its own backups."""
         return () if self._warehouse.folder is None else (self._worker,)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs."""
+        """Serve commands during the context."""
         if not self.workers:
             yield
             return
@@ -111,7 +112,7 @@ class FenceServer:
         return 0.0
 
     def _serve(self, connection: socket.socket) -> None:
-        """One conversation. Shipping resumes however it ends."""
+        """Serve one command. Shipping always resumes at the end."""
         connection.settimeout(_SNAPSHOT_S)
         try:
             name = _receive(connection).get("name", "")
@@ -122,7 +123,7 @@ class FenceServer:
                 _receive(connection)
                 freeze(self._warehouse, self._data / SNAPSHOTS / name / "warehouse")
             _send(connection, {})
-        except Exception as error:  # whatever went wrong is the command's, not the service's
+        except Exception as error:  # a failure here must not affect the service
             log.warning("backup_interrupted", error=str(error) or type(error).__name__)
             with suppress(OSError):
                 _send(connection, {"error": str(error) or type(error).__name__})
@@ -130,16 +131,16 @@ class FenceServer:
 
 @contextmanager
 def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
-    """The fence of a data folder that no service uses: nothing is shipped anyway."""
+    """The fence for a data folder without a running service: nothing is shipped anyway."""
     with closing(Warehouse(data=data, url=None)) as warehouse:
         yield None, partial(freeze, warehouse, data / SNAPSHOTS / name / "warehouse")
 
 
 @contextmanager
 def remote_fence(data: Path, name: str) -> Iterator[tuple[str | None, Freeze]]:
-    """The fence of the service that runs on a data folder: its installation and how to freeze.
+    """The fence of the service that runs on a data folder: its installation and a freeze function.
 
-    `BackupFailed` when the service does not answer or cannot freeze.
+    `BackupFailed` if the service does not answer or cannot freeze.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_FREEZE_S)
@@ -186,7 +187,7 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 @contextmanager
 def _listener(data: Path) -> Iterator[socket.socket]:
     path = data / SOCKET
-    path.unlink(missing_ok=True)  # of a process that was killed; the folder's lock is ours
+    path.unlink(missing_ok=True)  # left by a killed process; this one holds the folder's lock
     with socket.socket(socket.AF_UNIX) as listener:
         with suppress(OSError):
             os.fchmod(listener.fileno(), 0o600)  # Linux creates the file with this mode
@@ -203,7 +204,9 @@ def _listener(data: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(data: Path) -> Iterator[str]:
-    """The address of the socket. Its length is limited, so that a long one goes by descriptor."""
+    """The path of the socket. A path over the length limit is shortened with a folder
+    descriptor.
+    """
     path = str((data / SOCKET).absolute())
     if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
         yield path
@@ -222,5 +225,5 @@ class PauseTimer:
         self._since_s = monotonic()
 
     def stop(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the timer was created."""
         return monotonic() - self._since_s

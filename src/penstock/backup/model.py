@@ -6,15 +6,15 @@ import msgspec
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-"""Written last: a folder without it is not a complete backup."""
+"""Written last: a folder without this file is not a complete backup."""
 
 
 class BackupFailed(Exception):
-    """A backup or a restore cannot be done. Its text is for people."""
+    """A backup or restore failed. The message is for people."""
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file of a backup. path: below `data`. size: bytes. sha256: hex."""
+    """A file of a backup. path: path below `data`. size: bytes. sha256: hex digest."""
 
     path: str
     size: int
@@ -22,7 +22,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class SymbolicLink(msgspec.Struct, frozen=True):
-    """A symbolic link inside a backup; target: relative."""
+    """A symbolic link inside a backup. target: relative path."""
 
     path: str
     target: str
@@ -36,12 +36,12 @@ class Schemas(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup contains.
+    """Contents of a backup.
 
-    version: of the program that made it. created_at: the moment of the snapshot, ISO 8601.
-    database: `sqlite` or `postgresql`. installation_id: as in shipment tokens; None before the
-    first shipment. rows: of each table of the metadata DB. stored_rows: of each table of the event
-    store. folders: empty ones too.
+    version: version of the program that created it. created_at: time of the snapshot, ISO 8601.
+    database: `sqlite` or `postgresql`. installation_id: installation in shipment tokens; None
+    before the first shipment. rows: rows by table of the metadata DB. stored_rows: rows by table of
+    the event store. folders: all folders, including empty ones.
     """
 
     format: int
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class CopyResult(NamedTuple):
-    """How much a backup or restore copied. linked_bytes: shared with the base backup."""
+    """Result of a backup or restore. linked_bytes: bytes shared with the base backup."""
 
     manifest: Manifest
     bytes: int
@@ -67,7 +67,7 @@ class CopyResult(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of one check. problem: whether the data are not as they should be."""
+    """The result of one check. problem: whether the check failed."""
 
     check: str
     text: str

@@ -1,4 +1,4 @@
-"""The room of backups as the application sees it: the fence for commands on this machine."""
+"""Wiring of backups in the application: the fence for commands on this machine."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,8 +1,8 @@
-"""Backing up and restoring. Both block.
+"""Backup and restore. Both block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
-event store, and the files beside the stores, as of a snapshot of the metadata DB;
-everything is copied from there while the service continues.
+event store and the files beside the stores at the moment of the metadata DB's snapshot; the backup
+copies from the links while the service continues.
 """
 
 import os
@@ -47,18 +47,18 @@ DATA = "data"
 RESTORING = "penstock.restoring"
 """Marks a data folder whose restore has not finished; no service starts on it."""
 LOCK = "penstock.lock"
-"""Locked by the one process that uses the data folder."""
+"""Locked by the process that uses the data folder."""
 
 _UNFINISHED = "unfinished"
-"""Marks the folder of a backup that has not finished: the next one there begins again."""
+"""Marks the folder of an unfinished backup: the next backup there starts over."""
 _NOT_COPIED = {"warehouse", SNAPSHOTS}
 
 
 class _Frozen(NamedTuple):
-    """What the staging folder holds: both stores at one moment.
+    """Contents of the staging folder: both stores at one moment.
 
-    database, schema, installation_id and rows: of the metadata DB, as in a manifest. at_ms: the
-    moment. paused_s: how long shipping waited.
+    database, schema, installation_id, rows: facts about the metadata DB, as in a manifest. at_ms:
+    time of the snapshot. paused_s: seconds that shipping waited.
     """
 
     database: str
@@ -79,8 +79,8 @@ def back_up(
 ) -> CopyResult:
     """Back up both stores into a new or empty folder. `BackupFailed`.
 
-    base: an earlier backup, with which the new one shares the files of unchanged parts.
-    is_running: whether a service uses the data folder; if not, the caller holds the folder.
+    base: an earlier backup; the new one shares its files of unchanged parts. is_running: whether a
+    service uses the data folder; if not, the caller holds the folder's lock.
     """
     if settings.warehouse_url is not None:
         raise BackupFailed(
@@ -108,14 +108,14 @@ def back_up(
 def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: Clock) -> _Frozen:
     """Write a snapshot of the metadata DB beside hard links of everything else.
 
-    Its transaction ends before the copy, which may take hours: until then, SQLite cannot reuse its
-    log, and PostgreSQL cannot remove dead rows.
+    The transaction ends before the copy, which may take hours: an open transaction would prevent
+    SQLite from reusing its log, and PostgreSQL from removing dead rows.
     """
     with ExitStack() as transaction:
         with fence(data, staged.name) as (installation_id, freeze_engine):
             timer = PauseTimer()
-            # Files that go into the metadata DB around the snapshot must be in one of the two. One
-            # that is in both is recognised by its name.
+            # Files that move into the metadata DB around the snapshot must be in at least one of
+            # the two. If a file is in both, its name shows it.
             _link_local_files(data, staged)
             metadata = transaction.enter_context(snapshot(database))
             at_ms = clock()
@@ -128,7 +128,8 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
                     "this is not the metadata database of the data folder; run this command with "
                     "the PENSTOCK_DATABASE_URL of the service"
                 )
-            # Last: a deletion that is done in the snapshot is done in the event store as well.
+            # Freeze last: a deletion that is done in the snapshot is then also done in the event
+            # store.
             freeze_engine()
         paused_s = timer.stop()
         file = metadata.write(staged)
@@ -165,7 +166,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
 
 
 def restorable(settings: Settings, source: Path) -> Manifest:
-    """The manifest of a backup that these settings can restore. `BackupFailed`."""
+    """The manifest of a backup, checked against these settings. `BackupFailed`."""
     manifest = read_manifest(source)
     _check_versions(manifest)
     kind = "sqlite" if settings.database_url is None else "postgresql"
@@ -182,9 +183,9 @@ def restorable(settings: Settings, source: Path) -> Manifest:
 
 
 def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
-    """Fill an empty data folder, which the caller holds, from a backup. `BackupFailed`.
+    """Fill an empty data folder, whose lock the caller holds, from a backup. `BackupFailed`.
 
-    With PostgreSQL, its database is filled too. A restore that was interrupted begins again.
+    With PostgreSQL, also fills its database. An interrupted restore starts over.
     """
     with _for_people():
         _empty(settings.data)
@@ -200,7 +201,7 @@ def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """`BackupFailed` when the folder is not a complete backup, or one of a newer program."""
+    """The manifest of a backup. `BackupFailed` if it is incomplete or from a newer program."""
     try:
         text = (backup / MANIFEST).read_bytes()
         if (backup / _UNFINISHED).exists():
@@ -243,7 +244,7 @@ def _restore_postgres(settings: Settings, dump: Path) -> None:
 
 
 def _begin(target: Path) -> None:
-    """Make the folder of a backup. What an interrupted one left there is removed."""
+    """Create the folder of a backup, and remove the remains of an interrupted one."""
     target.mkdir(parents=True, exist_ok=True)
     if (target / _UNFINISHED).exists():
         (target / MANIFEST).unlink(missing_ok=True)
@@ -254,7 +255,7 @@ def _begin(target: Path) -> None:
 
 
 def _empty(data: Path) -> None:
-    """Make a data folder empty if it holds an interrupted restore; otherwise it must be empty."""
+    """Clear a data folder that holds an interrupted restore; any other folder must be empty."""
     entries = entries_of(data) - {data / LOCK}
     if not entries:
         return
@@ -268,7 +269,7 @@ def _empty(data: Path) -> None:
 
 
 def _link_local_files(data: Path, staged: Path) -> None:
-    """Link what is beside the stores: uploaded imports, recorded clicks, the secret key."""
+    """Link the files beside the stores: uploaded imports, recorded clicks, the secret key."""
     for path in sorted(data.iterdir()):
         if path.is_dir() and path.name not in _NOT_COPIED:
             (staged / path.name).mkdir(exist_ok=True)
@@ -280,7 +281,7 @@ def _link_local_files(data: Path, staged: Path) -> None:
 
 @contextmanager
 def _for_people() -> Iterator[None]:
-    """Errors of stores and disks as `BackupFailed`."""
+    """Turns errors of stores and disks into `BackupFailed`."""
     try:
         yield
     except DumpFailed as error:

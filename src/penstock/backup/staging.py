@@ -1,4 +1,4 @@
-"""The hard links that a backup copies from, and the lock that allows one backup at a time.
+"""Hard links that a backup copies from, and the lock that allows one backup at a time.
 
 A link keeps its file on disk, even after the engine has merged the part or deleted its events.
 """
@@ -14,13 +14,13 @@ from penstock.backup.tree import remove_tree
 from penstock.warehouse.frozen_copy import left_over_folders
 
 SNAPSHOTS = "snapshots"
-"""Folder of the links in the data folder."""
+"""Name of the folder for links, in the data folder."""
 BACKUP_LOCK = "backup.lock"
 
 
 @contextmanager
 def one_at_a_time(data: Path) -> Iterator[None]:
-    """Hold the folder's lock for backups, and remove what a killed one left. `BackupFailed`."""
+    """Hold the folder's backup lock, and remove the remains of a killed backup. `BackupFailed`."""
     with (data / BACKUP_LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,9 +43,9 @@ def staging_folder(data: Path) -> Iterator[Path]:
 
 
 def remove_left_over_links(data: Path) -> None:
-    """Remove the links of a backup that was killed, unless another one is running."""
-    if _left_over(data):  # otherwise a backup that starts now would find the lock taken
-        # OSError: a backup by another account. That must not stop the service from serving others.
+    """Remove the links of a killed backup, unless another backup is running."""
+    if _left_over(data):  # avoids holding the lock when another backup starts
+        # OSError: another account runs a backup, which must not stop this service.
         with suppress(BackupFailed, OSError), one_at_a_time(data):
             pass
 

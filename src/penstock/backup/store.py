@@ -1,4 +1,4 @@
-"""Statements for the metadata DB of a backup or a check; each reads in the caller's transaction."""
+"""Queries on the metadata DB for backups and checks; each reads in the caller's transaction."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ _KEYS_PER_PIECE = 500_000
 
 
 def installation_id(connection: Connection) -> str | None:
-    """None before the first shipment."""
+    """The installation's ID; None before the first shipment."""
     return connection.execute(select(installation.c.id)).scalar()
 
 
@@ -40,7 +40,7 @@ def has_tables(connection: Connection) -> bool:
 
 
 def row_counts(connection: Connection) -> dict[str, int]:
-    """Rows of each table that exists: an older schema lacks some."""
+    """Number of rows by table. An older schema may lack tables, which are left out."""
     existing = set(inspect(connection).get_table_names())
     return {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -50,7 +50,7 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 
 def file_errors(connection: Connection) -> list[str]:
-    """Damage of an SQLite file, as the library reports it."""
+    """Damage of an SQLite file, as SQLite reports it."""
     messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
@@ -60,9 +60,9 @@ def file_errors(connection: Connection) -> list[str]:
 
 
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
-    """The identity scopes by website, deleted ones too.
+    """Identity scopes by website, including deleted websites.
 
-    A website may have changed its scope; its earlier events stay in its former scope.
+    A website may have changed its scope; its earlier events stay in the former scope.
     """
     rows = connection.execute(select(websites.c.id, websites.c.scope_id))
     return {website_id: {scope_id, website_id} for website_id, scope_id in rows}
@@ -99,7 +99,7 @@ def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
 
 
 def waiting_events(connection: Connection) -> Iterator[str]:
-    """Rows of events that are not in the event store: bundles of the outbox, and quarantine."""
+    """Rows of events that are not in the event store: bundles in the outbox, and quarantine."""
     yield from connection.execute(
         select(outbox.c.lines).where(outbox.c.target == Target.EVENTS)
     ).scalars()
@@ -110,9 +110,9 @@ def waiting_events(connection: Connection) -> Iterator[str]:
 
 
 def events_deleted_by_period(connection: Connection) -> int:
-    """Events that deletions of periods removed: their keys stay, with their visitors.
+    """Number of events that deletions of periods removed; their dedupe keys stay.
 
-    From the event store, or from the quarantine before they reached it.
+    Counts events removed from the event store, and from the quarantine before they reached it.
     """
     d = deletions.c
     rows = connection.execute(select(d.events_found, d.removed).where(d.to_at.is_not(None)))
@@ -123,13 +123,13 @@ def events_deleted_by_period(connection: Connection) -> int:
 
 
 def accepted_losses(connection: Connection) -> int:
-    """Rows of events that operators recorded as lost."""
+    """Number of event rows that operators recorded as lost."""
     rows = select(func.sum(losses.c.rows)).where(losses.c.accepted_at.is_not(None))
     return connection.execute(rows).scalar() or 0
 
 
 def websites_of_running_deletions(connection: Connection) -> set[str]:
-    """Websites whose catalogue a deletion may have left behind their events, until it is done."""
+    """Websites whose catalogue may differ from their events, because a deletion is running."""
     running = select(deletion_websites.c.website_id).join(
         deletions, deletions.c.id == deletion_websites.c.deletion_id
     )
@@ -139,7 +139,7 @@ def websites_of_running_deletions(connection: Connection) -> set[str]:
 def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str], int]:
     """Visitors whose events a deletion may have removed before their dedupe keys.
 
-    Tag of the scope and ID -> the newest key that the deletion concerns.
+    Returns (scope tag, visitor ID) -> the newest key that the deletion covers.
     """
     d = deletions.c
     running = (
@@ -166,7 +166,7 @@ def unbalanced_counts(connection: Connection) -> list[str]:
 
 
 def merges_pending(connection: Connection) -> bool:
-    """Whether merges wait for the event store, or a deletion is removing some."""
+    """Whether merges wait for the event store, or a deletion is removing merges."""
     waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
     running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
     return any(
@@ -175,7 +175,7 @@ def merges_pending(connection: Connection) -> bool:
 
 
 def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:
-    """Scope, absorbed and canonical visitor of each that was merged."""
+    """(scope, absorbed visitor, canonical visitor) for each merge."""
     c = visitors.c
     rows = connection.execute(
         select(c.scope_id, c.visitor_id, c.canonical_id).where(c.visitor_id != c.canonical_id)

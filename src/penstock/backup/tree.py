@@ -1,4 +1,4 @@
-"""Trees of files: hard links to a data folder, copies with checksums, and what a manifest lists."""
+"""Trees of files: hard links to a data folder, copies with checksums, and lists for manifests."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class Tree(NamedTuple):
 
 
 def entries_of(folder: Path) -> set[Path]:
-    """What people or programs put into a folder: all but `lost+found`, which file systems make."""
+    """All entries of a folder except `lost+found`, which file systems create."""
     return {path for path in folder.iterdir() if path.name != "lost+found"}
 
 
@@ -44,7 +44,7 @@ def read_tree(root: Path) -> Tree:
 
 
 def link_new_files(source: Path, target: Path) -> None:
-    """Hard links to all files of a folder and its subfolders that `target` does not have yet."""
+    """Hard links to all files of a folder and its subfolders that `target` lacks."""
     for path in sorted(source.rglob("*")):
         if path.is_file() and not path.name.endswith(".part"):
             link = target / path.relative_to(source)
@@ -52,15 +52,15 @@ def link_new_files(source: Path, target: Path) -> None:
             try:
                 os.link(path, link)
             except (FileExistsError, FileNotFoundError):
-                continue  # linked before, or removed since it was listed
+                continue  # already linked, or removed after listing
 
 
 def copy_tree(
     source: Path, target: Path, base: "Base | None" = None
 ) -> tuple[Tree, list[File], int]:
-    """Copy a folder durably into a new one. Returns what it contains, and the bytes shared.
+    """Copy a folder durably into a new one. Returns its contents and the number of shared bytes.
 
-    base: parts of the event store that it has too become hard links to its files.
+    base: an earlier backup; event store parts that it also has become hard links to its files.
     """
     tree = read_tree(source)
     _make(tree, target)
@@ -80,7 +80,7 @@ def copy_tree(
 
 
 def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
-    """Copy the files of a backup durably. `BackupFailed` for one that is not as listed."""
+    """Copy the files of a backup durably. `BackupFailed` if a file differs from the manifest."""
     _make(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
@@ -94,7 +94,7 @@ def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
 
 
 def damaged_files(manifest: Manifest, root: Path) -> Iterator[str]:
-    """Files of a backup that are missing or not as listed."""
+    """Files of a backup that are missing or differ from the manifest."""
     for file in manifest.files:
         try:
             if (root / file.path).stat().st_size != file.size or hash_of(
@@ -121,7 +121,7 @@ class SharedFile(NamedTuple):
 
 
 class Base:
-    """An earlier backup, whose parts the next one need not copy again."""
+    """An earlier backup, whose unchanged parts the next one does not copy again."""
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self._root = root
@@ -129,13 +129,13 @@ class Base:
         self._same_parts: dict[Path, bool] = {}
 
     def shared(self, source: Path, path: str) -> SharedFile | None:
-        """The same file of the base; None for one that is no part's or that differs."""
+        """The base's copy of the file; None if the file belongs to no part or differs."""
         file = self._files.get(path)
         part = (source / path).parent
         if file is None or not is_part(part):
             return None
         if part not in self._same_parts:
-            # The engine's own checksums name the content of every file of the part.
+            # The engine's own checksums cover the content of every file in the part.
             listed = self._files.get(str(Path(path).parent / "checksums.txt"))
             self._same_parts[part] = (
                 listed is not None and hash_of(part / "checksums.txt") == listed.sha256
@@ -153,7 +153,7 @@ def _make(tree: Tree, target: Path) -> None:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Whether a hard link could be made: another file system or a missing file needs a copy."""
+    """Whether a hard link was created; another file system or a missing file requires a copy."""
     try:
         os.link(source, target)
     except OSError:
@@ -170,7 +170,7 @@ def _copy(source: Path, target: Path) -> tuple[int, str]:
             copy.write(chunk)
             size += len(chunk)
         copy.flush()
-        os.fchmod(copy.fileno(), source.stat().st_mode & 0o777)  # a secret stays one
+        os.fchmod(copy.fileno(), source.stat().st_mode & 0o777)  # keep secret files private
         os.fsync(copy.fileno())
     return size, digest.hexdigest()
 

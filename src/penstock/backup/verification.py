@@ -37,7 +37,7 @@ _POLL_S = 0.05
 
 
 def verify_backup(folder: Path) -> Iterator[Finding]:
-    """Whether all files of a backup are there and as they were written. `BackupFailed`."""
+    """Check that all files of a backup exist and are unchanged. `BackupFailed`."""
     manifest = read_manifest(folder)
     damaged = list(damaged_files(manifest, folder / DATA))
     size = sum(file.size for file in manifest.files)
@@ -50,9 +50,9 @@ def verify_backup(folder: Path) -> Iterator[Finding]:
 
 
 def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Finding]:
-    """All checks of open stores that no service uses.
+    """Run all checks on open stores that no service uses.
 
-    accept_loss: record missing rows of events as lost for good, before the other checks.
+    accept_loss: first record missing event rows as permanently lost.
     """
     database, warehouse = stores
     schemas = list(_schemas(database, warehouse))
@@ -68,7 +68,7 @@ def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Find
             damages = (WAREHOUSE_DAMAGED, STORE_DAMAGED)
             if isinstance(error, StoreUnavailable) and error.code not in damages:
                 raise
-            # Of a damaged part or page, which other checks may not need.
+            # A damaged part or page, which other checks may not need.
             name = check.__name__.strip("_").replace("_", " ")
             reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
             yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
@@ -103,7 +103,7 @@ def _database_file(database: Database, _: Warehouse) -> Iterator[Finding]:
 
 
 def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Also rebuilds the catalogue, which counts the lost events too."""
+    """Accept the loss. Also rebuilds the catalogue, which still counts the lost events."""
     newest = newest_shipments(database, warehouse)
     if newest.is_database_behind:
         accept_lost_entries(database, newest, system_clock)
@@ -150,7 +150,7 @@ def _rows_of_events(database: Database, warehouse: Warehouse) -> Iterator[Findin
 
 
 def _parts(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """The engine compares every part with its checksums."""
+    """Let the engine compare every part with its checksums."""
     for table, _uuid in warehouse.query(load("penstock.warehouse", "stored_tables"))[1]:
         [(passed,)] = warehouse.query(
             f"CHECK TABLE {table} SETTINGS check_query_single_value_result = 1"
@@ -169,7 +169,7 @@ def _rows(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Events of unknown websites and scopes, clicks on unknown links."""
+    """Find events of unknown websites and scopes, and clicks on unknown links."""
     with database.read() as connection:
         scopes = store.scopes_of_websites(connection)
         links = store.link_ids(connection)
@@ -188,9 +188,9 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Every event whose ID was accepted is stored or waits, unless its period was deleted.
+    """Check that every accepted event is stored or waiting, unless its period was deleted.
 
-    An operator may have accepted a loss.
+    An operator may also have accepted a loss.
     """
     with database.read() as connection:
         waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)
@@ -229,7 +229,10 @@ def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _catalogue(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """A running deletion removes events first, then counts the others again."""
+    """Compare the catalogue with the events, except during deletions.
+
+    A running deletion first removes events, then counts the remaining ones again.
+    """
     with database.read() as connection:
         changing = sorted(store.websites_of_running_deletions(connection))
     parameters = {"except": changing}
