@@ -1,9 +1,9 @@
-"""Notifies other nodes of changes in the metadata DB, through NOTIFY of PostgreSQL.
+"""Notifies other nodes of changes in the metadata DB with PostgreSQL's NOTIFY.
 
 A change is announced by its topic, such as `websites`, in its own transaction: other nodes are
 notified after the commit, and never after a rollback. A node misses announcements while its
-connection is broken, so when it listens again it treats every topic as changed. SQLite has one
-process: nothing is announced.
+connection is broken, so after reconnecting it treats every topic as changed. SQLite has only one
+process, so nothing is announced.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from penstock.base.errors import StoreUnavailable
 
 _WAIT_S = 0.25
-"""How long a node that stops may wait for its listener."""
+"""Maximum seconds that a stopping node waits for its listener."""
 _PROBE_S = 15.0
-"""Seconds between checks of the connection: a server that hangs sends nothing."""
+"""Seconds between checks of the connection, because a server that hangs sends nothing."""
 
 
 class Changes:
@@ -34,18 +34,20 @@ class Changes:
         self._probed_s = 0.0
 
     def subscribe(self, topic: str, on_change: Callable[[], object]) -> None:
-        """on_change: called from a worker thread after every change, also of this node."""
+        """Call a function after every change. on_change: called from a worker thread, also after
+        changes on this node.
+        """
         self._subscribers[topic].append(on_change)
 
     def announce(self, db: Connection, topic: str) -> None:
-        """Announce a change to every node when the caller's transaction is committed."""
+        """Notify every node of a change when the caller's transaction commits."""
         if self.is_shared:
             db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
 
     def receive(self) -> float:
-        """Wait a moment for announcements and pass them on: the step of a worker.
+        """Wait a moment for announcements and call their subscribers: the step of a worker.
 
-        `StoreUnavailable`; the next call connects again.
+        `StoreUnavailable`; the next call reconnects.
         """
         try:
             if self._listener is None:
@@ -64,7 +66,7 @@ class Changes:
 
     def _listen(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()  # it uses no place in the pool
+        connection.detach()  # it must not occupy a place in the pool
         connection.execute(text("LISTEN penstock_changes"))
         self._probed_s = monotonic()
         return connection

@@ -1,5 +1,4 @@
-"""Connections to the metadata DB: one way to read, one way to write, the same for SQLite and
-PostgreSQL.
+"""Connections to the metadata DB: one way to read and one way to write, for both databases.
 
 Only this module and `changes` handle errors of the driver. Callers that read or write get
 `StoreUnavailable`, `ConcurrentUpdate` or `StoreConflict` (see `penstock.base.errors`); any other
@@ -42,7 +41,7 @@ CONNECTIONS = 20
 
 _CONCURRENCY_STATES = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
 _CONFLICT_STATES = (
-    "23505", "23503",  # PostgreSQL: unique, foreign key
+    "23505", "23503",  # PostgreSQL: unique violation, foreign key violation
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:work)")
@@ -58,35 +57,35 @@ _IS_LOCKED = text("""
 _MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
-# Negative: in KiB. Each commit empties the caches of the readers, so large ones are only filled in
-# vain, one for each connection of the pool.
+# Negative values are KiB. Each commit empties the readers' caches, so large caches would be
+# refilled in vain, once for each connection of the pool.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
-_MANY_PAGES = 300  # fewer may wait: later commits change some of them again
+_MANY_PAGES = 300  # fewer pages may wait: later commits rewrite some of them
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
-_DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # and more exact ones that begin so
+_DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # prefixes; SQLite has more specific names
 _CHECK_STEPS = 10_000
 STORE_DAMAGED = "store_damaged"
-"""`StoreUnavailable.code` when SQLite finds its file damaged."""
+"""`StoreUnavailable.code` if SQLite found its file damaged."""
 _NOT_A_URL = (
     "PENSTOCK_DATABASE_URL must be a URL such as postgresql://user:password@host/name "
     "or sqlite:///path/to/file"
 )
-_READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
+_READ_ONLY_STATE = "25006"  # a standby, for example during a failover
 
 
 class InvalidUrl(ValueError):
-    """Not the URL of a database. Its text is for the operator and does not contain the URL."""
+    """Not the URL of a database. The message is for the operator and does not contain the URL."""
 
 
 def read_url(text: str) -> URL:
-    """The parts of a URL of SQLite or PostgreSQL. `InvalidUrl`.
+    """Parse a URL of SQLite or PostgreSQL. `InvalidUrl`.
 
-    `postgres://`, as hosting providers write it, means `postgresql://`.
+    Hosting providers write `postgres://`, which means `postgresql://`.
     """
     try:
         url = make_url(text)
-    except (ArgumentError, ValueError):  # its port is not a number
+    except (ArgumentError, ValueError):  # the port is not a number
         raise InvalidUrl(_NOT_A_URL) from None
     if url.drivername == "postgres":
         url = url.set(drivername="postgresql")
@@ -99,29 +98,31 @@ def read_url(text: str) -> URL:
 
 
 class LogState(NamedTuple):
-    """Of SQLite's write-ahead log. copied: how many of its pages are in the database file too."""
+    """State of SQLite's write-ahead log. copied: number of its pages also in the database file."""
 
     pages: int
     copied: int
 
     def copied_since(self, earlier: "LogState") -> int:
-        """Pages copied since then. A log that has begun again counts from its beginning."""
+        """Pages copied since an earlier state. A log that has restarted counts from its start."""
         return self.copied - (earlier.copied if self.copied >= earlier.copied else 0)
 
 
 class Database:
     """An engine and its transactions.
 
-    `read()` gives a connection in a read transaction, `write()` in one that commits at the end of
-    the block or rolls back at an error. On SQLite a write takes the lock at its beginning (`BEGIN
-    IMMEDIATE`), so that it never fails half-way because of another writer.
+    `read()` yields a connection in a read transaction; `write()` yields one in a transaction that
+    commits at the end of the block, or rolls back after an error. On SQLite, a write takes the lock
+    at its start (`BEGIN IMMEDIATE`), so it never fails halfway because of another writer.
     """
 
     def __init__(
         self, url: str, timeout_s: float = TIMEOUT_S, connections: int = CONNECTIONS
     ) -> None:
-        """timeout_s: the longest time for one statement, and on SQLite for the lock; half of it for
-        a lock of PostgreSQL and for a free connection. connections: at most to PostgreSQL.
+        """Open a database; it connects on first use.
+
+        timeout_s: maximum seconds for one statement, and on SQLite for its lock; PostgreSQL's locks
+        and free connections get half of it. connections: maximum connections to PostgreSQL.
         """
         self.url = read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -132,14 +133,14 @@ class Database:
             self.engine = postgres.engine(self.url, timeout_s, connections)
             self.url = self.engine.url
         self.changes = Changes(self.engine)
-        # SQLite has one writer at a time and lets the others poll, up to 100 ms apart. The writers
-        # of this process take turns here instead and share a connection: a write by another one
-        # would empty its page cache.
+        # SQLite allows one writer at a time and makes others poll, up to 100 ms apart. The writers
+        # of this process take turns instead and share a connection: a write through another
+        # connection would empty its page cache.
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
         self._log = LogState(0, 0)
         self.damage: str | None = None
-        """What SQLite said when it found its file damaged; None: it has not."""
+        """SQLite's message if it found its file damaged, otherwise None."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -149,14 +150,14 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A connection in a write transaction. Errors as `read`, and `StoreConflict`."""
+        """A connection in a write transaction. Raises the errors of `read`, and `StoreConflict`."""
         with self._translated_errors(), self._writer_turn(), self._writing() as connection:
             try:
                 with connection.begin():
                     yield connection
             except BaseException as error:
                 if not _is_rolled_back(error):
-                    self._drop_writer()  # whatever state it is in; the next write opens another
+                    self._drop_writer()  # its state is unknown; the next write opens another
                 raise
 
     @contextmanager
@@ -173,7 +174,7 @@ class Database:
 
     def _drop_writer(self) -> None:
         if self._writer is not None:
-            self._writer.invalidate()  # not for readers, with its large cache
+            self._writer.invalidate()  # its large cache makes it unsuitable for readers
             self._writer.close()
             self._writer = None
 
@@ -188,19 +189,17 @@ class Database:
         return nullcontext(self._writer)
 
     def checkpoint(self) -> float:
-        """Copy what is new in SQLite's log into the database file: the step of a worker.
+        """Copy new pages of SQLite's log into the database file: the step of a worker.
 
-        Returns seconds until the next step. `StoreUnavailable`.
-
-        Writers go on meanwhile: a commit that copies 10,000 pages by itself keeps all others
-        waiting for 50 ms and more. They wait only for the last few pages of a long log; then the
-        next commit begins it again.
+        Returns seconds until the next step. `StoreUnavailable`. Writers continue meanwhile: if a
+        commit had to copy 10,000 pages itself, others would wait 50 ms or more. Writers only wait
+        for the last few pages of a long log; then the next commit restarts the log.
         """
         earlier = self._log
         with self._translated_errors(), self.engine.connect() as connection:
             self._log = _checkpoint(connection)
             if self._log.pages >= _LONG_LOG_PAGES:
-                _checkpoint(connection)  # what came in meanwhile
+                _checkpoint(connection)  # pages that arrived during the first copy
                 with self._writer_turn():
                     self._log = _checkpoint(connection)
         is_busy = self._log.copied_since(earlier) >= _MANY_PAGES
@@ -208,11 +207,11 @@ class Database:
 
     @contextmanager
     def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
-        """Whether this node may do work that only one node may do at a time.
+        """Lock work that only one node may do at a time. Yields whether this node holds the lock.
 
-        work: its number, equal on all nodes. wait_s: how long to wait for another node.
-
-        PostgreSQL: an advisory lock, which a node that dies releases. SQLite has one node.
+        work: number of the work, equal on all nodes. wait_s: maximum seconds to wait for another
+        node. PostgreSQL uses an advisory lock, which it releases if the node dies. SQLite has only
+        one node.
         """
         if self.is_sqlite:
             yield True
@@ -228,14 +227,16 @@ class Database:
                 yield is_mine
 
     def is_done(self, work: int) -> bool:
-        """Whether any node does this work now, within `alone`. SQLite: false."""
+        """Whether any node currently holds the `exclusive_lock` of this work. Always false on
+        SQLite.
+        """
         if self.is_sqlite:
             return False
         with self.read() as connection:
             return bool(connection.execute(_IS_LOCKED, {"work": work}).scalar())
 
     def size(self) -> int:
-        """Bytes on disk. `StoreUnavailable`."""
+        """Size of the database in bytes. `StoreUnavailable`."""
         sqlite = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
         postgresql = "SELECT pg_database_size(current_database())"
         with self.read() as connection:
@@ -244,10 +245,10 @@ class Database:
             )
 
     def answers(self) -> bool:
-        """Whether the database answers right now and can be written.
+        """Whether the database answers and accepts writes.
 
-        Takes as long as a statement may. A standby of PostgreSQL answers, but takes no writes. Not
-        once it was found damaged: what it still answers may be wrong.
+        Takes up to the maximum time of a statement. A standby of PostgreSQL answers, but accepts no
+        writes. Always false after damage was found: the answers may be wrong.
         """
         if self.damage is not None:
             return False
@@ -263,9 +264,10 @@ class Database:
             return False
 
     def quick_check(self, limit_s: float) -> bool:
-        """Let SQLite look for damage in its file. `StoreUnavailable` when there is some.
+        """Let SQLite check its file for damage. `StoreUnavailable` if it finds any.
 
-        False when the time was too short. PostgreSQL: true, its server has checks of its own.
+        Returns False if the time limit was too short. Always true for PostgreSQL, whose server has
+        its own checks.
         """
         if not self.is_sqlite:
             return True
@@ -288,9 +290,9 @@ class Database:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Errors of the driver as other rooms know them; a damaged file is remembered.
+        """Translate errors of the driver into those of `base.errors`, and remember damage.
 
-        A new connection raises errors of SQLite as they are.
+        A new connection raises SQLite's errors directly.
         """
         try:
             with _translated_errors():
@@ -305,7 +307,9 @@ class Database:
             raise
 
     def _damaged(self, reason: str) -> StoreUnavailable:
-        """The error of a damaged file. There is no time to try again: it stays as it is."""
+        """The error for a damaged file. It has no retry time, because the damage will not
+        go away.
+        """
         if self.damage is None:
             log.error("metadata_database_damaged", reason=reason)
             self.damage = reason
@@ -320,7 +324,7 @@ class Database:
     def migration_lock(self) -> Iterator[None]:
         """Keep other nodes from migrating either store.
 
-        SQLite: the data folder's lock does that already.
+        Does nothing on SQLite, where the lock of the data folder suffices.
         """
         if self.is_sqlite:
             yield
@@ -337,19 +341,20 @@ class Database:
         return [script.revision for script in scripts.walk_revisions()][::-1]
 
     def is_up_to_date(self) -> bool:
-        """Whether the schema is this program's."""
+        """Whether the schema has this program's version."""
         return self.version() == self.known_versions()[-1]
 
     def version(self) -> str | None:
-        """The schema's version; None: there is none yet. `StoreUnavailable`."""
+        """The schema's version; None for an empty database. `StoreUnavailable`."""
         with self.read() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     def migrate(self) -> str:
         """Bring the schema to this program's version and return that version.
 
-        One transaction a migration, so a kill in the middle leaves the last whole version. The
-        caller holds `migration_lock`. `NewerSchema` when a newer program has migrated the database.
+        Each migration has its own transaction, so a kill in the middle leaves the last complete
+        version. The caller must hold `migration_lock`. `NewerSchema` if a newer program has
+        migrated the database.
         """
         config = _alembic_config()
         revisions = self.known_versions()[::-1]
@@ -358,11 +363,12 @@ class Database:
             raise NewerSchema("metadata database", current, revisions[0])
         pending = revisions[: revisions.index(current)] if current else revisions
         for revision in reversed(pending):
-            if current is not None:  # the creation is one line, which `penstock.stores` logs
+            if current is not None:  # `penstock.stores` logs a creation
                 log.info("metadata_database_migration", version=revision)
             with self.write() as connection:
                 if not self.is_sqlite:
-                    postgres.lift_timeouts(connection)  # an index on a large table
+                    # Creating an index on a large table may take long.
+                    postgres.lift_timeouts(connection)
                 config.attributes["connection"] = connection
                 command.upgrade(config, revision)
         return revisions[0]
@@ -392,17 +398,16 @@ def _sqlite_engine(url: URL, timeout_s: float) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
-    # The driver's own transaction handling is switched off: it would begin too late and never
-    # IMMEDIATE.
+    # Switch off the driver's own transactions: they begin too late and are never IMMEDIATE.
     connection.isolation_level = None
     for pragma in (
         f"busy_timeout={busy_timeout_ms}",
         "journal_mode=WAL",
-        "synchronous=FULL",  # an answered event is on disk: every commit syncs the WAL
-        # Where no worker calls `checkpoint`, as in commands: by the commit that makes it so long.
+        "synchronous=FULL",  # answered means on disk: every commit syncs the WAL
+        # Commands have no worker that calls `checkpoint`: there, commits copy the log.
         f"wal_autocheckpoint={2 * _LONG_LOG_PAGES}",
-        # A log of the usual size is overwritten in place. One that grew while a long read kept it
-        # from beginning again shrinks.
+        # A log of normal size is overwritten in place. A log that grew because of a long read
+        # shrinks again.
         "journal_size_limit=80000000",
         "foreign_keys=ON",
         f"cache_size={_READER_CACHE_KIB}",
@@ -412,8 +417,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
 
 
 def _checkpoint(connection: Connection) -> LogState:
-    """Waits for nobody: what a reader still needs stays in the log."""
-    driver = connection.connection.dbapi_connection  # no checkpoint runs in a transaction
+    """Copy pages without waiting: pages that a reader still needs stay in the log."""
+    driver = connection.connection.dbapi_connection  # a checkpoint cannot run in a transaction
     assert isinstance(driver, sqlite3.Connection)
     try:
         _, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -428,9 +433,9 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _is_rolled_back(error: BaseException) -> bool:
-    """Whether a connection can be used again after a write that ended with this error.
+    """Whether the connection is still usable after a write that failed with this error.
 
-    It can after an error of the block itself, such as `NotFound`, and after a conflict of rows.
+    It is after an error of the block itself, such as `NotFound`, and after a conflict of rows.
     """
     return isinstance(error, IntegrityError) or not isinstance(error, SQLAlchemyError)
 
@@ -447,7 +452,7 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _translated(error: SQLAlchemyError) -> Exception | None:
-    """The error as other rooms know it; None for a bug of ours."""
+    """The error of `base.errors` for a driver error; None for a bug in Penstock."""
     reason = (str(error.orig if isinstance(error, DBAPIError) else error) or "?").splitlines()[0]
     if isinstance(error, PoolTimeout):
         return StoreUnavailable(reason=reason)

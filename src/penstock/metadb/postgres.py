@@ -1,9 +1,8 @@
-"""PostgreSQL connections on which no wait is endless.
+"""PostgreSQL connections with a time limit on every wait.
 
-A server that refuses says so at once. One that hangs (a frozen machine, a full disk, a network that
-drops packets) says nothing: TCP acknowledges what is sent, and `statement_timeout` needs a server
-that still works. So the client has its own time limit for each answer and closes the
-connection when it passes.
+A server that refuses says so at once. A server that hangs (a frozen machine, a full disk, a network
+that drops packets) says nothing: TCP acknowledges the packets, and `statement_timeout` needs a
+working server. So the client limits the time for each answer and then closes the connection.
 """
 
 from typing import Any, TypeVar
@@ -14,29 +13,29 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
-_CONNECT_S = (2, 5)  # at least and at most; libpq takes no less
-_MARGIN = 1.25  # the server's own limit comes first: its error text says more
+_CONNECT_S = (2, 5)  # minimum and maximum; libpq has no lower minimum
+_MARGIN = 1.25  # lets the server's own limit expire first: its error message says more
 
 T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that gives up on an answer. answer_timeout_s: None for any time."""
+    """A connection that stops waiting for an answer. answer_timeout_s: None waits without limit."""
 
     answer_timeout_s: float | None = None
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        if timeout is not None:  # the caller expects that nothing may come, as a listener does
+        if timeout is not None:  # the caller, such as a listener, expects timeouts
             return super().wait(gen, interval, timeout)
         try:
             return super().wait(gen, interval, self.answer_timeout_s)
         except errors._WaitTimeout as error:
-            self.pgconn.finish()  # an answer that comes later must not meet another statement
+            self.pgconn.finish()  # a late answer must not be read as another statement's
             raise psycopg.OperationalError("the server does not answer in time") from error
 
 
 def options_fault(url: URL) -> str | None:
-    """Why libpq does not accept the parameters of a URL (`?sslmode=require`); None: it does."""
+    """Why libpq rejects the parameters of a URL (`?sslmode=require`); None if it accepts them."""
     try:
         make_conninfo(**dict.fromkeys(url.query, ""))
     except psycopg.ProgrammingError as error:
@@ -45,11 +44,10 @@ def options_fault(url: URL) -> str | None:
 
 
 def engine(url: URL, timeout_s: float, connections: int) -> Engine:
-    """timeout_s: the longest time for one statement; half of it for a lock or a free connection.
+    """timeout_s: maximum seconds for one statement; locks and free connections get half of it.
 
-    connections: at most in the pool; a listener and a migration have their own.
-
-    Parameters of libpq that the URL sets (`?connect_timeout=...`) win.
+    connections: maximum size of the pool; a listener and a migration have their own connections.
+    Parameters of libpq in the URL (`?connect_timeout=...`) take precedence.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -59,8 +57,8 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": round(timeout_s * _MARGIN * 1000),
-        # A pooler in transaction mode gives the next transaction another connection of the server,
-        # which does not know what this one has prepared.
+        # A pooler in transaction mode may use another server connection for the next transaction,
+        # which does not know statements prepared on this one.
         "prepare_threshold": None,
     }
     engine = create_engine(
@@ -79,7 +77,7 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
         return connection
 
     def prepare(connection: BoundedConnection, _record: Any) -> None:
-        # Not as options of the connection: poolers such as PgBouncer refuse those.
+        # Not as connection options, which poolers such as PgBouncer reject.
         statement_ms, lock_ms = round(timeout_s * 1000), round(timeout_s * 500)
         connection.execute(f"SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}")
         connection.commit()
@@ -90,7 +88,7 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
 
 
 def lift_timeouts(connection: Connection) -> None:
-    """Let the statements of this transaction take any time; its connection is not used again."""
+    """Lift the time limits of this transaction; its connection is not reused."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, BoundedConnection)
     driver.answer_timeout_s = None

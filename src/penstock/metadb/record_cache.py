@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class RecordCache(TtlCache[K, V]):
-    """Forgets all records when a node announces that some of its topic have changed.
+    """Forgets all records when a node announces a change of their topic.
 
     A node that misses an announcement reads them again after `ttl_s`.
     """
@@ -24,5 +24,5 @@ class RecordCache(TtlCache[K, V]):
         database.changes.subscribe(topic, self.clear)
 
     def announce(self, db: Connection) -> None:
-        """Other nodes forget all records of the topic once the transaction is committed."""
+        """Make other nodes forget all records of the topic once the transaction commits."""
         self._database.changes.announce(db, self._topic)

@@ -1,9 +1,9 @@
-"""Many rows by one statement, for the intake's hot path.
+"""Bulk reads and inserts for the intake's hot path.
 
-One statement instead of one execution per row: the SQLite driver releases Python's interpreter lock
-at each, and gets it back only when the event loop, busy with requests, pauses. The SQL is written
-by hand, because expanding a list into a compiled statement takes longer than running it. Names in
-it come from the tables in code; values are always bound.
+They use one statement for many rows: the SQLite driver releases Python's interpreter lock at each
+execution, and gets it back only when the event loop, busy with requests, pauses. The SQL is
+hand-written, because expanding a list into a compiled statement takes longer than running it. Its
+names come from the tables in code; values are always bound.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +15,16 @@ from msgspec import json
 from sqlalchemy import Connection, Row, Table
 
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
-"""Rows per statement. Few sizes, so that drivers find each statement among the prepared ones:
-preparing one takes as long as running it. Powers of two need the fewest statements for any number.
-256 rows stay below both databases' parameter limits."""
+"""Rows per statement. There are few sizes, so drivers can reuse prepared statements: preparing one
+takes as long as running it. Powers of two need the fewest statements for any number of rows. 256
+rows stay below both databases' parameter limits.
+"""
 
 
 def insert_rows(
     connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]
 ) -> None:
-    """Insert rows of plain values. columns: of the table, in the order of each row's values."""
+    """Insert rows of plain values. columns: column names, in the order of each row's values."""
     placeholder, start = _placeholder(connection), 0
     for size in _SIZES:
         while len(rows) - start >= size:
@@ -42,7 +43,7 @@ def select_rows(
     *,
     lock: bool = False,
 ) -> Iterator[Sequence[Any]]:
-    """The `columns` of rows whose `column` is one of the values and that match `where`.
+    """The `columns` of rows that match `where` and whose `column` equals one of the values.
 
     lock: lock the rows until the transaction ends, in the order of the values. SQLite has one
     writer at a time and needs no row locks.
@@ -86,7 +87,9 @@ def select_texts(
     column: str,
     values: Sequence[Any],
 ) -> Iterator[Sequence[Any]]:
-    """As `select_rows`, for text columns of many rows: they come as one JSON text, in one row."""
+    """Like `select_rows`, for text columns of many rows: they arrive as one JSON text, in
+    one row.
+    """
     array, group = (
         ("json_array", "json_group_array")
         if connection.dialect.name == "sqlite"
@@ -107,13 +110,13 @@ def _selects(
     values: Sequence[Any],
     lock: bool = False,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Statements that together select all of the values, each with its parameters."""
+    """Statements that together select all values, each with its parameters."""
     for start in range(0, len(values), _SIZES[0]):
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
         placeholder = _placeholder(connection)
         statement = _select(table.name, what, tuple(where), column, placeholder, size, lock)
-        # Filled up with the last value: reading it twice changes nothing.
+        # Repeat the last value to fill the statement: reading it twice changes nothing.
         values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
         if connection.dialect.name == "sqlite":
             yield statement, (*where.values(), *values_of_chunk)
@@ -145,9 +148,9 @@ def _select(
     if placeholder == "?":
         conditions.append(f"{column} IN ({', '.join(wanted)})")
         return f"SELECT {what} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
-    # PostgreSQL looks up each value by itself, with the whole index. For IN (...) it would need
-    # statistics, which a new table has not: without them it reads all rows that match `where`.
-    # Neither a subquery with OFFSET nor one that locks is made part of the query around it.
+    # PostgreSQL looks up each value separately, with the whole index. For IN (...) it would need
+    # statistics, which a new table lacks: without them it reads all rows that match `where`.
+    # It does not merge a subquery with OFFSET or a lock into the outer query.
     conditions.append(f"{column} = wanted.value")
     end = "FOR UPDATE" if lock else "OFFSET 0"
     return (
@@ -168,5 +171,5 @@ def row_values(record: object, table: Table) -> dict[str, Any]:
 
 
 def record_values(row: Row[Any], fields: Iterable[str]) -> dict[str, Any]:
-    """A row's values by field, for a record with these fields: the reverse of `row_values`."""
+    """A row's values by field, for a record with these fields: the inverse of `row_values`."""
     return {field: row._mapping[field.removesuffix("_ms")] for field in fields}

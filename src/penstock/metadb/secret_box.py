@@ -1,4 +1,4 @@
-"""Encryption of the secrets that the metadata DB has to return: of signatures and second factors.
+"""Encryption of secrets that the metadata DB must return: signing secrets and second factors.
 
 Passwords, sessions and API keys are stored as hashes instead. Fernet: AES-128-CBC with HMAC-SHA256.
 """
@@ -20,7 +20,7 @@ from penstock.metadb.tables import identity_secrets, provider_secrets, second_fa
 from penstock.settings import Settings
 
 KEY_FILE = "secret.key"
-"""Where the keys are in the data folder, unless a setting says otherwise."""
+"""Default name of the key file in the data folder."""
 
 _PREFIX = "fernet:"
 _SEALED: tuple[Column[str], ...] = (
@@ -28,7 +28,7 @@ _SEALED: tuple[Column[str], ...] = (
     identity_secrets.c.secret,
     second_factors.c.secret,
 )
-"""Every column of sealed texts. Its table has a column `id`."""
+"""All columns of sealed texts. Their tables have a column `id`."""
 
 
 class WrongSecretKey(Exception):
@@ -36,7 +36,7 @@ class WrongSecretKey(Exception):
 
 
 class SecretBox:
-    """Seals texts with the first key and opens what any of the keys has sealed."""
+    """Seals texts with the first key, and opens texts that any of the keys sealed."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         """keys: at least one, each 32 bytes in URL-safe base 64. `WrongSecretKey` otherwise."""
@@ -49,7 +49,7 @@ class SecretBox:
 
     @classmethod
     def of(cls, settings: Settings) -> "SecretBox":
-        """With the keys of the environment, else of the key file, which is made when missing."""
+        """A box with the keys of the environment, or else of the key file, created if missing."""
         if settings.secret_keys is not None:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
         return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
@@ -58,7 +58,9 @@ class SecretBox:
         return _PREFIX + self._first.encrypt(text.encode()).decode()
 
     def open(self, stored: str) -> str:
-        """The text; a stored text that is not sealed is from before encryption."""
+        """Unseal a text. An unsealed one, stored before encryption existed, is returned
+        unchanged.
+        """
         if not stored.startswith(_PREFIX):
             return stored
         try:
@@ -70,17 +72,17 @@ class SecretBox:
             ) from None
 
     def seal_token(self, text: str) -> str:
-        """Seal for a cookie: letters, digits, `-` and `_` only."""
+        """Seal a text for a cookie: letters, digits, `-` and `_` only."""
         return self._first.encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:
-        """What `seal_token` sealed. `Unavailable` for anything else."""
+        """The text in a token of `seal_token`. `Unavailable` for any other text."""
         if not token.isascii():
             raise Unavailable("This is not a sealed token.", code="secret_key_missing")
         return self.open(_PREFIX + token + "=" * (-len(token) % 4))
 
     def fingerprint(self, text: str) -> bytes:
-        """A keyed hash: recognises a text without storing it. Another first key changes it."""
+        """A keyed hash, which recognises a text without storing it. Changes with the first key."""
         return hmac.digest(self._fingerprint_key, text.encode(), "sha256")
 
     def is_sealed_with_first(self, stored: str) -> bool:
@@ -92,9 +94,9 @@ class SecretBox:
 
 
 def seal_all(database: Database, box: SecretBox) -> None:
-    """Seal every stored secret with the first key: plain ones, and those of an earlier key.
+    """Seal every stored secret with the first key, including unsealed ones.
 
-    `WrongSecretKey` when a secret cannot be opened.
+    `WrongSecretKey` if a secret cannot be opened.
     """
     with database.read() as db:
         stored = [
@@ -125,17 +127,18 @@ def _keys_of_file(path: Path) -> list[str]:
 
 
 def _make_key_file(path: Path) -> None:
-    """Write a new key to a file of another name, which gets this one when it is on disk.
+    """Write a new key under a temporary name, then link it to this path once it is on disk.
 
     So no process reads half a key, even after a kill, and none seals with a key that a power
-    failure takes away.
+    failure would erase.
     """
-    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)  # for this user only
+    # Readable for this user only.
+    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     os.close(descriptor)
     written = Path(name)
     try:
         write_durably(written, Fernet.generate_key() + b"\n")
-        with suppress(FileExistsError):  # another process was first
+        with suppress(FileExistsError):  # another process was faster
             os.link(written, path)
         sync_folder(path.parent)
     finally:

@@ -1,4 +1,4 @@
-"""A snapshot of the metadata DB, written to a file while others keep writing; its restore."""
+"""Snapshots of the metadata DB, written to a file while others keep writing, and their restore."""
 
 import os
 import shutil
@@ -19,18 +19,18 @@ DUMP_FILE = "penstock.pgdump"
 
 
 class DumpFailed(Exception):
-    """`pg_dump` or `pg_restore` is missing or failed. Its text is for people."""
+    """`pg_dump` or `pg_restore` is missing or failed. The message is for people."""
 
 
 class Snapshot:
-    """A read transaction: all its reads see the database at one moment."""
+    """A read transaction that sees the whole database at one moment."""
 
     def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
-        """exported: the name under which PostgreSQL lets other connections read the same."""
+        """exported: name that lets other PostgreSQL connections read the same snapshot."""
         self._database, self.connection, self._exported = database, connection, exported
 
     def write(self, folder: Path) -> Path:
-        """Write the database to a file in `folder`; for SQLite a database file. `DumpFailed`."""
+        """Write the database to a file in `folder`; on SQLite, a database file. `DumpFailed`."""
         if self._exported is None:
             path = folder / SQLITE_FILE
             source = self.connection.connection.driver_connection
@@ -46,10 +46,10 @@ class Snapshot:
 
 @contextmanager
 def snapshot(database: Database) -> Iterator[Snapshot]:
-    """A snapshot of now. `StoreUnavailable`."""
+    """A snapshot of the current state. `StoreUnavailable`."""
     with database.read() as connection:
         if database.is_sqlite:
-            # The first read begins the snapshot.
+            # The first read starts the snapshot.
             connection.execute(text("SELECT count(*) FROM sqlite_master"))
             yield Snapshot(database, connection, None)
         else:
@@ -88,7 +88,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, with_target: bool 
 
 
 def _without_password(url: URL) -> URL:
-    """As libpq reads it. A password would show in the list of processes."""
+    """The URL for libpq. A password would be visible in the process list."""
     return URL.create(
         "postgresql",
         username=url.username,

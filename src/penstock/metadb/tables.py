@@ -1,7 +1,7 @@
 """All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, IDs opaque text.
 
-Every query has its index here. Migrations create exactly these tables; a test compares the two,
-with the comments that PostgreSQL stores. Comments of Python can change without a migration.
+Every query has its index here. Migrations create exactly these tables; a test compares both,
+including the comments that PostgreSQL stores. Comments in Python can change without a migration.
 """
 
 from sqlalchemy import (
@@ -31,7 +31,7 @@ metadata = MetaData(
 )
 
 AutoId = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite numbers rows by itself only in a column of type INTEGER."""
+"""SQLite generates row numbers only in a column of type INTEGER."""
 
 
 def _workspace() -> Column[str]:
@@ -306,7 +306,7 @@ goals = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("name", Text, nullable=False),
-    Column("match", JSON, nullable=False),  # type, value and filters, as in the API
+    Column("match", JSON, nullable=False),  # type, value and filters, in the API's format
     Column("revision", Integer, nullable=False, comment="from 1; rises with each new match"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -320,8 +320,8 @@ funnels = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("name", Text, nullable=False),
-    Column("definition", JSON, nullable=False),  # as in the API, with all defaults
-    Column("revision", Integer, nullable=False),  # the newest of funnel_revisions
+    Column("definition", JSON, nullable=False),  # the API's format, with all defaults
+    Column("revision", Integer, nullable=False),  # the latest revision in funnel_revisions
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),
@@ -396,8 +396,8 @@ merges = Table(
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("scope_id", Text, nullable=False),
     Column("absorbed_id", Text, nullable=False),  # the visitor that was merged into kept_id
-    Column("kept_id", Text, nullable=False),  # the canonical visitor from then on
-    Column("user_id", Text, nullable=False),  # both were identified as this user
+    Column("kept_id", Text, nullable=False),  # the canonical visitor after the merge
+    Column("user_id", Text, nullable=False),  # the user that both visitors were identified as
     Column("merged_at", BigInteger, nullable=False),
     Index(None, "scope_id", "kept_id", "id"),
     Index(None, "scope_id", "absorbed_id"),
@@ -439,7 +439,7 @@ dedupe_keys = Table(
         unique=True,
         comment="hash of (website, route family, the client's ID)",
     ),
-    Column("body_hash", LargeBinary, nullable=False),  # tells a repeat with another content
+    Column("body_hash", LargeBinary, nullable=False),  # detects a repeat with different content
     Column("event_id", Text, nullable=False),
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
     Column("scope_tag", BigInteger, nullable=False, comment="hash of the visitor's identity scope"),
@@ -527,7 +527,7 @@ shipments = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("target", Text, nullable=False),  # the warehouse table
-    Column("cut_at", BigInteger, nullable=False),  # when its rows were chosen from the outbox
+    Column("cut_at", BigInteger, nullable=False),  # when its rows were selected from the outbox
     sqlite_autoincrement=True,
 )
 
@@ -605,7 +605,7 @@ property_keys = Table(
     "property_keys",
     metadata,
     Column("website_id", Text, primary_key=True),
-    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),  # of a property key
+    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),  # hash of a property key
     sqlite_with_rowid=False,
 )
 
@@ -829,7 +829,7 @@ link_matches = Table(
         server_default="1",
         comment="of the link that the app was led by",
     ),
-    Column("click_id", Text),  # unset: no click was found
+    Column("click_id", Text),  # unset: no click matched
     Column(
         "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"
     ),
@@ -840,8 +840,9 @@ link_matches = Table(
     Column("platform", Text, nullable=False),
     Column("os_version", Text),
     Column("app_version", Text),
-    Column("first_open", Boolean, nullable=False),  # of the install, as the app said
-    Column("clicked_at", BigInteger),  # of the click, which may be removed by now
+    # Whether the app reported the first open of the install.
+    Column("first_open", Boolean, nullable=False),
+    Column("clicked_at", BigInteger),  # time of the click, which may be removed by now
     Column("install_id", Text, comment="null once the visitor was deleted"),
     Column("scope_id", Text, nullable=False),
     Column("visitor_id", Text, comment="as the app named it; null once the visitor was deleted"),
@@ -975,7 +976,8 @@ deletions = Table(
     Column("user_links", BigInteger, nullable=False, comment="removed"),
     Column("events_found", BigInteger, comment="null until they are counted"),
     Column("events_removed", BigInteger, nullable=False),
-    Column("keys_cleared", BigInteger, nullable=False),  # dedupe keys that lost the visitor's ID
+    # Number of dedupe keys that lost the visitor's ID.
+    Column("keys_cleared", BigInteger, nullable=False),
     Column("removed", JSON, comment="counts by store and kind of data"),
     Column("error", Text, comment="why it waits at the moment"),
     Column(

@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates the connection that `Database.migrate` hands over."""
+"""Alembic's entry point: migrates the connection that `Database.migrate` passes."""
 
 from alembic import context
 
