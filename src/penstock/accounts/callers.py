@@ -1,8 +1,8 @@
-"""Litestar dependencies that identify the caller, by API key or by session cookie.
+"""Litestar dependencies that identify the caller by API key or session cookie.
 
 A browser sends its cookies with requests from any site. To prevent cross-site request forgery, a
 session is accepted only for JSON bodies, which a foreign form cannot send, and only from our own
-origin where the browser names one.
+origin if the browser names one.
 """
 
 from ipaddress import ip_address
@@ -26,24 +26,24 @@ from penstock.settings import DAY_S, Settings
 
 SESSION_COOKIE = "service_session"
 _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
-"""A second cookie over HTTPS: browsers accept it only from this very host, with `Secure`."""
+"""A second cookie over HTTPS: browsers accept it only from this exact host, with `Secure`."""
 _PENDING_COOKIE = "service_pending_log_in"
-"""Holds a log-in that waits for the code of the second factor."""
+"""Cookie of a log-in that waits for a code of the second factor."""
 _SIGN_ON_COOKIE = "service_sign_on"
-"""Holds an attempt of single sign-on, sealed."""
+"""Cookie of a sealed single sign-on attempt."""
 _COOKIE_DAYS = 400
-"""Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
+"""Maximum lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 CHECKS_WEBSITE = "checks_website"
-"""Route `opt` key: the route itself checks whether a key is for the website of a record."""
+"""Route `opt` key: the route itself checks that a key for one website matches the record."""
 UPLOAD_MEDIA_TYPE = "upload_media_type"
-"""Route `opt` key: a media type, beside JSON, that a request with a session may have.
+"""Route `opt` key: a media type that a request with a session may use besides JSON.
 
-It must be one that an HTML form cannot send.
+It must be a type that an HTML form cannot send.
 """
 
 
 def session_token(request: AnyRequest) -> str | None:
-    """The token of the session cookie, under either name; None without one."""
+    """The token of the session cookie, under either name; None if there is none."""
     return request.cookies.get(_HOST_COOKIE) or request.cookies.get(SESSION_COOKIE)
 
 
@@ -52,9 +52,8 @@ def set_session(
 ) -> None:
     """Set the session cookie; None removes it.
 
-    Over HTTPS, seen through a trusted proxy too, it is set under both names: clients know the
-    documented one, and the other takes precedence, so that no other host of the domain can plant a
-    session in its place.
+    Over HTTPS, also behind a trusted proxy, it is set under both names: clients know the documented
+    name, and the other takes precedence, so that no other host of the domain can plant a session.
     """
     names = (SESSION_COOKIE, _HOST_COOKIE) if _is_https(request, settings) else (SESSION_COOKIE,)
     for name in names:
@@ -62,7 +61,7 @@ def set_session(
 
 
 def pending_log_in_token(request: AnyRequest) -> str:
-    """The token of the log-in that waits for a code; empty without one."""
+    """The token of the log-in that waits for a code; empty if there is none."""
     return request.cookies.get(_PENDING_COOKIE, "")
 
 
@@ -74,14 +73,14 @@ def set_pending_log_in(
 
 
 def sign_on_attempt(request: AnyRequest) -> str:
-    """The sealed attempt of single sign-on; empty without one."""
+    """The sealed single sign-on attempt; empty if there is none."""
     return request.cookies.get(_SIGN_ON_COOKIE, "")
 
 
 def set_sign_on_attempt(
     response: Response[Any], request: AnyRequest, settings: Settings, sealed: str | None
 ) -> None:
-    """Set the cookie of a sealed attempt of single sign-on; None removes it."""
+    """Set the cookie of a sealed single sign-on attempt; None removes it."""
     _set_cookie(response, request, settings, _SIGN_ON_COOKIE, sealed, ATTEMPT_S)
 
 
@@ -97,7 +96,7 @@ def _set_cookie(
     value: str | None,
     max_age_s: int,
 ) -> None:
-    """None removes the cookie."""
+    """Set a cookie. value: None removes the cookie."""
     response.cookies.append(
         Cookie(
             key=name,
@@ -147,10 +146,10 @@ async def provide_current_user(
 
 
 def _require_rights(request: AnyRequest, caller: Caller) -> None:
-    """`Forbidden` when the key lacks the scope of the route, or is for another website.
+    """`Forbidden` if the key lacks the route's scope, or is for another website.
 
-    A key for one website may use the routes that name a website in the path or the query, and
-    those that check the website of what they find.
+    A key for one website may use routes that name a website in the path or the query, and routes
+    that check the website of their records themselves.
     """
     require_scope(caller.scopes, scopes_of(request.route_handler, request.method))
     if caller.website_id is None or request.route_handler.opt.get(CHECKS_WEBSITE):
@@ -181,7 +180,7 @@ async def _session(
 def require_same_origin(request: AnyRequest, settings: Settings) -> None:
     """`Forbidden` for a browser request from another site.
 
-    A client that is not a browser sends neither header and passes.
+    Clients other than browsers send neither header and pass.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = (
@@ -204,7 +203,7 @@ def is_local_client(request: AnyRequest) -> bool:
     """Whether the client connects directly from this machine.
 
     A local reverse proxy also connects from this machine, but sends forwarding headers. A `Host`
-    other than the loopback name points to a proxy too, or to a foreign page (DNS rebinding).
+    other than the loopback name also indicates a proxy, or a foreign page (DNS rebinding).
     """
     forwarded = any(
         name in ("forwarded", "via", "x-real-ip") or name.startswith("x-forwarded-")

@@ -32,7 +32,9 @@ def password_hash(password: str) -> str:
 
 
 def password_matches(password: str, stored_hash: str | None) -> bool:
-    """Whether the password fits. stored_hash: None for an unknown account, which takes as long."""
+    """Whether the password is correct. stored_hash: None for an unknown account takes
+    equally long.
+    """
     try:
         return (
             _hasher.verify(stored_hash or unusable_password_hash(), password)
@@ -43,13 +45,12 @@ def password_matches(password: str, stored_hash: str | None) -> bool:
 
 
 def unusable_password_hash() -> str:
-    """A hash that no password has, with the parameters of real ones.
+    """A hash that no password matches, with the parameters of real hashes.
 
-    Users who join by single sign-on have one, until they reset their password.
-
-    Compared with the password of an unknown account, so that timing does not reveal accounts: to
-    verify a password costs the same for every hash with these parameters. It is made of random
-    bytes and costs nothing itself, neither at the start nor at the first log-in.
+    Users who join by single sign-on have such a hash until they reset their password. Passwords for
+    unknown accounts are compared with one, so that timing does not reveal accounts: verification
+    costs the same for every hash with these parameters. The hash consists of random bytes, so
+    creating it costs nothing, neither at the start nor at the first log-in.
     """
     cost = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
     salt, digest = (

@@ -1,15 +1,15 @@
-"""Limits on log-ins: of an account, of a network, of both, and in all."""
+"""Limits on log-ins per account, per network, per account and network, and in total."""
 
 from penstock.base.clock import Clock
 from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
 
 _GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Attempts for one email address from one network."""
+"""Limit for one email address from one network."""
 _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
-"""Failed attempts for one email address from all networks."""
+"""Limit of failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
-"""Failed attempts from one network for all email addresses."""
+"""Limit of failed attempts from one network for all email addresses."""
 _IN_ALL_S = 300
 
 
@@ -17,7 +17,9 @@ class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
     def __init__(self, failures_in_all: int, clock: Clock) -> None:
-        """failures_in_all: attempts of five minutes, from all networks for all email addresses."""
+        """failures_in_all: maximum failed attempts in five minutes, over all networks and
+        addresses.
+        """
         self._guesses = RateLimiter(_GUESSES, clock)
         self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT, clock)
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK, clock)
@@ -26,28 +28,28 @@ class LogInLimits:
         )
 
     def count_own(self, email: str, network: str) -> None:
-        """Count an attempt for its network, before any work is done on it. `RateLimited`."""
+        """Count an attempt for its network, before any work on it. `RateLimited`."""
         self._guesses.count((email, network))
         self._guesses_of_network.count((network,))
 
     def count_shared(self, email: str) -> None:
-        """Count an attempt for all networks, after `count_own`: none exhausts the shared limits.
+        """Count an attempt for all networks. `RateLimited`.
 
-        `RateLimited`.
+        Call it after `count_own`, so that no single network exhausts the shared limit.
         """
         self._guesses_of_account.count((email,))
         self._guesses_in_all.count(())
 
     def forgive_own(self, email: str, network: str) -> None:
-        """Take back an attempt that was right, or was not made after all."""
+        """Take back an attempt that succeeded or never happened."""
         self._guesses.forgive((email, network))
         self._guesses_of_network.forgive((network,))
 
     def forgive_shared(self, email: str) -> None:
-        """As `forgive_own`, for an attempt that counted for all networks too."""
+        """Like `forgive_own`, for an attempt that also counted for all networks."""
         self._guesses_of_account.forgive((email,))
         self._guesses_in_all.forgive(())
 
     def forget(self, email: str, network: str) -> None:
-        """The user is logged in: earlier attempts from their network no longer count for them."""
+        """Clear earlier attempts from the network of a user who has logged in."""
         self._guesses.forget((email, network))

@@ -18,11 +18,11 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`).
+    """The sender of a request: an API key (`key_id`) or a user with a session (`user_id`).
 
-    name: of the key, or email address of the user. scopes: what the key may do; all for a user.
-    website_id: the only website that the key is for; None for all of the workspace. session_id: the
-    session of a user.
+    name: name of the key, or email address of the user. scopes: rights of the key; a user has all.
+    website_id: the only website that the key is for; None for the whole workspace. session_id: the
+    user's session.
     """
 
     workspace_id: WorkspaceId
@@ -36,7 +36,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """email_confirmed_at_ms: None until the user has proven that the address is theirs."""
+    """A person with an account. email_confirmed_at_ms: None until they prove their address."""
 
     id: UserAccountId
     email: str
@@ -52,7 +52,7 @@ class Workspace:
 
 
 class Role(StrEnum):
-    """What a member may do in a workspace. Owners also manage people."""
+    """A member's role in a workspace. Owners also manage people."""
 
     OWNER = "owner"
     MEMBER = "member"
@@ -60,7 +60,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentUser:
-    """A user in a workspace. role: in that workspace. session_id: None outside of a session."""
+    """A user in a workspace. role: the role in that workspace. session_id: None outside a
+    session.
+    """
 
     user: User
     workspace: Workspace
@@ -79,15 +81,15 @@ class CurrentUser:
 
 @dataclass(frozen=True, slots=True)
 class PendingLogIn:
-    """A log-in that waits for the code of the second factor. token: for the browser's cookie."""
+    """A log-in that waits for a code of the second factor. token: for the browser's cookie."""
 
     token: str
 
 
 class VerifiedLogIn(NamedTuple):
-    """A log-in by an identity provider. opened: the token of the session, and the user.
+    """A log-in by an identity provider. opened: the session's token and user, or a pending log-in.
 
-    is_reclaimed: whether the account was taken from whoever had it before.
+    is_reclaimed: whether the account was taken from its previous holder.
     """
 
     opened: tuple[str, CurrentUser] | PendingLogIn
@@ -125,7 +127,7 @@ class Website:
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
     requires_signed_identities: whether identify without a key needs a signature of the user ID.
-    retention_days: how long events are kept, by kind; a kind that is absent is never deleted.
+    retention_days: days that events are kept, by kind; absent kinds are kept forever.
     """
 
     id: WebsiteId
@@ -144,9 +146,9 @@ class Website:
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """A secret of a website that user IDs or webhooks are signed with.
+    """A secret of a website, used to sign user IDs or webhooks.
 
-    valid_until_ms: None for the current secret; set when another one replaces it.
+    valid_until_ms: None for the current secret; set when it is replaced.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Whether the session that makes a request is still open, inside the transaction of its change."""
+"""A check that the caller's session is still open, inside the transaction of a change."""
 
 from sqlalchemy import Connection
 
@@ -8,10 +8,10 @@ from penstock.base.errors import Unauthorized
 
 
 def require_open_session(db: Connection, by: Caller) -> None:
-    """`Unauthorized` when the caller's session has ended since the request was let in.
+    """`Unauthorized` if the caller's session has ended since the request was accepted.
 
-    For changes that outlast a session, such as new keys: a request that was under way when the
-    owner of an account ended its sessions must not leave one behind. Locks the user. API keys pass.
+    For changes that outlast a session, such as new keys: a request in progress must not leave one
+    behind after the account's owner has ended its sessions. Locks the user. API keys pass.
     """
     if by.user_id is None or by.session_id is None:
         return

@@ -1,4 +1,4 @@
-"""The room of users, sessions, workspaces, API keys and websites."""
+"""Wiring of users, sessions, workspaces, API keys and websites."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -16,7 +16,7 @@ from penstock.base.clock import iso
 from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken, without_nul
 
-# How browsers validate <input type=email>. Source: HTML standard, "valid email address".
+# The rule that browsers apply to <input type=email>. Source: HTML standard, "valid email address".
 _EMAIL = Pattern(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
@@ -25,7 +25,7 @@ _EMAIL = Pattern(
 
 def _email(value: str) -> str:
     lowered = value.strip().lower()
-    # `=?` begins an encoded word (RFC 2047): a mail header would read another address from it.
+    # `=?` starts an encoded word (RFC 2047), from which a mail header would decode another address.
     if not _EMAIL.fullmatch(lowered) or "=?" in lowered:
         raise RuleBroken("not_an_email", "Must be an email address such as name@example.com.")
     return lowered
@@ -40,7 +40,7 @@ def _new_password(value: SecretStr) -> SecretStr:
 
 
 def not_null(value: str | None) -> str | None:
-    """Validator of a change's field that can be omitted, but not cleared."""
+    """Validator for a change's field that can be omitted but not cleared."""
     if value is None:
         raise RuleBroken("not_null", "Must not be null. Omit the field to keep its value.")
     return value
@@ -81,14 +81,14 @@ class SignUp(Input):
     @model_validator(mode="before")
     @classmethod
     def _omitted_is_null(cls, body: Any) -> Any:
-        """Make an omitted field reach its validator, so that the error names it."""
+        """Pass an omitted field to its validator, so that the error names it."""
         return {"workspaceName": None, **body} if isinstance(body, dict) else body
 
     @field_validator("workspace_name")
     @classmethod
     def _required_without_invitation(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "invitation" not in info.data:
-            return value  # the invitation is invalid and reported itself
+            return value  # the invalid invitation has its own error
         has_invitation = info.data["invitation"] is not None
         if value is None and not has_invitation:
             raise RuleBroken("required", "This field is required.")

@@ -1,6 +1,6 @@
 """Use cases of users and sessions: sign-up, log-in, the user of a session.
 
-Methods that are no coroutines block on the metadata DB: call them from a worker thread.
+Synchronous methods block on the metadata DB: call them from a worker thread.
 """
 
 from dataclasses import replace
@@ -44,11 +44,11 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 PENDING_S = 300
-"""Seconds in which a log-in must be finished with a code."""
+"""Seconds to finish a log-in with a code."""
 _MAX_WRONG_CODES = 5
-"""After these a pending log-in ends, and the password is needed again."""
+"""A pending log-in ends after this many wrong codes, and the password is needed again."""
 _PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
-"""Hashes take 50 ms of a core and 64 MB each. A full queue of one network takes half a second."""
+"""A hash takes 50 ms of a core and 64 MB. A full queue of one network takes half a second."""
 
 
 class AccountService:
@@ -78,7 +78,9 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Reads the database until one does: any node may add it."""
+        """Whether any account exists. Reads the database until one does, because any node may add
+        it.
+        """
         if not self._has_accounts:
             with self._database.read() as db:
                 self._has_accounts = store.any_account(db)
@@ -86,9 +88,9 @@ class AccountService:
 
     @property
     def setup_token(self) -> str | None:
-        """Token that allows the first sign-up from another machine. None once an account exists.
+        """Token that allows the first sign-up from another machine; None once an account exists.
 
-        Each node has its own; every node accepts the tokens of all nodes.
+        Each node has its own token; every node accepts the tokens of all nodes.
         """
         return None if self.has_accounts() else self._setup_token
 
@@ -101,10 +103,10 @@ class AccountService:
     async def sign_up(
         self, form: SignUp, address: str, *, is_local_client: bool, setup_token: str | None
     ) -> tuple[str, CurrentUser]:
-        """Create a user, in a new or the inviting workspace: the session token and the user.
+        """Create a user in a new or the inviting workspace. Returns the session token and the user.
 
-        address: IP address of the client. `Forbidden` when sign-up is closed to this request,
-        `NotFound` for an invalid invitation, `Conflict` when the email address has an account.
+        address: IP address of the client. `Forbidden` if sign-up is closed to this request,
+        `NotFound` for an invalid invitation, `Conflict` if the email address has an account.
         """
         network = client_network(address)
         work = partial(self._sign_up, form, network, is_local_client, setup_token)
@@ -121,10 +123,10 @@ class AccountService:
         now_ms = self._clock()
         with self._database.write() as db:
             store.lock_sign_ups(db)
-            # Again: in the meantime another sign-up may have been first, on any node.
+            # Check again: another sign-up, on any node, may have been faster.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
-            # The operator's own account needs no proof: nobody else could create it.
+            # The operator's own account needs no proof: nobody else could have created it.
             confirmed_at_ms = None if store.any_account(db) else now_ms
             user_id = UserAccountId(new_id("usr", now_ms))
             user = User(user_id, form.email, now_ms, confirmed_at_ms)
@@ -182,14 +184,13 @@ class AccountService:
     async def log_in(
         self, email: str, password: str, address: str
     ) -> tuple[str, CurrentUser] | PendingLogIn:
-        """Open a session: its token and the user. address: IP address of the client.
+        """Open a session. Returns its token and the user. address: IP address of the client.
 
-        `PendingLogIn` when the user has a second factor: `finish_log_in` is the next step.
-
+        Returns `PendingLogIn` if the user has a second factor: call `finish_log_in` next.
         `Unauthorized`, with the same text and timing whether or not the email address has an
-        account. `RateLimited`, before any password is compared, after too many attempts for this
-        email address, from this network or in all. `QueueFull` when too many passwords wait; that
-        is no attempt.
+        account. `RateLimited`, before comparing any password, after too many attempts for this
+        email address, from this network or in total. `QueueFull` if too many passwords wait; that
+        does not count as an attempt.
         """
         email = email.strip().lower()
         network = client_network(address)
@@ -200,14 +201,14 @@ class AccountService:
             self._forgive(email, network, is_shared=is_shared)
             raise
         self._forgive(email, network, is_shared=is_shared)
-        if not isinstance(opened, PendingLogIn):  # wrong codes before it still count
+        if not isinstance(opened, PendingLogIn):  # earlier wrong codes still count
             self._limits.forget(email, network)
         return opened
 
     async def _count_attempt(self, email: str, network: str) -> bool:
-        """Whether the attempt counts for all networks. `RateLimited`.
+        """Count an attempt. Returns whether it counts for all networks. `RateLimited`.
 
-        When strangers have used up what all networks share, one from which the user has logged in
+        If strangers have exhausted the shared limit, a network that the user has logged in from
         before still has its own limits.
         """
         self._limits.count_own(email, network)
@@ -239,7 +240,7 @@ class AccountService:
         user_id = account[0].user.id
         with self._database.write() as db:
             store.lock_user(db, user_id)
-            # The password may have changed, or the user been removed, while we hashed.
+            # The password may have changed, or the user been removed, during hashing.
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
             return self._sign_in(db, account[0], f"{user_id} {email}", network, now_ms)
@@ -247,7 +248,7 @@ class AccountService:
     def _sign_in(
         self, db: Connection, account: CurrentUser, target: str, network: str, now_ms: int
     ) -> tuple[str, CurrentUser] | PendingLogIn:
-        """Open a session, or ask for the second factor first. target: for the audit log."""
+        """Open a session, or first ask for the second factor. target: target in the audit log."""
         store.delete_expired_sessions(db, now_ms)
         if second_factor_store.is_enabled(db, account.user.id):
             pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
@@ -257,10 +258,10 @@ class AccountService:
         return self._open_session(db, account, network, now_ms), account
 
     def log_in_verified(self, email: str, network: str) -> VerifiedLogIn | None:
-        """Open a session for a person whom an identity provider verified; None if unknown.
+        """Open a session for a person verified by an identity provider; None if unknown.
 
-        As `log_in` without the password. An account whose address nobody has proven may be a
-        stranger's, who signed up first: it is reclaimed, and its second factor is turned off.
+        Like `log_in` without the password. An account with an unconfirmed address may belong to a
+        stranger who signed up first: it is reclaimed, and its second factor is turned off.
         """
         now_ms, revoked = self._clock(), None
         with self._database.write() as db:
@@ -269,7 +270,7 @@ class AccountService:
                 return None
             account, _ = match
             store.lock_user(db, account.user.id)
-            if store.account_by_email(db, email) != match:  # removed while we waited for the lock
+            if store.account_by_email(db, email) != match:  # removed during the wait for the lock
                 return None
             if account.user.email_confirmed_at_ms is None:
                 second_factor_store.delete_second_factor(db, account.user.id)
@@ -285,9 +286,9 @@ class AccountService:
     def join_verified(
         self, email: str, workspace_id: WorkspaceId, role: Role, network: str
     ) -> VerifiedLogIn | None:
-        """As `log_in_verified`, for a person without an account, who joins this workspace.
+        """Like `log_in_verified`, for a person without an account, who joins this workspace.
 
-        None when the workspace does not exist, or the person has an account by now.
+        None if the workspace does not exist, or the person has an account by now.
         """
         now_ms = self._clock()
         user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms, now_ms)
@@ -305,10 +306,10 @@ class AccountService:
         return VerifiedLogIn((session, account), is_reclaimed=False)
 
     def finish_log_in(self, pending: str, code: str, address: str) -> tuple[str, CurrentUser]:
-        """Open the session of a pending log-in, with a code of the second factor.
+        """Open the session of a pending log-in with a code of the second factor.
 
-        pending: token of `PendingLogIn`. `Unauthorized` for a wrong code, and when the log-in has
-        expired, is finished, or had too many wrong codes. `RateLimited` as `log_in`.
+        pending: token of `PendingLogIn`. `Unauthorized` for a wrong code, or if the log-in has
+        expired, is finished, or had too many wrong codes. `RateLimited` like `log_in`.
         """
         now_ms, token_hash, network = self._clock(), hash_secret(pending), client_network(address)
         with self._database.read() as db:
@@ -317,11 +318,11 @@ class AccountService:
             raise _expired_log_in()
         user = account.user
         target = f"{user.id} {user.email}"
-        # The password was right: only wrong codes of all networks matter, which have a limit.
+        # The password was correct, so only wrong codes matter, which are limited over all networks.
         self._limits.count_own(user.email, network)
         with self._database.write() as db:
             store.lock_user(db, user.id)
-            # Again: another request may have finished it, or turned the second factor off.
+            # Check again: another request may have finished it, or turned the second factor off.
             if store.account_of_pending_log_in(db, token_hash, now_ms) != account:
                 raise _expired_log_in()
             is_valid = self._second_factors.verify(db, user, code)
@@ -356,9 +357,9 @@ class AccountService:
         return self._settings.session_days * DAY_S * 1000
 
     def session(self, token: str) -> CurrentUser:
-        """The user of the session; `Unauthorized` when it has ended.
+        """The user of the session; `Unauthorized` if it has ended.
 
-        Use extends the session; the new end is written at most once an hour.
+        Use extends the session; the new expiry is written at most once an hour.
         """
         now_ms, token_hash = self._clock(), hash_secret(token)
         with self._database.read() as db:

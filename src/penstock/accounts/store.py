@@ -27,7 +27,7 @@ from penstock.metadb.tables import (
 )
 
 MAX_SETUP_TOKENS = 100
-"""Each start of a node adds one while no account exists."""
+"""Maximum setup tokens. Each node adds one at its start while no account exists."""
 
 
 def lock_sign_ups(db: Connection) -> None:
@@ -37,7 +37,7 @@ def lock_sign_ups(db: Connection) -> None:
 
 
 def lock_user(db: Connection, user_id: str) -> bool:
-    """Lock the user until the transaction ends. False when the user does not exist."""
+    """Lock the user until the transaction ends. False if the user does not exist."""
     return (
         db.execute(select(users.c.id).where(users.c.id == user_id).with_for_update()).first()
         is not None
@@ -49,7 +49,7 @@ def any_account(db: Connection) -> bool:
 
 
 def add_setup_token(db: Connection, token_hash: bytes, now_ms: int) -> None:
-    """Store the token of a node. The oldest beyond `MAX_SETUP_TOKENS` are deleted."""
+    """Store a node's token, and delete the oldest ones beyond `MAX_SETUP_TOKENS`."""
     newest = select(setup_tokens.c.token_hash).order_by(setup_tokens.c.created_at.desc())
     newer_hashes = db.scalars(newest.limit(MAX_SETUP_TOKENS - 1)).all()
     db.execute(delete(setup_tokens).where(setup_tokens.c.token_hash.not_in(newer_hashes)))
@@ -96,7 +96,7 @@ def workspace(db: Connection, workspace_id: str) -> Workspace | None:
 
 
 def add_member(db: Connection, account: CurrentUser, now_ms: int) -> None:
-    """Add the user to the workspace, with the role."""
+    """Add the user to the workspace with the account's role."""
     membership = {
         "workspace_id": account.workspace.id,
         "user_id": account.user.id,
@@ -145,13 +145,15 @@ def _current_user(row: Row[*tuple[Any, ...]], session_id: SessionId | None = Non
 
 
 def account_by_email(db: Connection, email: str) -> tuple[CurrentUser, str] | None:
-    """The user in their oldest workspace, and the password hash."""
+    """The user with their oldest workspace, and the password hash."""
     row = db.execute(_accounts(users.c.password_hash).where(users.c.email == email)).first()
     return None if row is None else (_current_user(row), row.password_hash)
 
 
 def _accounts(*more: Column[Any]) -> Select[Any]:
-    """One user in their oldest workspace, once the user is chosen. more: further columns."""
+    """Selects one user with their oldest workspace. Add a condition for the user. more: extra
+    columns.
+    """
     return (
         select(*_ACCOUNT, *more)
         .select_from(users)
@@ -173,7 +175,7 @@ def add_pending_log_in(
 
 
 def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser | None:
-    """The user of a log-in that waits for a code, in their oldest workspace."""
+    """The user of a log-in that waits for a code, with their oldest workspace."""
     c = pending_log_ins.c
     statement = _accounts().join(pending_log_ins, c.user_id == users.c.id)
     row = db.execute(statement.where(c.token_hash == token_hash, c.expires_at > now_ms)).first()
@@ -181,7 +183,7 @@ def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) ->
 
 
 def count_wrong_code(db: Connection, token_hash: bytes, most: int) -> None:
-    """most: the log-in ends with so many wrong codes."""
+    """Count a wrong code. most: the log-in ends after this many wrong codes."""
     c = pending_log_ins.c
     is_log_in = c.token_hash == token_hash
     db.execute(update(pending_log_ins).where(is_log_in).values(wrong_codes=c.wrong_codes + 1))
@@ -214,7 +216,7 @@ def add_session(
 
 
 def session(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, int] | None:
-    """The user of an open session, and when it ends. None for a user who left the workspace."""
+    """The user of an open session, and its expiry. None for a user who left the workspace."""
     row = db.execute(_SESSION, {"token_hash": token_hash, "now_ms": now_ms}).first()
     if row is None:
         return None
@@ -239,18 +241,18 @@ def end_session(db: Connection, token_hash: bytes) -> None:
 
 
 def end_sessions(db: Connection, user_id: UserAccountId) -> int:
-    """End all sessions of the user, and log-ins that wait for a code. Returns how many sessions."""
+    """End all sessions and pending log-ins of the user. Returns the number of ended sessions."""
     db.execute(delete(pending_log_ins).where(pending_log_ins.c.user_id == user_id))
     return db.execute(delete(sessions).where(sessions.c.user_id == user_id)).rowcount
 
 
 def confirm_email(db: Connection, user_id: UserAccountId, now_ms: int) -> None:
-    """Note the proof that the address is the user's; an earlier one stays."""
+    """Record the proof that the address is the user's; an earlier proof stays."""
     is_unconfirmed = (users.c.id == user_id, users.c.email_confirmed_at.is_(None))
     db.execute(update(users).where(*is_unconfirmed).values(email_confirmed_at=now_ms))
 
 
 def delete_expired_sessions(db: Connection, now_ms: int) -> None:
-    """Also log-ins that were never finished."""
+    """Delete expired sessions, and log-ins that were never finished."""
     for table in (sessions, pending_log_ins):
         db.execute(delete(table).where(table.c.expires_at <= now_ms))

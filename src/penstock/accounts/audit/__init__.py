@@ -1,1 +1,1 @@
-"""The audit log: who did what in a workspace."""
+"""The audit log: all actions in a workspace and who performed them."""

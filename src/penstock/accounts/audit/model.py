@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What was done. Stored: values never change."""
+    """The type of an action. Values are stored, so they never change."""
 
     SIGNED_UP = "signed_up"
     SIGNED_IN = "signed_in"
@@ -43,7 +43,7 @@ class Action(StrEnum):
 class AuditEntry:
     """One action. actor: email address of the user or name of the key, at that time.
 
-    target: what it concerned: an ID, followed by a name where it has one.
+    target: the object of the action: an ID, followed by a name if it has one.
     """
 
     id: int

@@ -23,7 +23,7 @@ _MOST_NOTED = 10_000
 
 
 def record(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
-    """Add an entry, in the transaction of the action itself."""
+    """Add an entry in the transaction of the action itself."""
     store.add_entry(db, by, action, target[:_MAX_TARGET_CHARS], now_ms)
 
 
@@ -45,7 +45,7 @@ class AuditLog:
         self.workers = [self._writer, cleaner]
 
     def record(self, by: Caller, action: Action, target: str) -> None:
-        """Add an entry for an action that writes nothing itself, before it is answered."""
+        """Add an entry for an action without a transaction of its own, before the response."""
         with self._database.write() as db:
             record(db, by, action, target, self._clock())
 
@@ -56,7 +56,7 @@ class AuditLog:
         self._writer.wake()
 
     def write_noted(self) -> None:
-        """Write the noted entries. After an error they are written the next time."""
+        """Write the queued entries. After an error, the next call writes them."""
         with self._noted_lock:
             noted = list(self._noted)
             if not noted:
@@ -68,7 +68,7 @@ class AuditLog:
                 self._noted.popleft()
 
     def entries(self, by: Caller, page: Page) -> Listing[AuditEntry]:
-        """Newest first. `Forbidden` for a member who is no owner."""
+        """Entries of the workspace, newest first. `Forbidden` for a member who is not an owner."""
         with self._database.read() as db:
             if by.user_id is not None:
                 reader = member(db, by.workspace_id, by.user_id)
@@ -82,7 +82,7 @@ class AuditLog:
     def _delete_chunk(self) -> float | None:
         """Delete entries that are older than a year.
 
-        Seconds until the next chunk; None when no old entry is left.
+        Returns seconds until the next chunk; None if no old entry is left.
         """
         before_ms = self._clock() - _RETENTION_DAYS * DAY_S * 1000
         with self._database.write() as db:

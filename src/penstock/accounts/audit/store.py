@@ -26,7 +26,7 @@ def add_entry(db: Connection, by: Caller, action: Action, target: str, now_ms: i
 
 
 def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[AuditEntry]:
-    """Newest first."""
+    """Entries of the workspace, newest first."""
     c = audit_entries.c
     statement = select(c.id, c.at, c.action, c.actor, c.actor_id, c.target).where(
         c.workspace_id == workspace_id
@@ -36,7 +36,7 @@ def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Au
 
 
 def delete_old(db: Connection, before_ms: int) -> bool:
-    """Delete a chunk of entries from before then. False when none is left."""
+    """Delete a chunk of entries older than this time. False if none is left."""
     c = audit_entries.c
     old = select(c.id).where(c.at < before_ms).order_by(c.at).limit(_CHUNK)
     return db.execute(delete(audit_entries).where(c.id.in_(old))).rowcount > 0

@@ -1,1 +1,1 @@
-"""Proof that an email address belongs to its user, and what it voids."""
+"""Proof that an email address belongs to its user, and its consequences."""

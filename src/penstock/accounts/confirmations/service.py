@@ -1,8 +1,9 @@
-"""Use cases of confirmations: the mailed link, and the owner of an address who takes over.
+"""Use cases of confirmations: mailed links, and the owner of an address taking over an account.
 
-Sign-up proves no address, so anybody can hold an account with somebody else's. A link is confirmed
-with the session of the account itself: the mail alone makes no stranger's account trusted. When
-somebody else proves that the address is theirs, they get the account, and whoever had it loses it.
+Sign-up proves no address, so anybody can create an account with somebody else's. A link only works
+with a session of the same account: opening the mail alone does not make a stranger's account
+trusted. When somebody else proves that the address is theirs, they get the account, and its
+previous holder loses it.
 """
 
 from functools import partial
@@ -36,7 +37,9 @@ _TO_ADDRESS = RatePolicy("confirmation_mails_address", quota=5, window_s=DAY_S, 
 _FROM_NETWORK = RatePolicy(
     "confirmation_mails_network", quota=20, window_s=DAY_S, counted="requests"
 )
-"""Beyond them a sign-up works, and sends no mail: nobody may flood mailboxes through us."""
+"""Beyond these limits a sign-up works but sends no mail, so nobody can flood mailboxes
+through us.
+"""
 
 
 class ConfirmationService:
@@ -56,13 +59,14 @@ class ConfirmationService:
         self._from_network = RateLimiter(_FROM_NETWORK, clock)
 
     def asks(self, user: User) -> bool:
-        """Whether the user can, and has yet to, confirm their address. Never blocks."""
+        """Whether the user can confirm their address and has not done so. Never blocks."""
         return self._mailer.is_set_up and user.email_confirmed_at_ms is None
 
     def send(self, user: User, network: str) -> None:
         """Mail a link to the user. Never blocks.
 
-        `RateLimited`, `QueueFull`; `Conflict` without a mail server, and when it is confirmed.
+        `RateLimited`, `QueueFull`; `Conflict` without a mail server, or if the address is
+        confirmed.
         """
         if not self._mailer.is_set_up:
             raise Conflict("Mail is not set up on this server.", code="mail_not_set_up")
@@ -74,7 +78,9 @@ class ConfirmationService:
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 
     def send_after_sign_up(self, user: User, network: str) -> None:
-        """As `send`, if it is possible and needed: the user can ask for a mail later."""
+        """Like `send`, if possible and needed; ignores limits, because the user can ask again
+        later.
+        """
         if self.asks(user):
             try:
                 self.send(user, network)
@@ -91,7 +97,7 @@ class ConfirmationService:
         return Mail(user.email, "Confirm your address for Penstock", _MAIL.format(url=url))
 
     def is_valid(self, user: User, token: str) -> bool:
-        """Whether `confirm` would work."""
+        """Whether `confirm` would accept the token."""
         with self._database.read() as db:
             return store.is_valid(db, hash_secret(token), user.id, self._clock())
 
@@ -112,20 +118,20 @@ class ConfirmationService:
             self.accept_proof(db, by, now_ms)
 
     def accept_proof(self, db: Connection, account: CurrentUser, now_ms: int) -> None:
-        """Note that the holder of the account has proven the address; they keep the account."""
+        """Record that the account's holder has proven the address; they keep the account."""
         if account.user.email_confirmed_at_ms is None:
             accounts_store.confirm_email(db, account.user.id, now_ms)
             target = f"{account.user.id} {account.user.email}"
             audit.record(db, account.caller, Action.EMAIL_CONFIRMED, target, now_ms)
 
     def reclaim(self, db: Connection, account: CurrentUser, proof: str, now_ms: int) -> list[bytes]:
-        """Give an account whose address was never confirmed to the person who just proved it.
+        """Give an account with an unconfirmed address to the person who just proved the address.
 
-        Whoever had it may have been a stranger: their sessions end, and the password, all tokens,
-        the invitations they sent and the API keys they created in the user's workspaces are void.
-        The second factor is the caller's affair. proof: for the audit log of each workspace.
-        Returns the hashes of the keys, to `forget` after the commit. The caller has locked the
-        user.
+        The previous holder may have been a stranger: their sessions end, and the password, all
+        tokens, their invitations and the API keys they created in the user's workspaces become
+        void. The caller handles the second factor and must have locked the user. proof: kind of
+        proof, for the audit log of each workspace. Returns hashes of the revoked keys, for `forget`
+        after the commit.
         """
         user = account.user
         sessions = accounts_store.end_sessions(db, user.id)
@@ -150,7 +156,7 @@ class ConfirmationService:
         return revoked
 
     def tell_reclaimed(self, user: User, revoked: list[bytes]) -> None:
-        """After the commit of `reclaim`: refuse the keys, and mail the user. Never blocks."""
+        """Reject the revoked keys and mail the user, after `reclaim` is committed. Never blocks."""
         self._keys.forget(revoked)
         mail = Mail(user.email, "Your Penstock account was secured", _RECLAIMED)
         self._mailer.post(lambda: mail)

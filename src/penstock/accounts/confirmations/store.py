@@ -9,7 +9,7 @@ from penstock.metadb.tables import email_confirmations
 def add_confirmation(
     db: Connection, token_hash: bytes, user_id: UserAccountId, now_ms: int, expires_at_ms: int
 ) -> None:
-    """Store the token; expired ones of all users are deleted."""
+    """Store the token, and delete all users' expired tokens."""
     c = email_confirmations.c
     db.execute(delete(email_confirmations).where(c.expires_at <= now_ms))
     db.execute(
@@ -20,7 +20,7 @@ def add_confirmation(
 
 
 def is_valid(db: Connection, token_hash: bytes, user_id: UserAccountId, now_ms: int) -> bool:
-    """Whether the token is this user's, unused and not expired."""
+    """Whether the token belongs to this user, is unused and has not expired."""
     c = email_confirmations.c
     statement = select(c.user_id).where(
         c.token_hash == token_hash, c.user_id == user_id, c.expires_at > now_ms

@@ -1,1 +1,1 @@
-"""Secrets with which a backend signs the user IDs of its browsers and apps."""
+"""Secrets that a backend uses to sign the user IDs of its browsers and apps."""

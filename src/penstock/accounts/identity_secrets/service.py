@@ -24,14 +24,14 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.settings import DAY_S
 
 IsSigned = Callable[[str, str], bool]
-"""Whether a signature, the second text, is of the user ID."""
+"""Whether the second text is a valid signature of the first, a user ID."""
 
 _CACHE_TTL_S = 2.0
 _PREVIOUS_VALID_MS = DAY_S * 1000
 
 
 class IdentitySecretService:
-    """Secrets with which a backend signs user IDs for one website."""
+    """Secrets that a backend uses to sign user IDs for one website."""
 
     def __init__(
         self, database: Database, websites: WebsiteService, box: SecretBox, clock: Clock
@@ -43,7 +43,7 @@ class IdentitySecretService:
         )
 
     def create(self, by: Caller, website_id: str) -> SigningSecret:
-        """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
+        """Create a secret, which cannot be read again. Earlier secrets stay valid for a day."""
         website, now_ms = self._websites.website(by.workspace_id, website_id), self._clock()
         secret = SigningSecret(new_id("ids", now_ms), "idsec_" + new_token(), now_ms)
         with self._database.write() as db:
@@ -60,7 +60,7 @@ class IdentitySecretService:
     def secrets(
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[SigningSecret]:
-        """The valid secrets of a website, newest first, sealed."""
+        """The valid secrets of a website, sealed, newest first."""
         website = self._websites.website(workspace_id, website_id)
         with self._database.read() as db:
             stored = store.secrets(db, website.id)
@@ -68,7 +68,7 @@ class IdentitySecretService:
         return Listing(valid[page.offset : page.offset + page.size], page, len(valid))
 
     def delete(self, by: Caller, website_id: str) -> None:
-        """Delete all secrets of a website: no signature is valid any more."""
+        """Delete all secrets of a website: no signature remains valid."""
         website = self._websites.website(by.workspace_id, website_id)
         with self._database.write() as db:
             store.delete_all(db, website)
@@ -81,7 +81,9 @@ class IdentitySecretService:
         return (await self.verifier(website_id))(user_id, sent_hash)
 
     async def verifier(self, website_id: WebsiteId) -> IsSigned:
-        """Tells whether a valid secret of the website signed a user ID. Does not block the loop."""
+        """A check whether a valid secret of the website signed a user ID. Does not block
+        the loop.
+        """
         secrets = self._cache.get(website_id)
         if secrets is None:
             secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()

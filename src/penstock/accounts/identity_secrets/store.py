@@ -7,7 +7,7 @@ from penstock.metadb.tables import identity_secrets
 
 
 def secrets(db: Connection, website_id: str) -> list[SigningSecret]:
-    """All secrets of a website, newest first, sealed as they are stored."""
+    """All secrets of a website, newest first, sealed."""
     c = identity_secrets.c
     rows = db.execute(
         select(c.id, c.secret, c.created_at, c.valid_until)
@@ -30,7 +30,7 @@ def add_secret(db: Connection, website: Website, secret: SigningSecret) -> None:
 
 
 def end_current(db: Connection, website: Website, valid_until_ms: int) -> None:
-    """Let the secrets that have no end be valid until then."""
+    """Set an expiry for secrets without an expiry."""
     c = identity_secrets.c
     db.execute(
         update(identity_secrets)

@@ -10,8 +10,8 @@ from penstock.base.ids import InvitationId
 class Invitation:
     """An open invitation without its token. invited_by: email address at that time.
 
-    proves_address: whether it was found by the token of its mail, which only the invited person
-    has. The person who invites knows the URL as well.
+    proves_address: whether the lookup used the mailed token, which only the invited person knows.
+    The inviting person also knows the token in the URL.
     """
 
     id: InvitationId

@@ -29,9 +29,11 @@ _OPEN_DAYS = 7
 _MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
 _MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=20, window_s=DAY_S)
 _MAILED_IN_ALL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
-"""Beyond them, owners pass the URL on themselves: nobody may flood a mailbox through us."""
+"""Beyond these limits owners pass the URL on themselves, so nobody can flood a mailbox
+through us.
+"""
 _PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
-"""Other addresses are valid, but could contain another one: `visit/evil.example/@example.com`."""
+"""Other addresses are valid but could contain a URL, such as `visit/evil.example/@example.com`."""
 
 
 class InvitationService:
@@ -57,14 +59,15 @@ class InvitationService:
     def are_mailed(self, by: User) -> bool:
         """Whether invitations by this user are mailed, within the limits.
 
-        Those of an unconfirmed address are not: the mail would vouch for it.
+        Users with unconfirmed addresses cannot send mail, which would vouch for the address.
         """
         return self._mailer.is_set_up and by.email_confirmed_at_ms is not None
 
     def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
-        """A new invitation, its URL, which cannot be read again, and whether it is mailed.
+        """Create an invitation. Returns it, its URL, which cannot be read again, and whether it is
+        mailed.
 
-        It replaces an open one for the same email address. `Conflict` when a member has the
+        Replaces an open invitation for the same email address. `Conflict` if a member has the
         address.
         """
         now_ms, token = self._clock(), new_token()
@@ -128,9 +131,9 @@ class InvitationService:
             return invitation, accounts_store.email_taken(db, invitation.email)
 
     def accept(self, by: CurrentUser, token: str) -> WorkspaceMembership:
-        """Add the user to the inviting workspace; the session stays in its own.
+        """Add the user to the inviting workspace; the session stays in its own workspace.
 
-        A user who is a member already keeps their role.
+        An existing member keeps their role.
         """
         now_ms = self._clock()
         with self._database.write() as db:
@@ -148,7 +151,7 @@ class InvitationService:
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:
-    """The invitation as a mail. Texts that people chose contain nothing to click on."""
+    """The invitation as a mail. Text that people chose contains nothing clickable."""
     name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
     text = _MAIL.format(
         who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",

@@ -18,9 +18,9 @@ def add_invitation(
     token_hash: bytes,
     mailed_token_hash: bytes | None,
 ) -> None:
-    """Store the invitation; it replaces an earlier one for the same email address.
+    """Store the invitation, replacing an earlier one for the same email address.
 
-    mailed_token_hash: None when it is not mailed.
+    mailed_token_hash: None if the invitation is not mailed.
     """
     is_earlier = (
         invitations.c.workspace_id == invitation.workspace.id,
@@ -80,7 +80,7 @@ def invitations_page(
 
 
 def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | None:
-    """The open invitation with this token, of its URL or of its mail, in any workspace."""
+    """The open invitation with this token, from its URL or its mail, in any workspace."""
     c = invitations.c
     has_token = or_(c.token_hash == token_hash, c.mailed_token_hash == token_hash)
     row = db.execute(_open_invitations(now_ms).where(has_token)).first()
@@ -88,13 +88,13 @@ def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | N
 
 
 def end_invitations_by(db: Connection, user: User) -> None:
-    """Delete the open invitations by the user into their present workspaces."""
+    """Delete the user's open invitations to their current workspaces."""
     own = select(memberships.c.workspace_id).where(memberships.c.user_id == user.id)
     is_theirs = (invitations.c.workspace_id.in_(own), invitations.c.invited_by == user.email)
     db.execute(delete(invitations).where(*is_theirs))
 
 
 def end_invitation(db: Connection, workspace_id: WorkspaceId, invitation_id: str) -> bool:
-    """Delete the invitation. False when it does not exist, or another request deleted it first."""
+    """Delete the invitation. False if it does not exist or another request deleted it first."""
     is_invitation = (invitations.c.workspace_id == workspace_id, invitations.c.id == invitation_id)
     return db.execute(delete(invitations).where(*is_invitation)).rowcount > 0

@@ -1,4 +1,4 @@
-"""Invitation tokens: look up and redeem, inside the transaction of the joining user."""
+"""Looking up and redeeming invitation tokens, in the transaction of the joining user."""
 
 from sqlalchemy import Connection
 
@@ -9,9 +9,10 @@ from penstock.base.errors import Forbidden, NotFound
 
 
 def find(db: Connection, token: str, email: str | None, now_ms: int) -> Invitation:
-    """The open invitation with this token. email: the address that joins; None skips the check.
+    """The open invitation with this token. email: address of the joining user; None skips the
+    check.
 
-    `NotFound` when there is none, `Forbidden` when it is for another address.
+    `NotFound` if there is none, `Forbidden` if it is for another address.
     """
     invitation = store.invitation(db, hash_secret(token), now_ms)
     if invitation is None:
@@ -24,7 +25,7 @@ def find(db: Connection, token: str, email: str | None, now_ms: int) -> Invitati
 
 
 def redeem(db: Connection, token: str, email: str, now_ms: int) -> Invitation:
-    """Find the invitation and end it, so that nobody can use it again. Errors as in `find`."""
+    """Find the invitation and end it, so that nobody can use it again. Raises like `find`."""
     invitation = find(db, token, email, now_ms)
     if not store.end_invitation(db, invitation.workspace.id, invitation.id):
         raise _no_such_invitation()

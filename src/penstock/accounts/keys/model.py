@@ -10,8 +10,8 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 class ApiKey:
     """An API key without its secret.
 
-    prefix: the first characters, to recognise it by. created_by: email address at that time; None
-    for a key from before it was stored. website_id: None for all websites of the workspace.
+    prefix: first characters of the key, for recognition. created_by: email address at that time;
+    None for old keys without one. website_id: None allows all websites of the workspace.
     """
 
     id: KeyId

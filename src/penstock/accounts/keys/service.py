@@ -1,4 +1,4 @@
-"""Use cases of API keys: create, list, revoke, and find the caller of a key.
+"""Use cases of API keys: create, list, revoke, and find a key's caller.
 
 Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
 """
@@ -50,14 +50,14 @@ class KeyService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write the last uses of keys periodically while the service runs, and once at the end."""
+        """Write the last uses of keys periodically during the context, and once at its end."""
         async with self.worker.running():
             yield
 
     def authenticate_cached(
         self, authorization: str | None, scope: KeyScope | None = None
     ) -> Caller | None:
-        """As `authenticate`, if the caller is cached; else None. Never blocks."""
+        """Like `authenticate`, but returns None unless the caller is cached. Never blocks."""
         key = _bearer_key(authorization)
         caller = None if key is None else self._callers.get(hash_secret(key))
         if caller is None:
@@ -72,7 +72,7 @@ class KeyService:
     ) -> Caller:
         """The caller of an `Authorization` header; `Unauthorized` without a valid key.
 
-        scope: what the key needs to have, else `Forbidden`. Does not block the event loop.
+        scope: scope that the key must have, otherwise `Forbidden`. Does not block the event loop.
         """
         caller = self.authenticate_cached(authorization) or await self._read_caller(authorization)
         if scope is not None:
@@ -103,7 +103,7 @@ class KeyService:
         return caller
 
     def write_last_uses(self) -> None:
-        """Store when keys were last used. After an error they are written the next time."""
+        """Store when keys were last used. After an error, the next call writes them."""
         with self._last_use_lock:
             pending = dict(self._used_at_ms)
             if not pending:
@@ -115,9 +115,9 @@ class KeyService:
                     del self._used_at_ms[key_id]
 
     def create_key(self, by: Caller, form: NewKey) -> tuple[ApiKey, str]:
-        """A new key and its secret, which cannot be read again.
+        """Create a key. Returns it and its secret, which cannot be read again.
 
-        `Invalid` for an expiry in the past, `Unauthorized` for a website of another workspace.
+        `Invalid` for an expiry in the past, `Unauthorized` for another workspace's website.
         """
         now_ms, secret = self._clock(), new_api_key()
         if form.expires_at is not None and form.expires_at <= now_ms:
@@ -144,7 +144,7 @@ class KeyService:
         return key, secret
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
-        """How many keys that are not revoked each user of the workspace created, by user ID."""
+        """Number of unrevoked keys in the workspace by creator's user ID."""
         with self._database.read() as db:
             return store.count_keys_by_creator(db, workspace_id)
 
@@ -154,7 +154,7 @@ class KeyService:
         return replace(keys, data=[self._with_last_use(key) for key in keys.data])
 
     def _with_last_use(self, key: ApiKey) -> ApiKey:
-        """The key with the last use that this node has not stored yet."""
+        """The key with the latest use, which this node may not have stored yet."""
         used_at_ms = self._used_at_ms.get(key.id)
         return (
             key
@@ -174,17 +174,17 @@ class KeyService:
         self.forget([key_hash])
 
     def announce(self, db: Connection) -> None:
-        """Other nodes refuse the keys that this transaction revokes."""
+        """Make other nodes reject the keys that this transaction revokes."""
         self._callers.announce(db)
 
     def forget(self, key_hashes: Iterable[bytes]) -> None:
-        """Refuse these keys, which have been revoked, from now on."""
+        """Reject these revoked keys from now on."""
         for key_hash in key_hashes:
             self._callers.forget(key_hash)
 
 
 def require_website_of_key(caller: Caller, website_id: WebsiteId) -> None:
-    """`Forbidden` when the caller is a key for another website."""
+    """`Forbidden` if the caller is a key for another website."""
     if caller.website_id not in (None, website_id):
         raise wrong_website_of_key(caller.website_id)
 

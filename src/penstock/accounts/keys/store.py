@@ -32,7 +32,7 @@ def add_key(db: Connection, by: Caller, key: ApiKey, key_hash: bytes) -> None:
 
 
 def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
-    """Newest first, including revoked keys."""
+    """Keys of the workspace, newest first, including revoked keys."""
     statement = select(api_keys).where(api_keys.c.workspace_id == workspace_id)
     rows, total = page_of(
         db, statement.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc()), page
@@ -56,12 +56,12 @@ def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKe
 
 
 def _scopes(stored: str | None) -> frozenset[KeyScope]:
-    """The scopes of a key; all of them for a key from before it had some."""
+    """The scopes of a key; all scopes for an old key without stored ones."""
     return ALL_SCOPES if stored is None else frozenset(map(KeyScope, stored.split()))
 
 
 def key_holder(db: Connection, key_hash: bytes, now_ms: int) -> Caller | None:
-    """The caller that a key stands for. None for an unknown, revoked or expired key."""
+    """The caller that a key identifies. None for an unknown, revoked or expired key."""
     c = api_keys.c
     row = db.execute(
         select(c.id, c.workspace_id, c.name, c.scopes, c.website_id).where(
@@ -98,7 +98,7 @@ def revoke_keys_of(
 
 
 def revoke_all_keys_of(db: Connection, user_id: UserAccountId, now_ms: int) -> list[bytes]:
-    """Revoke the keys that a user created in their present workspaces. Returns their hashes."""
+    """Revoke the keys that a user created in their current workspaces. Returns their hashes."""
     own = select(memberships.c.workspace_id).where(memberships.c.user_id == user_id)
     is_key = (
         api_keys.c.workspace_id.in_(own),
@@ -113,7 +113,7 @@ def revoke_all_keys_of(db: Connection, user_id: UserAccountId, now_ms: int) -> l
 
 
 def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str, int]:
-    """How many keys of the workspace that are not revoked each user created, by user ID."""
+    """Number of unrevoked keys in the workspace by creator's user ID."""
     c = api_keys.c
     rows = db.execute(
         select(c.created_by, func.count().label("n"))
@@ -124,7 +124,7 @@ def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str
 
 
 def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: int) -> bytes | None:
-    """Revoke the key and return its hash. None when the workspace has no such key.
+    """Revoke the key and return its hash. None if the workspace has no such key.
 
     Revoking again keeps the time of the first revocation.
     """
@@ -137,7 +137,7 @@ def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: i
 
 
 def update_last_uses(db: Connection, used_at_ms: Mapping[KeyId, int]) -> None:
-    """Advance `last_used_at`; another node may have written a later use already."""
+    """Advance `last_used_at`; another node may already have written a later use."""
     statement = (
         update(api_keys)
         .where(

@@ -1,1 +1,1 @@
-"""The networks from which users have logged in: what strangers do elsewhere does not block them."""
+"""Networks that users have logged in from: strangers elsewhere cannot block users there."""

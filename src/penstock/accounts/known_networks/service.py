@@ -8,20 +8,20 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
 _MOST = 20
-"""Networks that are known for a user."""
+"""Maximum networks remembered for a user."""
 
 
 class KnownNetworks:
-    """The networks from which users have logged in. Only keyed hashes of them are stored.
+    """Networks that users have logged in from. Only keyed hashes of them are stored.
 
-    network: as `client_network` names it.
+    network: a network in the form of `client_network`.
     """
 
     def __init__(self, database: Database, box: SecretBox) -> None:
         self._database, self._box = database, box
 
     def remember(self, db: Connection, user_id: UserAccountId, network: str, now_ms: int) -> None:
-        """Note a log-in. The caller has locked the user."""
+        """Record a log-in. The caller must have locked the user."""
         store.remember(db, user_id, self._box.fingerprint(network), now_ms, most=_MOST)
 
     def knows(self, email: str, network: str) -> bool:

@@ -9,7 +9,9 @@ from penstock.metadb.tables import known_networks, users
 def remember(
     db: Connection, user_id: UserAccountId, network_hash: bytes, now_ms: int, *, most: int
 ) -> None:
-    """Note a log-in. most: networks of a user; the one with the oldest log-in makes room."""
+    """Record a log-in. most: maximum networks of a user; the least recently used one is
+    replaced.
+    """
     c = known_networks.c
     is_known = (c.user_id == user_id, c.network_hash == network_hash)
     if db.execute(update(known_networks).where(*is_known).values(last_log_in_at=now_ms)).rowcount:

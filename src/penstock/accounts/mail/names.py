@@ -1,4 +1,4 @@
-"""Names that strangers chose, in mails that the operator's server sends."""
+"""Names that strangers chose, made safe for mails from the operator's server."""
 
 import unicodedata
 from itertools import groupby
@@ -6,16 +6,16 @@ from itertools import groupby
 _MAX_CHARS = 60
 _PLAIN = frozenset("-&,'()!")
 _MOST_DIGITS = 6
-"""Longer numbers are left out: phones offer to call them."""
+"""Maximum digits in a row: phones offer to call longer numbers."""
 
 
 def plain_name(name: str) -> str:
-    """The name with nothing in it that a mail client links: no addresses, numbers, or quotes.
+    """The name without anything that a mail client links: no addresses, numbers or quotes.
 
-    Letters, digits, spaces and a little punctuation stay. Dots, colons, slashes and `@`, which
-    addresses need, become spaces, whatever script writes them. Empty if nothing is left.
+    Letters, digits, spaces and a few punctuation marks stay. Dots, colons, slashes and `@`, which
+    addresses need, become spaces in every script. Empty if nothing is left.
     """
-    # Compatible forms first: browsers read a full-width dot as a dot.
+    # Normalize first: browsers read a full-width dot as a dot.
     text = "".join(map(_plain, unicodedata.normalize("NFKC", name.replace("’", "'"))))
     words = [word for word in text.split() if word == "&" or any(map(str.isalnum, word))]
     remaining = [
@@ -42,5 +42,7 @@ def _digits(text: str) -> int:
 
 
 def _without_long(words: list[str], is_number: bool) -> list[str]:
-    """Words in a row, without those that are a long number together. is_number: of all words."""
+    """Consecutive words, or none if together they form a long number. is_number: type of
+    all words.
+    """
     return [] if is_number and _digits("".join(words)) > _MOST_DIGITS else words

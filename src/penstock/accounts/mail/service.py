@@ -1,4 +1,4 @@
-"""The mails that wait for the mail server, and the worker that sends them."""
+"""The queue of outgoing mails, and the worker that sends them."""
 
 import smtplib
 from collections import deque
@@ -17,7 +17,7 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 Compose = Callable[[], Mail | None]
-"""Writes a mail, in the worker. None: there is nobody to write to."""
+"""Writes a mail, in the worker. None cancels it, for example if the user does not exist."""
 
 _MOST_WAITING = 1000
 _RETRY_AFTER_S = (5, 30, 120, 600, 600)
@@ -25,7 +25,7 @@ _RETRY_AFTER_S = (5, 30, 120, 600, 600)
 
 @dataclass(slots=True)
 class _Waiting:
-    """due_ms: elapsed milliseconds of the clock. mail: None until it is composed."""
+    """A mail in the queue. due_ms: elapsed milliseconds of the clock. mail: None until composed."""
 
     compose: Compose
     due_ms: int
@@ -34,10 +34,10 @@ class _Waiting:
 
 
 class Mailer:
-    """Sends mails, one after the other, when the settings name a mail server.
+    """Sends mails one after the other, if the settings name a mail server.
 
-    A mail that the server does not take is tried again for twenty minutes, then logged and dropped;
-    the others do not wait for it. A restart loses the mails that wait: people ask for them again.
+    A mail that the server does not accept is retried for twenty minutes, then logged and dropped;
+    other mails do not wait for it. A restart loses the queued mails: people ask for them again.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class Mailer:
         return self._server is not None
 
     def post(self, compose: Compose) -> bool:
-        """Send a mail soon. Never blocks. False, without a mail server or with too many waiting."""
+        """Queue a mail. Never blocks. False without a mail server, or if the queue is full."""
         if self._server is None or len(self._waiting) >= _MOST_WAITING:
             return False
         self._waiting.append(_Waiting(compose, self._clock.elapsed_ms()))
@@ -59,7 +59,9 @@ class Mailer:
         return True
 
     def _send_due(self) -> float | None:
-        """Send what is due: seconds until the next mail is; None when none waits."""
+        """Send all due mails. Returns seconds until the next mail is due; None if the queue is
+        empty.
+        """
         for _ in range(len(self._waiting)):
             self.worker.report_progress()
             first = self._waiting[0]
@@ -67,7 +69,7 @@ class Mailer:
             self._waiting.popleft()
             if not is_done:
                 self._waiting.append(first)
-                if self.worker.stopping:  # a server that is away must not delay the stop
+                if self.worker.stopping:  # an unreachable server must not delay the stop
                     break
         if not self._waiting:
             return None
@@ -75,9 +77,10 @@ class Mailer:
         return max(0.1, (next_ms - self._clock.elapsed_ms()) / 1000)
 
     def _is_done(self, waiting: _Waiting) -> bool:
-        """Whether the mail was sent, or never will be; otherwise it is due later.
+        """Try to send the mail. False if it is due again later.
 
-        `StoreUnavailable` of `compose` passes: the worker repeats the step.
+        Returns True after sending it, or if it can never be sent. `StoreUnavailable` of `compose`
+        propagates: the worker repeats the step.
         """
         assert self._server is not None
         try:
@@ -100,13 +103,13 @@ class Mailer:
                 return True
             waiting.due_ms = self._clock.elapsed_ms() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
             return False
-        except Exception as error:  # a mail that cannot be written must not hold up the others
+        except Exception as error:  # a mail that cannot be composed must not block the others
             log.error("mail_dropped", error=type(error).__name__)
         return True
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the server refuses this mail for good."""
+    """Whether the server rejected this mail permanently."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())
     return isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= 500

@@ -1,4 +1,4 @@
-"""A mail server: the one of `PENSTOCK_SMTP_URL`."""
+"""Client for the mail server of `PENSTOCK_SMTP_URL`."""
 
 import smtplib
 import ssl
@@ -13,10 +13,10 @@ _TIMEOUT_S = 10.0
 
 
 class SmtpServer:
-    """Sends mails, each over a connection of its own."""
+    """Sends mails, each over a separate connection."""
 
     def __init__(self, url: str, sender: str) -> None:
-        """url: as the setting describes it; it is valid. sender: the `From` of all mails."""
+        """url: valid URL in the setting's format. sender: the `From` of all mails."""
         parts = urlsplit(url)
         self._scheme, self._host = parts.scheme, parts.hostname or ""
         self._port = parts.port or SMTP_PORTS[parts.scheme]
@@ -24,14 +24,16 @@ class SmtpServer:
         self._sender = sender
 
     def send(self, mail: Mail, now_ms: int) -> None:
-        """Blocks, for some time-outs of ten seconds. `OSError`, `smtplib.SMTPException`."""
+        """Send a mail. Blocks for several ten-second timeouts at most. `OSError`,
+        `smtplib.SMTPException`.
+        """
         with self._connection() as connection:
             if self._user:
                 connection.login(self._user, self._password)
             connection.send_message(self._message(mail, now_ms))
 
     def _connection(self) -> smtplib.SMTP:
-        """Encrypted, and the server's certificate checked, unless the URL says `insecure`."""
+        """An encrypted connection with a verified certificate, unless the URL says `insecure`."""
         if self._scheme == "smtps":
             context = ssl.create_default_context()
             return smtplib.SMTP_SSL(self._host, self._port, timeout=_TIMEOUT_S, context=context)
@@ -45,7 +47,7 @@ class SmtpServer:
         return connection
 
     def _message(self, mail: Mail, now_ms: int) -> EmailMessage:
-        message = EmailMessage()  # refuses line breaks in headers
+        message = EmailMessage()  # rejects line breaks in headers
         message["From"], message["To"], message["Subject"] = self._sender, mail.to, mail.subject
         message["Date"] = formatdate(now_ms / 1000)
         message["Message-ID"] = make_msgid(domain=self._sender.rpartition("@")[2].strip("<> "))

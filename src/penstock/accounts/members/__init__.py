@@ -1,1 +1,1 @@
-"""Who is in a workspace, in which role."""
+"""Members of a workspace and their roles."""

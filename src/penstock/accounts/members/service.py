@@ -1,4 +1,4 @@
-"""Use cases of members: who is in a workspace, and in which role."""
+"""Use cases of members: listing, changing roles, removing."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ from penstock.metadb.database import Database
 class MemberService:
     """Members of a workspace. Methods block: call them from a worker thread.
 
-    `NotFound` for a user who is not in the workspace, `Forbidden` without the right, `Conflict`
-    when a change would leave the workspace without an owner.
+    `NotFound` for a user who is not in the workspace, `Forbidden` without the right, `Conflict` if
+    a change would leave the workspace without an owner.
     """
 
     def __init__(self, database: Database, keys: KeyService, clock: Clock) -> None:
@@ -43,7 +43,9 @@ class MemberService:
         role: Role,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> Member:
-        """read_only: fields that the caller sent back; `Invalid` when they differ."""
+        """Change a member's role. read_only: fields that the caller sent back; `Invalid` if they
+        differ.
+        """
         with self._database.write() as db:
             member = _locked_member(db, by, user_id)
             require_owner(db, by)
@@ -58,9 +60,8 @@ class MemberService:
     def remove(self, by: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
         """Remove a member and end their sessions in the workspace.
 
-        revoke_keys: also revoke the API keys that they created in it.
-
-        Deletes the account of a user who is in no other workspace. Members may remove themselves.
+        revoke_keys: also revoke the API keys that they created in it. Deletes the account of a user
+        without another workspace. Members may remove themselves.
         """
         with self._database.write() as db:
             member = _locked_member(db, by, user_id)

@@ -69,7 +69,7 @@ def change_role(db: Connection, workspace_id: WorkspaceId, user_id: str, role: R
 
 
 def remove_member(db: Connection, workspace_id: WorkspaceId, user_id: str) -> None:
-    """Delete the membership and its sessions; the account too if this was its last workspace."""
+    """Delete the membership and its sessions, and the account if this was its last workspace."""
     for table in (sessions, memberships):
         db.execute(
             delete(table).where(table.c.workspace_id == workspace_id, table.c.user_id == user_id)

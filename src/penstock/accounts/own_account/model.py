@@ -17,7 +17,9 @@ class WorkspaceMembership:
 
 @dataclass(frozen=True, slots=True)
 class UserSession:
-    """An open session. last_seen_at_ms: to the hour. is_current: whether it makes this request."""
+    """An open session. last_seen_at_ms: accurate to the hour. is_current: whether it made the
+    request.
+    """
 
     id: SessionId
     workspace_id: WorkspaceId

@@ -20,7 +20,7 @@ _PASSWORD_POLICY = RatePolicy("password", quota=10, window_s=300)
 class OwnAccountService:
     """A user's own account. Methods block: call them from a worker thread.
 
-    token: of the session that makes the request.
+    token: token of the session that makes the request.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class OwnAccountService:
     def change_password(self, by: CurrentUser, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.
 
-        `Invalid` when `current` is wrong, `RateLimited` after too many attempts.
+        `Invalid` if `current` is wrong, `RateLimited` after too many attempts.
         """
         user = by.user
         stored_hash = self.require_password(user, current, "current")
@@ -47,7 +47,8 @@ class OwnAccountService:
             audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
-        """The stored hash. `Invalid`, at this field of the input, unless it is the user's password.
+        """Check the user's password and return its stored hash. `Invalid`, with this field, if
+        wrong.
 
         `RateLimited` after too many attempts. Takes as long as a password hash.
         """
@@ -70,7 +71,7 @@ class OwnAccountService:
                 raise NotFound("This session does not exist or has already ended.")
 
     def workspaces(self, user: User, page: Page) -> Listing[WorkspaceMembership]:
-        """Workspaces of the user, in the order in which they joined them."""
+        """The user's workspaces, in the order in which they joined them."""
         with self._database.read() as db:
             return store.memberships_page(db, user.id, page)
 

@@ -1,1 +1,1 @@
-"""Resets of forgotten passwords, by a link in a mail or from the operator."""
+"""Resets of forgotten passwords, by a mailed link or by the operator."""

@@ -1,7 +1,7 @@
 """Use cases of forgotten passwords.
 
-Whether an email address has an account shows in no answer and in no time of an answer: the worker
-that sends mails looks it up.
+Neither responses nor timing reveal whether an email address has an account: the worker that sends
+mails looks it up.
 """
 
 from functools import partial
@@ -31,15 +31,16 @@ log = structlog.get_logger()
 
 _VALID_S = 3600
 _REQUESTS = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
-"""For one email address from one network, whether or not it has an account."""
+"""Limit for one email address from one network, whether or not it has an account."""
 _OF_NETWORK = RatePolicy("password_reset_network", quota=20, window_s=3600, counted="requests")
 _MAILS = RatePolicy("password_reset_mails", quota=10, window_s=DAY_S)
-"""To one user. Requests from networks that the user has logged in from count for themselves, so
-that strangers cannot use up the mails of the user."""
+"""Limit of mails to one user. Requests from networks that the user has logged in from have a
+separate limit, so that strangers cannot exhaust the user's mails.
+"""
 
 
 class PasswordResetService:
-    """Resets passwords by a link in a mail."""
+    """Resets passwords with a mailed link."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class PasswordResetService:
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 
     def _mail_with_link(self, email: str, network: str) -> Mail | None:
-        """The mail; None for an address without an account, and after too many mails in a day."""
+        """The mail; None for an address without an account, or after too many mails in a day."""
         is_known, now_ms = self._networks.knows(email, network), self._clock()
         with self._database.write() as db:
             match = accounts_store.account_by_email(db, email)
@@ -101,7 +102,7 @@ class PasswordResetService:
     def reset(self, token: str, password: str) -> None:
         """Set the password and end all sessions of the user. Blocks; hashes a password.
 
-        A mailed token proves the address: if nobody did before, the account is reclaimed.
+        A mailed token proves the address: if it was unconfirmed, the account is reclaimed.
         `NotFound` for a token that is unknown, used or expired.
         """
         token_hash = hash_secret(token)
@@ -111,7 +112,7 @@ class PasswordResetService:
         with self._database.write() as db:
             user = _account_of_reset(db, token_hash, self._clock())[0].user
             accounts_store.lock_user(db, user.id)
-            # Again: another request may have used the token while we waited for the lock.
+            # Check again: another request may have used the token during the wait for the lock.
             account, is_mailed = _account_of_reset(db, token_hash, self._clock())
             is_reclaimed = is_mailed and account.user.email_confirmed_at_ms is None
             if is_reclaimed:
@@ -130,7 +131,7 @@ class PasswordResetService:
 def operator_reset_url(
     database: Database, settings: Settings, email: str, now_ms: int
 ) -> str | None:
-    """URL with which the user sets a new password; None when the address has no account."""
+    """A URL for the user to set a new password; None if the address has no account."""
     with database.write() as db:
         match = accounts_store.account_by_email(db, email.strip().lower())
         if match is None:
@@ -144,9 +145,10 @@ def operator_reset_url(
 def reset_url(
     db: Connection, settings: Settings, account: CurrentUser, now_ms: int, *, is_mailed: bool
 ) -> str:
-    """A new URL for a new password, valid for an hour. is_mailed: to the user, and to nobody else.
+    """Create a URL for a new password, valid for an hour.
 
-    The token stands behind `#`: browsers do not send it, so that no log has it.
+    The token comes after `#`: browsers do not send it, so no log contains it. is_mailed: whether
+    only the user gets the URL, by mail.
     """
     token = new_token()
     expires_at_ms = now_ms + _VALID_S * 1000
@@ -157,7 +159,7 @@ def reset_url(
 
 
 def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, bool]:
-    """The user of the token, and whether it was mailed to them."""
+    """The account of the token, and whether the token was mailed to the user."""
     reset = store.reset(db, token_hash, now_ms)
     match = accounts_store.account_by_email(db, reset[0]) if reset is not None else None
     if reset is None or match is None:

@@ -15,9 +15,9 @@ def add_reset(
     *,
     is_mailed: bool,
 ) -> None:
-    """Store the reset; expired ones of all users are deleted.
+    """Store the reset, and delete all users' expired resets.
 
-    is_mailed: whether only the mail to the user has the token.
+    is_mailed: whether the token is only in a mail to the user.
     """
     db.execute(delete(password_resets).where(password_resets.c.expires_at <= now_ms))
     db.execute(
@@ -31,9 +31,9 @@ def add_reset(
 
 
 def reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[str, bool] | None:
-    """Email address of the user with this token, and whether it was mailed to them.
+    """Email address of the token's user, and whether the token was mailed to them.
 
-    None when it is unknown, used or expired.
+    None if the token is unknown, used or expired.
     """
     c = password_resets.c
     is_valid = (c.token_hash == token_hash, c.expires_at > now_ms)

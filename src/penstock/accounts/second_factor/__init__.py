@@ -1,1 +1,1 @@
-"""The second factor of a log-in: codes of an authenticator app, and recovery codes."""
+"""The second factor of a log-in: authenticator app codes and recovery codes."""

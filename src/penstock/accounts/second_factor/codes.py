@@ -9,12 +9,12 @@ import secrets
 import pyotp
 
 RECOVERY_CODES = 10
-"""How many a user gets at once."""
+"""Number of codes that a user gets at once."""
 
 _STEP_MS = 30_000
 _DIGITS = 6
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_RECOVERY_CHARS = 16  # 80 bits: the hash of a code cannot be searched for
+_RECOVERY_CHARS = 16  # 80 bits: too many to find a code by its hash
 _GROUP_CHARS = 4
 
 
@@ -24,14 +24,14 @@ def new_totp_secret() -> str:
 
 
 def totp_uri(secret: str, email: str) -> str:
-    """`otpauth://` URI, which authenticator apps read from a QR code."""
+    """The `otpauth://` URI, which authenticator apps read from a QR code."""
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name="Penstock")
 
 
 def matching_step(secret: str, code: str, now_ms: int) -> int | None:
-    """The time step that the code is for: this one, or the one before or after it.
+    """The time step that the code belongs to: the current, previous or next one.
 
-    None when the code does not match. Clocks of telephones differ, and typing takes time.
+    None if the code does not match. Phone clocks differ, and typing takes time.
     """
     if len(code) != _DIGITS or not code.isascii() or not code.isdigit():
         return None
@@ -54,5 +54,5 @@ def _recovery_code() -> str:
 
 
 def bare_code(typed: str) -> str:
-    """A code without the blanks and hyphens that people type, in lower case."""
+    """A code in lower case, without the blanks and hyphens that people type."""
     return typed.replace(" ", "").replace("-", "").lower()

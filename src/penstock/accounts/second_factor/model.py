@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class SecondFactor:
-    """What a user's codes are computed with. secret: sealed.
+    """A user's second factor. secret: sealed secret for computing codes.
 
-    confirmed_at_ms: None while it is being set up. last_step: time step of the last accepted code.
+    confirmed_at_ms: None during setup. last_step: time step of the last accepted code.
     """
 
     secret: str
@@ -17,14 +17,17 @@ class SecondFactor:
 
 
 class SecondFactorState(NamedTuple):
-    """enabled_at_ms: None when log-in asks for no code. recovery_codes: how many are left."""
+    """State for display. enabled_at_ms: None if log-in asks for no code.
+
+    recovery_codes: number of unused recovery codes.
+    """
 
     enabled_at_ms: int | None
     recovery_codes: int
 
 
 class Enrolment(NamedTuple):
-    """What an authenticator app needs. uri: the secret as `otpauth://`, for its QR code."""
+    """Data for an authenticator app. uri: the secret as `otpauth://`, for a QR code."""
 
     secret: str
     uri: str

@@ -126,7 +126,7 @@ async def reset_second_factor(
 
 
 def _secrets_of(proof: SecondFactorProof) -> tuple[str | None, str | None]:
-    """Password and code, one of them None."""
+    """The password and the code, one of which is None."""
     return (
         proof.password.get_secret_value() if proof.password else None,
         proof.code.get_secret_value() if proof.code else None,

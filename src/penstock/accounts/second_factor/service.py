@@ -32,11 +32,11 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
 _GUESSES = RatePolicy("second_factor", quota=20, window_s=3600, counted="wrong codes")
-"""Wrong codes of one user. Of a million codes three are valid, so a guess takes 16,000 hours."""
+"""Limit for one user. Three of a million codes are valid, so guessing takes 16,000 hours."""
 
 
 class SecondFactorService:
-    """Second factors of users. `Conflict` when the state does not fit the call."""
+    """Second factors of users. `Conflict` if the call does not fit the state."""
 
     def __init__(
         self, database: Database, own_account: OwnAccountService, box: SecretBox, clock: Clock
@@ -50,7 +50,7 @@ class SecondFactorService:
             return store.state(db, user.id)
 
     def begin(self, by: CurrentUser, password: str) -> Enrolment:
-        """A new secret, which log-in ignores until `confirm`. It replaces an unconfirmed one."""
+        """Create a secret, replacing an unconfirmed one. Log-in ignores it until `confirm`."""
         self._own_account.require_password(by.user, password, "password")
         secret, now_ms = new_totp_secret(), self._clock()
         with self._database.write() as db:
@@ -65,7 +65,9 @@ class SecondFactorService:
         return Enrolment(secret, totp_uri(secret, by.user.email))
 
     def confirm(self, by: CurrentUser, session_token: str, code: str) -> list[str]:
-        """Turn the second factor on and end the user's other sessions: the recovery codes."""
+        """Turn the second factor on and end the user's other sessions. Returns the
+        recovery codes.
+        """
         now_ms, codes = self._clock(), new_recovery_codes()
         with self._database.write() as db:
             require_open_session(db, by.caller)
@@ -89,7 +91,7 @@ class SecondFactorService:
     def renew_recovery_codes(
         self, by: CurrentUser, password: str | None, code: str | None
     ) -> list[str]:
-        """New recovery codes; the earlier ones no longer work."""
+        """Create recovery codes; the earlier ones become invalid."""
         codes = new_recovery_codes()
         self._require_proof(by.user, password, code)
         with self._database.write() as db:
@@ -111,7 +113,7 @@ class SecondFactorService:
     def reset(self, by: CurrentUser, user_id: str) -> None:
         """Turn off the second factor of a member who has lost it. For owners.
 
-        `Conflict` for a member of other workspaces too, whose owners did not agree.
+        `Conflict` if the member also belongs to other workspaces, whose owners did not agree.
         """
         with self._database.write() as db:
             member = members_store.member(db, by.workspace.id, user_id)
@@ -133,9 +135,9 @@ class SecondFactorService:
             self._record(db, by, Action.SECOND_FACTOR_RESET, member.user)
 
     def verify(self, db: Connection, user: User, code: str) -> bool:
-        """Whether the code, or recovery code, is the user's; it is used up then.
+        """Whether the code or recovery code is the user's. A valid code is used up.
 
-        `RateLimited` after too many wrong ones. The caller has locked the user.
+        `RateLimited` after too many wrong codes. The caller must have locked the user.
         """
         now_ms, bare = self._clock(), bare_code(code)
         factor = store.second_factor(db, user.id)
@@ -153,7 +155,7 @@ class SecondFactorService:
         return is_valid
 
     def _require_proof(self, user: User, password: str | None, code: str | None) -> None:
-        """`Invalid` unless the password or the code is the user's. One of them is given."""
+        """`Invalid` unless the password or the code is the user's. One of them must be set."""
         if password is not None:
             self._own_account.require_password(user, password, "password")
             return
@@ -168,7 +170,7 @@ class SecondFactorService:
 
 
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:
-    """Turn off a user's second factor for the operator. False when there is none."""
+    """Turn off a user's second factor for the operator. False if it was not on."""
     with database.write() as db:
         match = accounts_store.account_by_email(db, email.strip().lower())
         if match is None or not store.delete_second_factor(db, match[0].user.id):

@@ -8,11 +8,11 @@ from penstock.accounts.second_factor.model import SecondFactor, SecondFactorStat
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 
 _SPREAD = 2
-"""How many steps apart two codes can be that are valid at the same moment."""
+"""Maximum distance in steps between two codes that are valid at the same moment."""
 
 
 def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
-    """Also one that is not confirmed yet."""
+    """The user's second factor. Includes an unconfirmed factor."""
     c = second_factors.c
     row = db.execute(
         select(c.secret, c.confirmed_at, c.last_step).where(c.user_id == user_id)
@@ -33,7 +33,7 @@ def state(db: Connection, user_id: str) -> SecondFactorState:
 
 
 def begin(db: Connection, factor_id: str, user_id: str, secret: str, now_ms: int) -> None:
-    """Store a secret that is not confirmed yet; it replaces an earlier one."""
+    """Store an unconfirmed secret, replacing an earlier one."""
     delete_second_factor(db, user_id)
     db.execute(
         insert(second_factors).values(
@@ -43,7 +43,7 @@ def begin(db: Connection, factor_id: str, user_id: str, secret: str, now_ms: int
 
 
 def confirm(db: Connection, user_id: str, now_ms: int) -> None:
-    """From now on log-in asks for a code."""
+    """Confirm the second factor, so that log-in asks for a code."""
     db.execute(
         update(second_factors)
         .where(second_factors.c.user_id == user_id)
@@ -52,9 +52,10 @@ def confirm(db: Connection, user_id: str, now_ms: int) -> None:
 
 
 def use_step(db: Connection, user_id: str, step: int) -> bool:
-    """Mark the code of a time step as used. False when it, or a later one, is used already.
+    """Mark the code of a time step as used. False if it or a later code was already used.
 
-    A step that no telephone can show yet was used while this clock was ahead: it blocks nobody.
+    A step far in the future was used while this clock was ahead, so it does not block current
+    codes.
     """
     c = second_factors.c
     is_usable = or_(c.last_step.is_(None), c.last_step < step, c.last_step > step + _SPREAD)
@@ -71,14 +72,14 @@ def replace_recovery_codes(db: Connection, user_id: str, hashes: Iterable[bytes]
 
 
 def use_recovery_code(db: Connection, user_id: str, code_hash: bytes) -> bool:
-    """Delete the code. False when it does not exist, or is used already."""
+    """Delete the code. False if it does not exist or was already used."""
     c = recovery_codes.c
     is_code = (c.user_id == user_id, c.code_hash == code_hash)
     return db.execute(delete(recovery_codes).where(*is_code)).rowcount > 0
 
 
 def delete_second_factor(db: Connection, user_id: str) -> bool:
-    """Delete it with its recovery codes and pending log-ins. False when there is none."""
+    """Delete the factor, its recovery codes and pending log-ins. False if there was none."""
     for table in (pending_log_ins, recovery_codes):
         db.execute(delete(table).where(table.c.user_id == user_id))
     return (

@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 
 class SignOnAttempt(NamedTuple):
-    """What a browser keeps between leaving for the provider and coming back.
+    """Data that a browser keeps while it visits the provider.
 
-    state: proves that the answer is for this browser. nonce: that the ID token is. verifier: that
-    who redeems the code asked for it (PKCE). next_path: the page to open then.
+    state: proves that the answer is for this browser. nonce: proves that the ID token is for this
+    attempt. verifier: proves that the code is redeemed by its requester (PKCE). next_path: the page
+    to open afterwards.
     """
 
     state: str
@@ -18,7 +19,7 @@ class SignOnAttempt(NamedTuple):
 
 
 class ProviderAnswer(NamedTuple):
-    """Query parameters with which the provider sends a browser back; each may be missing."""
+    """Query parameters of the provider's redirect back; each may be missing."""
 
     code: str | None
     state: str | None
@@ -27,4 +28,4 @@ class ProviderAnswer(NamedTuple):
 
 
 Claims = dict[str, Any]
-"""What an ID token says about a person."""
+"""Statements of an ID token about a person."""

@@ -1,7 +1,7 @@
-"""The identity provider of the settings: its discovery document, its keys, its ID tokens.
+"""Client of the configured identity provider: its discovery document, keys and ID tokens.
 
-Its answers are bounded in bytes and time, and only `https` addresses are asked. The provider of a
-test or a trial may be on this machine, over `http`.
+Its responses are limited in bytes and time, and only `https` URLs are requested. For a test or a
+trial, the provider may run on this machine over `http`.
 """
 
 import ssl
@@ -38,7 +38,9 @@ _LEEWAY_S = 60
 _ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""Signatures with the provider's own key. One with the client secret is not accepted."""
+"""Algorithms that sign with the provider's own key. Signatures with the client secret are
+rejected.
+"""
 
 
 class _Discovery(NamedTuple):
@@ -53,7 +55,7 @@ class IdentityProvider:
     """An OpenID provider. Methods block: call them from a worker thread."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        """settings: with an issuer."""
+        """settings: must name an issuer."""
         self._issuer, self._client_id = settings.oidc_issuer or "", settings.oidc_client_id or ""
         secret = settings.oidc_client_secret
         self._client_secret = secret.get_secret_value() if secret else ""
@@ -62,7 +64,7 @@ class IdentityProvider:
         self._failed_at_ms: int | None = None
 
     def authorization_url(self, attempt: SignOnAttempt, redirect_uri: str) -> str:
-        """Where to send the browser. `Unavailable` when the provider does not answer."""
+        """The URL to send the browser to. `Unavailable` if the provider does not answer."""
         url: str = prepare_grant_uri(
             self._discovered().authorization_url,
             self._client_id,
@@ -77,9 +79,9 @@ class IdentityProvider:
         return url
 
     def claims(self, code: str, attempt: SignOnAttempt, redirect_uri: str) -> Claims:
-        """What the provider says about the person, for a code that it gave the browser.
+        """The provider's claims about the person, for a code that it gave the browser.
 
-        `Unauthorized` when it refuses the code or its answer is not valid, `Unavailable`.
+        `Unauthorized` if it rejects the code or its response is not valid, `Unavailable`.
         """
         discovery = self._discovered()
         form = {
@@ -88,7 +90,7 @@ class IdentityProvider:
             "redirect_uri": redirect_uri,
             "code_verifier": attempt.verifier,
         }
-        # Both are encoded as form values first. Source: RFC 6749, section 2.3.1.
+        # Form-encode both first. Source: RFC 6749, section 2.3.1.
         credentials = (quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
         status, token = self._fetch(
             "POST", discovery.token_url, data=form, auth=httpx.BasicAuth(*credentials)
@@ -102,7 +104,7 @@ class IdentityProvider:
         return claims
 
     def _id_token(self, token: Claims, attempt: SignOnAttempt) -> Claims:
-        """The claims of the ID token, verified."""
+        """The verified claims of the ID token."""
         options = {
             "iss": {"essential": True, "value": self._issuer},
             "aud": {"essential": True, "value": self._client_id},
@@ -122,7 +124,7 @@ class IdentityProvider:
         return dict(claims)
 
     def _verified(self, id_token: str) -> jwt.Token:
-        """The ID token; the keys are read again if its key is not among them."""
+        """The verified ID token; reads the keys again if its key is unknown."""
         discovery = self._discovered()
         try:
             return jwt.decode(id_token, discovery.keys, algorithms=_ALGORITHMS)
@@ -133,7 +135,7 @@ class IdentityProvider:
         return jwt.decode(id_token, self._discovered().keys, algorithms=_ALGORITHMS)
 
     def _userinfo(self, url: str, token: Claims, subject: str) -> Claims:
-        """Email address of the person, from a provider whose ID tokens lack it."""
+        """The person's email claims, for a provider whose ID tokens lack them."""
         bearer = {"Authorization": f"Bearer {token.get('access_token')}"}
         status, record = self._fetch("GET", url, headers=bearer)
         if status != 200 or record.get("sub") != subject:
@@ -176,7 +178,7 @@ class IdentityProvider:
             raise _unavailable() from None
 
     def _checked(self, url: Any) -> str:
-        """`ValueError` unless it is an address that may be asked."""
+        """The URL if it is safe to request, otherwise `ValueError`."""
         if not isinstance(url, str) or not is_provider_url(url):
             raise ValueError("not an https URL")
         if url.startswith("http:") and not self._issuer.startswith("http:"):
@@ -192,7 +194,7 @@ class IdentityProvider:
         auth: httpx.Auth | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Claims]:
-        """Status and JSON object of an answer. `Unavailable` when there is none, or a huge one."""
+        """Status and JSON object of a response. `Unavailable` if it is missing or too large."""
         give_up_s, body = time.monotonic() + _DEADLINE_S, bytearray()
         accept = {"Accept": "application/json", **(headers or {})}
         try:
@@ -221,7 +223,7 @@ def _client(auth: httpx.Auth | None) -> httpx.Client:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """To load the certificates takes 20 ms."""
+    """Cached, because loading the certificates takes 20 ms."""
     return httpx.create_ssl_context()
 
 

@@ -1,4 +1,4 @@
-"""Use cases of single sign-on: leave for the identity provider, and come back."""
+"""Use cases of single sign-on: leaving for the identity provider, and coming back."""
 
 import hmac
 from functools import partial
@@ -22,15 +22,15 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.settings import Settings
 
 ATTEMPT_S = 600
-"""Seconds in which people must come back from the provider."""
+"""Seconds for a person to come back from the provider."""
 _ATTEMPTS = RatePolicy("sign_on", quota=200, window_s=300)
-"""Steps of log-ins from one network; a log-in has two."""
+"""Sign-on requests per network; each log-in takes two."""
 _WORK = QueueLimits(slots=4, slots_per_key=2, waiting=40, waiting_per_key=8)
 _EMAIL: TypeAdapter[str] = TypeAdapter(Email)
 
 
 class SingleSignOnService:
-    """Log-in by the identity provider of the settings. `NotFound` when they have none."""
+    """Log-in by the configured identity provider. `NotFound` if none is configured."""
 
     def __init__(
         self, accounts: AccountService, box: SecretBox, settings: Settings, clock: Clock
@@ -45,7 +45,7 @@ class SingleSignOnService:
 
     @property
     def provider_name(self) -> str | None:
-        """Name for the button; None without a provider."""
+        """The provider's name for the button; None without a provider."""
         return self._settings.oidc_name if self._provider else None
 
     @property
@@ -53,7 +53,7 @@ class SingleSignOnService:
         return f"{self._settings.base_url}/login/sso/callback"
 
     async def begin(self, next_path: str, address: str) -> tuple[str, str]:
-        """Where to send the browser, and the attempt, sealed, which it keeps in a cookie.
+        """The URL to send the browser to, and the sealed attempt for its cookie.
 
         next_path: the page to open after the log-in. address: IP address of the client.
         """
@@ -69,8 +69,8 @@ class SingleSignOnService:
     ) -> tuple[VerifiedLogIn, str]:
         """The log-in, and the page to open next.
 
-        `Unauthorized` when the answer is not for this browser or not valid, `Forbidden` for a
-        person who may not log in.
+        `Unauthorized` if the answer is not valid or not for this browser, `Forbidden` for a person
+        who may not log in.
         """
         provider, network = self._require_provider(), client_network(address)
         self._attempts.count(network)
@@ -104,7 +104,7 @@ class SingleSignOnService:
         return opened
 
     def _email(self, claims: Claims) -> str:
-        """The verified email address. `Forbidden` when it is not, or in a foreign domain."""
+        """The verified email address. `Forbidden` if it is unverified or in a foreign domain."""
         try:
             email = _EMAIL.validate_python(claims.get("email"))
         except ValidationError:

@@ -41,7 +41,7 @@ _RESERVED_SCHEMES = frozenset(
 
 
 def _domain(value: str) -> str:
-    """A lower-case host name with an optional port; international names in DNS spelling (IDNA)."""
+    """A lower-case host name with an optional port; international names in IDNA form."""
     name, colon, port = value.lower().partition(":")
     try:
         name = name.encode("idna").decode("ascii")
@@ -178,7 +178,7 @@ class AppFields(Input):
     ] = None
 
     def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
-        """Named fields that were sent, as the model stores them; null: the default."""
+        """The named fields that were sent, in the model's form; null gives the default."""
         values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
         if values.get("android_sha256_fingerprints"):
             values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
@@ -209,7 +209,7 @@ class RetentionFields(Input):
     provider_retention_days: RetentionDays = None
 
     def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
-        """The days by kind of event, with those that were sent in place of the ones before."""
+        """Retention days by kind of event after this change. before: the days before it."""
         sent = {
             name.removesuffix(_RETENTION): getattr(self, name)
             for name in RETENTION_FIELDS
@@ -236,7 +236,7 @@ class _NewWebsite(Input):
 
 
 class NewWebsite(AppFields, RetentionFields, _NewWebsite):
-    # Pydantic validates the last base first, so that `kind` is known when app fields are checked.
+    # Pydantic validates the last base first, so `kind` is known when app fields are checked.
 
     @field_validator(*APP_FIELDS)
     @classmethod

@@ -27,7 +27,9 @@ from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 
 MAX_APPS = 50
-"""Mobile apps of a workspace. The apps of all workspaces share the files that phones fetch."""
+"""Maximum mobile apps of a workspace. The apps of all workspaces share the files that
+phones fetch.
+"""
 
 _TOPIC, _CACHE_TTL_S = "websites", 2.0
 
@@ -77,7 +79,7 @@ class WebsiteService:
         return website
 
     def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A website by its own address; `NotFound` when the workspace has none with this ID.
+        """A website for a route with its ID in the path; `NotFound` if the workspace has none.
 
         For an ID in a body or query, use `owned_website`.
         """
@@ -87,7 +89,7 @@ class WebsiteService:
         return website
 
     def owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The website of a request's `websiteId`; `Unauthorized` when another workspace owns it.
+        """The website of a request's `websiteId`; `Unauthorized` if another workspace owns it.
 
         Source: interface, section 5, rule 4.
         """
@@ -97,7 +99,7 @@ class WebsiteService:
         return website
 
     def stored_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """Like `owned_website`, and also a deleted one: its events are kept."""
+        """Like `owned_website`, but also finds deleted websites, whose events are kept."""
         website = None
         if "\x00" not in website_id:
             with self._database.read() as db:
@@ -115,7 +117,7 @@ class WebsiteService:
         )
 
     def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A mobile app; `NotFound` when the workspace has none with this ID.
+        """A mobile app; `NotFound` if the workspace has none with this ID.
 
         Source: interface, section 7.
         """
@@ -138,7 +140,7 @@ class WebsiteService:
         )
 
     def cached(self, website_id: str) -> Website | None:
-        """Like `find_website`, if the website is cached. Never blocks."""
+        """The website if it is cached. Never blocks."""
         return self._websites.get(website_id)
 
     async def find_website_async(self, website_id: str) -> Website | None:
@@ -157,7 +159,7 @@ class WebsiteService:
             return store.all_websites(db, workspace_id)
 
     async def mobile_apps(self) -> tuple[MobileApp, ...]:
-        """The apps of all workspaces, as `store.mobile_apps`. Does not block the event loop."""
+        """The apps of all workspaces, like `store.mobile_apps`. Does not block the event loop."""
         if (apps := self._apps.get(None)) is not None:
             return apps
         return await self._apps.fetch(None, self._read_apps) or ()
@@ -171,7 +173,7 @@ class WebsiteService:
             return store.mobile_apps(db)
 
     def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
-        """All websites of its identity scope, including deleted ones: their events are kept."""
+        """All websites of its identity scope, including deleted ones, whose events are kept."""
         with self._database.read() as db:
             return store.scope_websites(db, website.workspace_id, website.scope_id)
 
@@ -182,7 +184,7 @@ class WebsiteService:
     def change_website(self, by: Caller, website_id: str, changes: WebsiteChanges) -> Website:
         """Change the fields that were sent; the others keep their value.
 
-        Setting the present values changes nothing.
+        Sending only current values changes nothing.
         """
         with self._database.write() as db:
             before = store.website(db, website_id, lock=True)
@@ -201,7 +203,9 @@ class WebsiteService:
         return after
 
     def delete_website(self, by: Caller, website_id: str) -> None:
-        """The website accepts no more events and is not listed. Its stored events are kept."""
+        """Delete a website: it accepts no more events and is not listed. Its stored events are
+        kept.
+        """
         with self._database.write() as db:
             if not store.delete_website(db, by.workspace_id, website_id, self._clock()):
                 raise _no_such_website()

@@ -13,7 +13,7 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import websites, workspaces
 
 _MAX_LISTED_APPS = 5_000
-"""More than the files for phones have room for."""
+"""More apps than fit into the files for phones."""
 
 
 def _app(values: Mapping[str, Any]) -> MobileApp:
@@ -66,7 +66,7 @@ def add_website(db: Connection, website: Website) -> None:
 def website(
     db: Connection, website_id: str, *, lock: bool = False, with_deleted: bool = False
 ) -> Website | None:
-    """The website, in any workspace. lock: hold the row in this transaction."""
+    """The website, in any workspace. lock: hold the row until the transaction ends."""
     statement = select(websites).where(websites.c.id == website_id)
     if not with_deleted:
         statement = statement.where(websites.c.deleted_at.is_(None))
@@ -82,7 +82,7 @@ _OF_WORKSPACE = (
 
 
 def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
-    """Oldest first."""
+    """Websites of the workspace, oldest first."""
     rows, total = page_of(db, _OF_WORKSPACE, page, {"workspace": workspace_id})
     return Listing([_website(row) for row in rows], page, total)
 
@@ -92,7 +92,7 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
 
 
 def websites_with_retention(db: Connection) -> list[Website]:
-    """Of every workspace. Including deleted websites: their events are kept."""
+    """Websites of every workspace, including deleted ones, whose events are kept."""
     statement = select(websites).where(websites.c.retention_days.is_not(None))
     return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 
@@ -111,10 +111,10 @@ def count_apps(db: Connection, workspace_id: WorkspaceId) -> int:
 
 
 def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
-    """The apps of all workspaces, which share the installation's one public host.
+    """The apps of all workspaces, which share the installation's single public host.
 
-    The first app of each workspace comes first, then the second ones, and so on; oldest first among
-    these. So no workspace can crowd the others out of a file that is full.
+    The first apps of all workspaces come first, then the second ones, and so on, each oldest first.
+    So no workspace can crowd out the others when a file is full.
     """
     c = websites.c
     rank = func.row_number().over(partition_by=c.workspace_id, order_by=(c.created_at, c.id))
@@ -153,7 +153,7 @@ def update_website(db: Connection, website: Website) -> None:
 
 
 def delete_website(db: Connection, workspace_id: WorkspaceId, website_id: str, now_ms: int) -> bool:
-    """Mark the website as deleted. False when there is none. Stored events still need the row."""
+    """Mark the website as deleted. False if there is none. Stored events still need the row."""
     result = db.execute(
         update(websites)
         .where(

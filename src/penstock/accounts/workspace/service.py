@@ -34,7 +34,7 @@ class WorkspaceService:
         )
 
     def own_limits(self, workspace_id: WorkspaceId) -> QueryLimits:
-        """The limits that the workspace set, as stored."""
+        """The limits that the workspace has set."""
         return self.settings(workspace_id).limits
 
     def settings(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
@@ -91,7 +91,7 @@ class WorkspaceService:
         )
 
     def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
-        """Seconds and bytes that a query may use now."""
+        """Seconds and bytes that a query may currently use."""
         own_limits = self._limits_cache.load(workspace_id, lambda: self.own_limits(workspace_id))
         assert own_limits is not None  # own_limits never returns None
         return self.capped(own_limits)
