@@ -1,4 +1,4 @@
-"""The application: the list of its rooms, and how they are put together."""
+"""The application: the list of its rooms and their wiring."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -79,11 +79,11 @@ ROOMS: tuple[type[Room], ...] = (
 _OPEN_ROUTES = OpenRoutes(route for room in ROOMS for route in room.routes)
 
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
-"""Validation is Python: more threads at once would only share one core."""
+"""Limits of validation, which is Python: more threads would only share one core."""
 
 
 class Services(SimpleNamespace):
-    """Every service of the rooms, and settings, clock and stores, by the name that handlers use."""
+    """All services of the rooms, and settings, clock and stores, by the name that handlers use."""
 
     def __init__(self, core: Core, rooms: Sequence[Room]) -> None:
         services = {name: service for room in rooms for name, service in room.services().items()}
@@ -96,10 +96,10 @@ def build_services(
     warehouse: Warehouse | None = None,
     stores: Stores | None = None,
 ) -> Services:
-    """Build every room over both stores, which `penstock.stores.migrate` has brought up to date.
+    """Build every room over both stores, which `penstock.stores.migrate` must have upgraded.
 
-    stores: open ones, instead of the settings' own. warehouse: an open one beside the settings'
-    own database.
+    stores: open stores to use instead of the settings' own. warehouse: an open warehouse to use
+    with the settings' own database.
     """
     if warehouse is not None:
         stores = Stores(
@@ -164,7 +164,7 @@ def build_app(services: Services) -> EdgeLayer:
 
 
 def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
-    """The edge around all, with the fast paths. A traced request takes its route, with spans."""
+    """Wrap the application in the edge, with the fast paths. Tracing disables the fast paths."""
     fast_paths: list[FastPath] = [
         EventFastPath(services.events, services.quarantine),
         TrackFastPath(services.events, services.quarantine),
@@ -188,7 +188,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
 
 
 def build_routes(services: Services) -> Litestar:
-    """The application without the fast paths."""
+    """The application without the edge and the fast paths."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -199,7 +199,7 @@ def build_routes(services: Services) -> Litestar:
                     for running in room.lifespans():
                         await stack.enter_async_context(running)
                 yield
-                # All at once: each may have to end a step that waits for a store.
+                # Stop all together; each may be waiting on a store.
                 for room in services.rooms:
                     for worker in room.workers():
                         worker.begin_stop()
@@ -229,9 +229,9 @@ def build_routes(services: Services) -> Litestar:
 def _forget_in_other_rooms(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> dict[str, int]:
-    """Delete what the rooms above events know of visitors, in the deletion's transaction.
+    """Delete data about visitors in the rooms above events, in the deletion's transaction.
 
-    Returns how much of each kind.
+    Returns the number of deleted records by kind.
     """
     forget_responses(db, scope_id)
     customers = forget_customers(db, scope_id, visitor_ids)
@@ -239,7 +239,7 @@ def _forget_in_other_rooms(
 
 
 def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping[str, Any]]]:
-    """What other rooms store about a person, for the export of a person's data."""
+    """Data about a person in other rooms, for the export of personal data."""
     scope_id, visitor_ids, sent_ids, website_ids = person
     return [
         *(("customer", customer) for customer in customers_of(db, scope_id, visitor_ids)),
@@ -252,8 +252,8 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
 def _read_gaps(
     events: EventsRoom, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[Gap]:
-    """Imports, deletions and losses of some websites as gaps of an answer's coverage, oldest
-    first.
+    """Imports, deletions and losses of some websites as gaps in a report's coverage,
+    oldest first.
     """
     imports = events.imports.spans(workspace_id, website_ids)
     deletions = events.deletions.spans(workspace_id, website_ids)
@@ -270,7 +270,7 @@ def _read_gaps(
 
 
 def _loss_gap(loss: Loss, website_id: WebsiteId) -> Gap:
-    """Nobody knows which events of which time are gone, only that they were stored before."""
+    """A loss affects all time before it: nobody knows when the lost events occurred."""
     span = (0, loss.at_ms)
     return Gap("loss", website_id, *span, span, loss.at_ms, loss.state, note=loss.note)
 

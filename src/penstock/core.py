@@ -1,4 +1,4 @@
-"""What every room is built on, and what a room adds to the application."""
+"""Objects that every room is built on, and the parts that a room adds to the application."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,9 +18,9 @@ from penstock.warehouse.client import Warehouse
 
 
 class Core(NamedTuple):
-    """Settings, time, both open stores, and the queue of work that needs much CPU.
+    """Settings, time, both open stores, and the queue for CPU-heavy work.
 
-    validation: of large bodies; its key is a workspace.
+    validation: queue for validating large bodies; its key is the workspace.
     """
 
     settings: Settings
@@ -32,10 +32,10 @@ class Core(NamedTuple):
 
 @dataclass(frozen=True)
 class Room:
-    """A room as the application sees it: `build` in the room's `plugin` module returns one.
+    """A room in the application: `build` in the room's `plugin` module returns one.
 
-    Each field is a service, under the name by which request handlers request it.
-    routes: the room's HTTP handlers. dependencies: other objects that handlers may request.
+    Each field is a service, under the name by which request handlers request it. routes: the room's
+    HTTP handlers. dependencies: other objects that handlers may request.
     """
 
     routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
@@ -54,9 +54,9 @@ class Room:
         return ()
 
     def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
-        """Figures for Prometheus that are read at each scrape."""
+        """Metrics for Prometheus that are read at each scrape."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """What runs while the service runs: entered in this order, left in the reverse one."""
+        """Contexts that are open while the service runs: entered in this order, left in reverse."""
         return ()

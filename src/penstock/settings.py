@@ -23,13 +23,15 @@ from penstock.base.service_urls import (
 
 DAY_S = 86_400
 MOST_WAITING_EVENTS = 20_000
-"""Events that may wait for a commit of the intake. A larger batch could never be accepted."""
+"""Maximum events that wait for a commit of the intake. A larger batch could never be accepted."""
 SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
-"""Default port of each kind of mail server's URL."""
+"""Default port by scheme of the mail server's URL."""
 SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
-"""How Kubernetes begins `PENSTOCK_PORT` in every container beside a Service named `penstock`."""
+"""Schemes of `PENSTOCK_PORT` that Kubernetes sets in containers beside a Service named
+`penstock`.
+"""
 MIN_QUERY_BYTES = 64 * 1024**2
-"""No funnel query works with less memory."""
+"""Minimum memory for a funnel query."""
 
 
 class ItemLimits(NamedTuple):
@@ -453,7 +455,9 @@ class Settings(BaseSettings):
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:
-        """An empty path, as an unset variable of a script, would be the current folder."""
+        """Reject an empty path, from a script's unset variable: it would mean the current
+        folder.
+        """
         if isinstance(path, str) and not path.strip():
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
         return path
@@ -461,7 +465,7 @@ class Settings(BaseSettings):
     @field_validator("port", "metrics_port", mode="before")
     @classmethod
     def _ignore_service_link(cls, port: Any, info: ValidationInfo) -> Any:
-        """An address that Kubernetes sets is not a port; the start must not fail because of it."""
+        """Ignore an address that Kubernetes set instead of a port, so that the start succeeds."""
         if isinstance(port, str) and port.startswith(SERVICE_LINK_SCHEMES):
             return cls.model_fields[info.field_name or ""].default
         return port
@@ -469,7 +473,7 @@ class Settings(BaseSettings):
     @field_validator("database_url", "warehouse_url", "public_url", "otlp_endpoint", mode="before")
     @classmethod
     def _read_empty_url(cls, url: object) -> object:
-        """An empty URL, as from a variable of a script that has no value, means the default."""
+        """Treat an empty URL, from a script's unset variable, as the default."""
         return None if isinstance(url, str) and not url.strip() else url
 
     @field_validator("warehouse_url")
@@ -514,7 +518,7 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _require_addresses(cls, proxies: str) -> str:
-        """A host name would never match: the address of the connection is compared."""
+        """Reject host names, which never match: the connection's IP address is compared."""
         entries = (
             []
             if proxies == "*"
@@ -617,14 +621,14 @@ class Settings(BaseSettings):
 
     @property
     def link_url(self) -> str:
-        """Where managed links are: their addresses begin with it."""
+        """Base URL of managed links."""
         if self.link_host is None:
             return self.base_url
         return f"{urlsplit(self.base_url).scheme}://{self.link_host}"
 
     @property
     def link_urls(self) -> tuple[str, ...]:
-        """Everywhere where links are served: `link_url` first, and always `base_url`."""
+        """All base URLs that serve links: `link_url` first, and always `base_url`."""
         return tuple(dict.fromkeys((self.link_url, self.base_url)))
 
     @property

@@ -1,4 +1,4 @@
-"""Both stores: opening them, and bringing their schemas to this program's version."""
+"""Opening both stores, and migrating their schemas to this program's version."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class SchemaVersions(NamedTuple):
 
 
 def open_stores(settings: Settings) -> Stores:
-    """Connect to both stores; neither is migrated. Makes their folders when they are missing."""
+    """Connect to both stores without migrating them. Creates missing folders."""
     settings.data.mkdir(parents=True, exist_ok=True)
     database = Database(
         settings.metadb_url, settings.database_timeout_s, settings.database_connections
@@ -51,9 +51,9 @@ def open_stores(settings: Settings) -> Stores:
 
 
 def migrate(stores: Stores) -> SchemaVersions:
-    """Upgrade both stores, one node at a time. Safe to run again, also after a kill in the middle.
+    """Upgrade both stores, one node at a time. Safe to repeat, also after a kill in the middle.
 
-    `NewerSchema` when a newer program has migrated one of them; the other may be migrated then.
+    `NewerSchema` if a newer program has migrated one of them; the other may already be migrated.
     """
     with stores.database.migration_lock():
         is_new = stores.database.version() is None
