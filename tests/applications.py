@@ -1,4 +1,4 @@
-"""The application over the services of a test, without its quarter of a second to build."""
+"""The application over a test's services, without the quarter of a second that building takes."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from penstock.edge.layer import EdgeLayer
 
 
 class _Routes:
-    """Built routes, whose handlers find the services of whichever test uses them now."""
+    """Built routes, whose handlers use the services of the current test."""
 
     services: Services
 
@@ -23,11 +23,11 @@ class _Routes:
 
 
 _unused: list[_Routes] = []
-"""One, or as many as tests have run side by side."""
+"""Routes for reuse; as many as tests have needed at once."""
 
 
 class _Application:
-    """Takes routes for as long as it runs: those that another test has built, if there are any."""
+    """Borrows built routes while it runs, if another test has left any."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -49,11 +49,11 @@ class _Application:
 
 
 def application(services: Services) -> EdgeLayer:
-    """As `build_app`."""
+    """Like `build_app`, but reuses built routes."""
     return with_edge(_Application(services), services)
 
 
 def build_ahead() -> None:
-    """Build routes for the first application, and let `penstock serve` use them, too."""
+    """Build routes for the first application, and make `penstock serve` use them."""
     _unused.append(_Routes())
     penstock.app.build_app = application

@@ -1,12 +1,13 @@
-"""A ClickHouse server for tests, out of the engine that Penstock embeds.
+"""A ClickHouse server for tests, made from the engine that Penstock embeds.
 
-The embedded engine is `clickhouse-local`, which can open the listeners of a server: ClickHouse's
-own handlers for HTTP and TCP, with its users, rights and distributed tables. Python's client of the
-engine cannot do so; its extension module can.
+The embedded engine is `clickhouse-local`, which can open a server's listeners: ClickHouse's own
+handlers for HTTP and TCP, with its users, rights and distributed tables. The engine's Python client
+cannot do so, but its extension module can.
 
     python tests/clickhouse_process.py FOLDER
 
-FOLDER has `config.xml`, with ports, users and clusters. The server ends with its standard input.
+FOLDER contains `config.xml`, with ports, users and clusters. The server ends with its standard
+input.
 """
 
 import importlib.util
@@ -24,11 +25,11 @@ SELECT sum(sleepEachRow(1)) FROM system.numbers
 SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0, max_threads = 1,
     log_queries = 0
 """
-"""The last statement never ends."""
+"""Statements that start the listeners; the last one never ends."""
 
 
 def _engine() -> Any:
-    """The extension module. To import `chdb` would start another engine in this process."""
+    """The extension module. Importing `chdb` would start another engine in this process."""
     package = importlib.util.find_spec("chdb")
     assert package is not None
     assert package.submodule_search_locations is not None

@@ -1,7 +1,7 @@
-"""ClickHouse servers for tests: one, or several that know each other as the shards of a cluster.
+"""ClickHouse servers for tests: one, or several shards of a cluster.
 
-A server is `tests.clickhouse_process`, a process of its own on 127.0.0.1. Penstock's user has the
-rights that docs/scaling.md asks for and no other. There is no Keeper, so no replicated tables and
+A server is `tests.clickhouse_process`, a separate process on 127.0.0.1. Penstock's user has exactly
+the rights that docs/scaling.md asks for. There is no Keeper, so there are no replicated tables and
 no statements `ON CLUSTER`.
 """
 
@@ -23,7 +23,9 @@ from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
 CLUSTER, EVERYWHERE = "penstock", "penstock_everywhere"
-"""Clusters of the servers: each is a shard, or each is a replica of the only shard."""
+"""Clusters of the servers: in one each server is a shard, in the other a replica of a
+single shard.
+"""
 
 DATABASE, USER, PASSWORD = "penstock", "penstock", "Secret-1"
 ADMIN, ADMIN_PASSWORD = "admin", "Secret-2"
@@ -34,13 +36,13 @@ RIGHTS = (
     "GRANT SELECT ON system.processes",
     "GRANT SELECT ON system.mutations",
 )
-"""As docs/scaling.md lists them for one server."""
+"""Rights for one server, as listed in docs/scaling.md."""
 
 CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*")
-"""And those for a cluster."""
+"""Rights for a cluster."""
 
 _PROGRAM = Path(__file__).with_name("clickhouse_process.py")
-_PORTS = range(10_000, 32_000)  # which the system gives to no outgoing connection
+_PORTS = range(10_000, 32_000)  # ports that the system does not use for outgoing connections
 
 
 class Ports(NamedTuple):
@@ -49,7 +51,7 @@ class Ports(NamedTuple):
 
 
 class ClickHouseServer:
-    """A server. url: with user and database; it stays over restarts, and so does the data."""
+    """A server. Its URL, with user and database, and its data survive restarts."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class ClickHouseServer:
         ports: Ports | None = None,
         cluster: Sequence[Ports] = (),
     ) -> None:
-        """cluster: ports of all servers of the cluster, if it belongs to one."""
+        """cluster: ports of all servers of its cluster; empty for a single server."""
         self._folder, self._rights = folder, rights
         self._ports, self._cluster = ports or free_ports(), cluster
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ class ClickHouseServer:
 
     @property
     def port(self) -> int:
-        """Of HTTP."""
+        """The HTTP port."""
         return self._ports.http
 
     @property
@@ -75,11 +77,11 @@ class ClickHouseServer:
         return self.url_behind(self.port)
 
     def url_behind(self, port: int) -> str:
-        """The URL of the server behind a proxy that listens at this port."""
+        """The URL of the server through a proxy that listens on this port."""
         return f"http://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
 
     def start(self) -> None:
-        """Start the server; it answers when this returns."""
+        """Start the server, and wait until it answers."""
         (self._folder / "config.xml").write_text(self._config())
         (self._folder / "users.xml").write_text(_users(self._rights))
         with (self._folder / "output.log").open("ab") as output:
@@ -89,12 +91,12 @@ class ClickHouseServer:
                 stdout=output,
                 stderr=output,
                 env=environment(),
-                start_new_session=True,  # Ctrl-C is for the tests
+                start_new_session=True,  # keeps Ctrl-C from reaching it
             )
         eventually(self._answers)
 
     def restart_with(self, rights: Sequence[str]) -> None:
-        """Give the user these rights instead of those it has."""
+        """Restart the server with other rights for the user."""
         self.kill()
         self._rights = rights
         self.start()
@@ -109,21 +111,21 @@ class ClickHouseServer:
         return response.text.strip()
 
     def freeze(self) -> None:
-        """Stop the process where it is; its connections stay open."""
+        """Suspend the process; its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Send SIGKILL. `start` starts it again."""
+        """Send SIGKILL. `start` restarts the server."""
         self._process.kill()
         self._process.wait(timeout=PATIENCE_S)
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def stop(self) -> None:
-        """End it for good."""
+        """Kill the server and delete its data."""
         self.kill()
         shutil.rmtree(self._folder)
 
@@ -191,7 +193,7 @@ def _user(name: str, password: str, rights: Sequence[str]) -> str:
 
 @contextmanager
 def two_shards(folder: Path) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
-    """Two servers that are the shards of `CLUSTER`."""
+    """Two servers that form the shards of `CLUSTER`."""
     ports = (free_ports(), free_ports())
     first, second = (
         ClickHouseServer(folder / f"shard-{number}", CLUSTER_RIGHTS, own, ports)
@@ -205,7 +207,7 @@ def two_shards(folder: Path) -> Iterator[tuple[ClickHouseServer, ClickHouseServe
 
 
 def free_ports() -> Ports:
-    """Two ports on which nothing listens."""
+    """Two unused ports."""
     return Ports(_free_port(), _free_port())
 
 

@@ -1,4 +1,4 @@
-"""An identity provider of tests on the loopback interface, which can lie in every way."""
+"""An identity provider for tests on the loopback interface, which can send any false answer."""
 
 import json
 import threading
@@ -18,12 +18,12 @@ Answer = tuple[int, Any]
 
 @cache
 def _key() -> RSAKey:
-    """The first key of every provider: to generate one takes a tenth of a second."""
+    """The first key of every provider, cached because generating one takes a tenth of a second."""
     return RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
 
 
 class IdentityProvider:
-    """answers: by path, what it says instead of what it should. requests: forms by path."""
+    """A fake provider. answers: false answers by path. requests: received forms by path."""
 
     client_secret = "s3cret/+ &"
 
@@ -70,7 +70,7 @@ class IdentityProvider:
 
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
-    """A running provider. Its address is in `issuer`."""
+    """A running provider. Its URL is in `issuer`."""
     provider = IdentityProvider()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 """Running coroutines from a test.
 
-Playwright keeps an event loop running in the thread of the tests, so they need another thread.
+Playwright keeps an event loop running in the tests' thread, so coroutines need another thread.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,6 +10,6 @@ from anyio.from_thread import start_blocking_portal
 
 
 def run(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """The result of the coroutine function, from an event loop in another thread."""
+    """Run a coroutine function on an event loop in another thread, and return its result."""
     with start_blocking_portal() as portal:
         return portal.call(function, *args)

@@ -1,4 +1,4 @@
-"""A mail server of tests on the loopback interface."""
+"""A mail server for tests on the loopback interface."""
 
 import asyncio
 import email.policy
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class MailServer:
-    """Keeps the mails that it accepts. answers: what it says to the next mails instead of 250."""
+    """Stores accepted mails. answers: replies to the next mails instead of 250."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -32,7 +32,7 @@ class MailServer:
         return "250 OK"
 
     def mail(self, number: int = 0) -> EmailMessage:
-        """The mail of this number, once it is here."""
+        """The mail with this number, once it has arrived."""
         eventually(lambda: len(self.mails) > number)
         return self.mails[number]
 
@@ -43,7 +43,7 @@ class MailServer:
 
 @contextmanager
 def mail_server() -> Iterator[MailServer]:
-    """A running server. Its address is in `url`."""
+    """A running server. Its URL is in `url`."""
     server = MailServer()
 
     async def listen() -> asyncio.Server:

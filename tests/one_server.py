@@ -1,4 +1,4 @@
-"""A mark for tests of what only tables of one server have, or understand."""
+"""A mark for tests of features that only a single server's tables support."""
 
 import os
 
@@ -6,5 +6,5 @@ import pytest
 
 
 def one_server(reason: str) -> pytest.MarkDecorator:
-    """Skips a test where the tables lie in several shards, as in `make test-shards`."""
+    """Skips a test if the tables are in several shards, as in `make test-shards`."""
     return pytest.mark.skipif(os.environ.get("PENSTOCK_TEST_ENGINE") == "shards", reason=reason)

@@ -27,7 +27,7 @@ _QUICK = (
 
 
 def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`; None when PostgreSQL is not installed."""
+    """The folder with `initdb` and `postgres`; None if PostgreSQL is not installed."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = debian[-1] if debian else shutil.which("initdb")
     return Path(initdb).resolve().parent if initdb else None
@@ -37,7 +37,7 @@ class PostgresServer:
     """A running server. `fresh()` returns the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
-        # A short path: the name of a Unix socket has at most about 100 characters.
+        # Keep the path short: a Unix socket's path has at most about 100 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
         self._numbers = count(1)
         self._as: dict[str, Any] = {}
@@ -96,7 +96,7 @@ class PostgresServer:
                 return
 
     def halt(self) -> None:
-        """Cut every connection and end the process."""
+        """Cut all connections and end the process."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(timeout=PATIENCE_S)

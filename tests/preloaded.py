@@ -1,7 +1,7 @@
-"""What the commands of `penstock` import and build, for the fork server of the tests.
+"""Modules and objects that `penstock` commands need, preloaded by the tests' fork server.
 
-The library of the embedded engine is only loaded: to import its package starts the engine, whose
-threads would not survive a fork.
+The library of the embedded engine is only loaded: importing its package would start the engine,
+whose threads would not survive a fork.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ from tests.quick_passwords import hash_cheaply
 
 
 def _load_engine() -> None:
-    """Load the library as its package will, which finds it loaded. The package does so on Linux."""
+    """Load the library, so that its package finds it loaded. Only needed on Linux."""
     if sys.platform != "linux":
         return
     package = find_spec("chdb")
@@ -50,4 +50,4 @@ hash_cheaply()
 build_ahead()
 parse_user_agent("")  # builds its patterns
 _load_engine()
-gc.freeze()  # a collection in a forked process would visit, and so copy, all of it
+gc.freeze()  # otherwise a collection in a forked process would visit, and so copy, everything

@@ -1,8 +1,8 @@
-"""Processes that tests start and kill, each forked from one that has imported the application.
+"""Processes that tests start and kill, forked from one that has imported the application.
 
-The imports take most of the start of a command, and the tests start some two hundred. The fork
-server of the standard library has them once for each worker of pytest. A forked process runs the
-same module as `python -m` does, with memory, files and signals of its own.
+Imports take most of the start of a command, and the tests start about two hundred. The standard
+library's fork server imports once for each worker of pytest. A forked process runs the module like
+`python -m`, with its own memory, files and signals.
 """
 
 import atexit
@@ -31,7 +31,7 @@ def new_python(
     stderr: Path,
     descriptors: tuple[int, int] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """As `ForkedProcess`, but not forked: the module runs as for a user, imports included."""
+    """Like `ForkedProcess`, but starts a new interpreter, imports included, as users do."""
     with stdout.open("ab") as output, stderr.open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -46,7 +46,7 @@ def new_python(
 
 
 class ForkedProcess:
-    """A running module. Its methods are those of `subprocess.Popen`."""
+    """A running module with the methods of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class ForkedProcess:
         stderr: Path,
         descriptors: tuple[int, int] | None = None,
     ) -> None:
-        """stdout, stderr: files, which may be one. descriptors: soft and hard limit of open
-        files.
+        """stdout, stderr: output files, which may be the same. descriptors: soft and hard limit of
+        open files.
         """
         stdout.touch()
         stderr.touch()
@@ -76,7 +76,7 @@ class ForkedProcess:
         return self._process.exitcode
 
     def wait(self, timeout: float) -> int:
-        """The exit code at the end. `subprocess.TimeoutExpired` after `timeout` seconds."""
+        """Wait for the exit code. `subprocess.TimeoutExpired` after `timeout` seconds."""
         self._process.join(timeout)
         if (code := self.poll()) is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
@@ -99,7 +99,7 @@ def _run(
     stderr: Path,
     descriptors: tuple[int, int] | None,
 ) -> None:
-    """Be `python -m module`, in the forked process."""
+    """Act as `python -m module` in the forked process."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -109,15 +109,15 @@ def _run(
     sys.stdout = _stream(1, stdout, os.O_WRONLY | os.O_APPEND)
     sys.stderr = _stream(2, stderr, os.O_WRONLY | os.O_APPEND)
     sys.argv = [module, *arguments]
-    faulthandler.register(signal.SIGUSR2)  # writes to stderr where each thread is
+    faulthandler.register(signal.SIGUSR2)  # writes the stack of each thread to stderr
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
-        atexit._run_exitfuncs()  # a process of multiprocessing leaves them out
+        atexit._run_exitfuncs()  # multiprocessing skips them at exit
 
 
 def _stream(number: int, path: Path, flags: int) -> TextIO:
-    """The standard stream of this number, now over the file."""
+    """Redirect the standard stream with this number to the file."""
     file = os.open(path, flags)
     os.dup2(file, number)
     os.close(file)

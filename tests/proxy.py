@@ -6,10 +6,10 @@ from threading import Event, Lock, Thread
 
 
 class FaultyProxy:
-    """Forwards connections of 127.0.0.1. Frozen, it only accepts."""
+    """Forwards connections to 127.0.0.1. While frozen, it only accepts them."""
 
     def __init__(self, target: str | int) -> None:
-        """target: the path of a Unix socket, or a port of 127.0.0.1."""
+        """target: path of a Unix socket, or a port on 127.0.0.1."""
         self._target = target
         self._flowing = Event()
         self._flowing.set()
@@ -32,14 +32,14 @@ class FaultyProxy:
         self._flowing.set()
 
     def cut_answers(self, after_bytes: int | None) -> None:
-        """Forward this many more bytes of answers, then close their connections. None: all."""
+        """Forward this many more answer bytes, then close the connections. None forwards all."""
         with self._cutting:
             self._answer_bytes = after_bytes
 
     def refuse_requests(self, text: str | None) -> None:
-        """Close connections whose requests contain the text instead of forwarding these requests.
+        """Close connections whose requests contain the text, instead of forwarding the requests.
 
-        None: forward all.
+        None forwards all.
         """
         self._refused = text.encode() if text else None
 

@@ -2,7 +2,7 @@
 
     python -m tests.query_warehouse DATA STATEMENT...
 
-Prints a JSON array: for each statement its rows, for one without a result none.
+Prints a JSON array with the rows of each statement; empty for a statement without a result.
 """
 
 import json

@@ -12,13 +12,13 @@ from penstock.warehouse.work import Work, current_work
 ENDLESS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
 BURNING = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) % 7 = 9"
-"""Never ends and reads rows all the time."""
+"""A statement that never ends and constantly reads rows."""
 
 MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 
 
 AT_START = [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]
-"""Of the worker that maintains outcomes, at any moment of a short test."""
+"""Statements of the worker that maintains outcomes, which may run at any time."""
 
 NO_REPORTS = [
     *AT_START,
@@ -31,19 +31,19 @@ NO_REPORTS = [
 
 
 class HeldStatements:
-    """Funnel statements that wait for `release`, each with a connection of the engine."""
+    """Funnel statements that wait for `release`, each holding a connection of the engine."""
 
     def __init__(self) -> None:
         self._released, self._works = Event(), list[Work]()
 
     @property
     def statements(self) -> int:
-        """How many statements wait."""
+        """Number of waiting statements."""
         return len(self._works)
 
     @property
     def requests(self) -> int:
-        """How many requests want the rows of these statements."""
+        """Number of requests that wait for the rows of these statements."""
         return sum(len(work._waiters) for work in self._works)
 
     def release(self) -> None:
@@ -60,7 +60,7 @@ class HeldStatements:
 class RecordingWarehouse(Warehouse):
     """Wraps the engine of another warehouse.
 
-    reports: the funnel statements it ran. before: a statement to run before each of them.
+    reports: funnel statements that it ran. before: a statement to run before each of them.
     """
 
     def __init__(self, real: Warehouse) -> None:
@@ -89,7 +89,7 @@ class RecordingWarehouse(Warehouse):
         return self._real.insert_json_rows(table, rows, columns, token)
 
     def running(self) -> int:
-        """How many of the `before` statements the engine is running."""
+        """Number of `before` statements that the engine is running."""
         count = (
             "SELECT count() FROM system.processes "
             "WHERE Settings['log_comment'] != '' AND query LIKE '%numbers(%'"
@@ -99,7 +99,7 @@ class RecordingWarehouse(Warehouse):
 
     @contextmanager
     def running_before_reports(self, statement: str) -> Iterator[None]:
-        """In the context, each funnel statement also costs what that statement costs."""
+        """In the context, each funnel statement first runs this statement."""
         self.before = statement
         try:
             yield
@@ -108,7 +108,7 @@ class RecordingWarehouse(Warehouse):
 
     @contextmanager
     def holding(self) -> Iterator[HeldStatements]:
-        """In the context, funnel statements wait until they are released, or the context ends."""
+        """In the context, funnel statements wait for their release or the end of the context."""
         self._hold = hold = HeldStatements()
         try:
             yield hold

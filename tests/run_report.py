@@ -1,12 +1,9 @@
-"""What a run of the tests reports: long counting tests as they end, then one table.
+"""The report of a test run: long counting tests as they end, then one table.
 
-At its end it also names slow tests without a reason.
-
-A test that counts something adds it to its user properties: `("examples", 400)`, `("kills", 20)`.
-For a test in shares, the column `tests` shows the number of shares.
-
-`PENSTOCK_RUNS` names a file for several runs in a row: each adds what it ran, so that the last one
-ends with a table of all.
+At the end it also names slow tests without a reason. A test that counts something adds it to its
+user properties: `("examples", 400)`, `("kills", 20)`. For a test in shares, the column `tests`
+shows the number of shares. `PENSTOCK_RUNS` names a file for several runs in a row: each run adds
+its results, so that the last one ends with a table of all.
 """
 
 import os
@@ -29,7 +26,7 @@ _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
 @dataclass
 class Tally:
-    """What a test or a group of tests did. seconds: added up over all workers."""
+    """Results of a test or a group of tests. seconds: sum over all workers."""
 
     tests: int = 0
     failed: int = 0
@@ -60,7 +57,7 @@ class RunReport:
         self.slow: list[tuple[float, str]] = []
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Take the reason of `slow` along: reports of workers carry properties, not markers."""
+        """Copy the reason of `slow`: reports of workers carry properties, not markers."""
         if mark := item.get_closest_marker("slow"):
             if not (mark.args and isinstance(mark.args[0], str)):
                 raise pytest.UsageError(f"{item.nodeid}: pytest.mark.slow needs a reason")
@@ -82,7 +79,7 @@ class RunReport:
             self.slow.append((report.duration, report.nodeid))
 
     def _write_progress(self, test: str, tally: Tally) -> None:
-        """A share of a long run takes minutes: name it when it ends."""
+        """Name a share of a long run when it ends, because it takes minutes."""
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if _IS_WORKER or terminal is None:
             return
@@ -109,14 +106,14 @@ class RunReport:
 
 
 def _earlier_runs() -> dict[str, dict[str, Tally]]:
-    """The tallies of tests by event store."""
+    """The tallies of earlier runs, by event store and test."""
     if _RUNS is None or not _RUNS.exists():
         return {}
     return json.decode(_RUNS.read_bytes(), type=dict[str, dict[str, Tally]])
 
 
 def _table(runs: Mapping[str, Mapping[str, Tally]]) -> Iterator[str]:
-    """Of each run a line per folder and a line per test that counts something, and the total."""
+    """For each run, a line per folder and a line per test that counts something; then the total."""
     rows: list[tuple[str, list[str]]] = [("", ["tests", "failed", "skipped", "seconds", *COUNTED])]
     total = Tally()
     for engine, tests in runs.items():

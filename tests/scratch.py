@@ -1,4 +1,4 @@
-"""Where tests keep their files: in memory, where the machine has a file system for that."""
+"""The place of tests' files: in memory, if the machine has a file system for that."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ _NEEDED_BYTES = 4 * 1024**3
 def use_memory() -> None:
     """Set `TMPDIR` to a file system in memory with enough room, unless the caller has set it.
 
-    pytest, PostgreSQL, Chromium and every `penstock` process follow `TMPDIR`. Most of the time that
-    a test waits, it waits for a sync of one of the stores. A sync protects against the loss of
-    power, which no test simulates. SIGKILL loses nothing that was written, synced or not, so tests
-    that kill a process see the same on either kind of file system.
+    pytest, PostgreSQL, Chromium and every `penstock` process use `TMPDIR`. Waiting tests mostly
+    wait for a sync of one of the stores. A sync protects against a power failure, which no test
+    simulates. SIGKILL loses no written data, synced or not, so tests that kill a process behave the
+    same on either kind of file system.
     """
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return

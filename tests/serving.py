@@ -20,15 +20,15 @@ from tests.waiting import PATIENCE_S, eventually
 
 PENSTOCK = ("penstock.cli.main",)
 Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
-"""`ForkedProcess` or `new_python`."""
+"""Starts a process: `ForkedProcess` or `new_python`."""
 
-_START_S = 2 * PATIENCE_S  # the demo stores its events first
+_START_S = 2 * PATIENCE_S  # the demo first stores its events
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment and `more`, without any `PENSTOCK_*` of the machine.
+    """This process's environment and `more`, without the machine's `PENSTOCK_*` variables.
 
-    Python may store compiled modules: to compile them takes half of the time of a start.
+    Python may store compiled modules: compiling them takes half the time of a start.
     """
     inherited = {
         name: value
@@ -39,13 +39,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def http_client(url: str) -> httpx.Client:
-    """A client of a service without TLS: loading certificates takes 24 ms."""
+    """A client for a service without TLS, because loading certificates takes 24 ms."""
     return httpx.Client(base_url=url, timeout=PATIENCE_S, verify=False)
 
 
 @cache
 def _migrated_data() -> tempfile.TemporaryDirectory[str]:
-    """A data folder with empty stores. To make one takes a third of a first start."""
+    """A data folder with empty stores. Creating them takes a third of a first start."""
     folder = tempfile.TemporaryDirectory()
     migrated = penstock("migrate", "--data", folder.name)
     assert migrated.returncode == 0, migrated.stderr
@@ -53,7 +53,7 @@ def _migrated_data() -> tempfile.TemporaryDirectory[str]:
 
 
 class Served:
-    """A running service. url: from its banner. log: the file with all its output.
+    """A running service. url: its URL, from the banner. log: file with all its output.
 
     program: a module and its first arguments, to run instead of `penstock`.
     """
@@ -71,14 +71,14 @@ class Served:
     ) -> None:
         """descriptors: soft and hard limit of open files.
 
-        migrates: whether a first start makes its stores itself.
+        migrates: whether the service creates its stores itself.
         """
         data.parent.mkdir(parents=True, exist_ok=True)
         if command == "serve" and not (migrates or data.exists()):
             shutil.copytree(_migrated_data().name, data, symlinks=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
-        # A page or a report that is read right after events were sent must not miss them.
+        # A page or report that is read right after sending events must include them.
         settings = {"PENSTOCK_FRESH_WAIT_S": str(PATIENCE_S), **settings}
         module, *first = program
         self.process = start(
@@ -109,7 +109,7 @@ class Served:
         ).json()["id"]
 
     def await_shipped(self) -> None:
-        """Wait until all acknowledged events are in the event store; a stop ships for 5 s only."""
+        """Wait until all acknowledged events are in the event store; a stop only ships for 5 s."""
         eventually(
             lambda: self.client.get("/health/ready").json()["outbox"]["bundles"] == 0,
             within_s=5 * PATIENCE_S,
@@ -126,13 +126,13 @@ class Served:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        self.process.send_signal(signal.SIGUSR2)  # it writes where it hangs
+        self.process.send_signal(signal.SIGUSR2)  # makes it write the stack of each thread
         time.sleep(0.5)
         self.kill()
         raise AssertionError(f"the service did not start:\n{self.output()}")
 
     def stop(self) -> int:
-        """Send SIGTERM, as a service manager does. Returns the exit code."""
+        """Send SIGTERM, like a service manager. Returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=PATIENCE_S)
 
@@ -164,7 +164,7 @@ def run_module(
     descriptors: tuple[int, int] | None = None,
     **settings: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end, as `python -m` does, with these settings in its environment.
+    """Run a module to its end, like `python -m`, with these settings in its environment.
 
     descriptors: soft and hard limit of open files.
     """
@@ -188,7 +188,7 @@ def run_module(
 
 
 def query_warehouse(data: Path, *statements: str) -> list[list[list[Any]]]:
-    """The rows of each statement on the embedded event store of a stopped service."""
+    """The rows of each statement, run on the embedded event store of a stopped service."""
     run = run_module("tests.query_warehouse", str(data), *statements)
     assert run.returncode == 0, run.stderr
     results: list[list[list[Any]]] = json.loads(run.stdout)

@@ -1,8 +1,8 @@
-"""An event store whose tables lie in two shards: real servers that talk to each other over TCP.
+"""An event store whose tables are in two shards: real servers that talk to each other over TCP.
 
-The statements are those that `penstock.warehouse.cluster` renders. Without Keeper there are no
-replicated tables and no DDL on a cluster: statements `ON CLUSTER` run on one server after the
-other, and a distributed table copies the merges of visitors to every server.
+The statements are rendered by `penstock.warehouse.cluster`. Without Keeper there are no replicated
+tables and no DDL on a cluster: statements `ON CLUSTER` run on one server after the other, and a
+distributed table copies the merges of visitors to every server.
 """
 
 import re
@@ -50,12 +50,12 @@ class ClusterWithoutKeeper(Cluster):
 
 
 class ShardedWarehouse(Warehouse):
-    """A warehouse of two shards. It outlives those that use it: `close_all` closes it."""
+    """A warehouse of two shards. It outlives its users: `close_all` closes it."""
 
     def __init__(self, data: Path, servers: Sequence[ClickHouseServer], **options: Any) -> None:
-        """servers: all of the cluster; reads and inserts go to the first.
+        """servers: all servers of the cluster; reads and inserts use the first.
 
-        options: of `Warehouse`.
+        options: passed to `Warehouse`.
         """
         first, *others = servers
         self._cluster = ClusterWithoutKeeper()
@@ -75,7 +75,7 @@ class ShardedWarehouse(Warehouse):
         return super().insert_json_rows(table, rows, columns, token)
 
     def close(self) -> None:
-        """Does nothing."""
+        """Do nothing: `close_all` closes the warehouse."""
 
     def close_all(self) -> None:
         for other in self._others:

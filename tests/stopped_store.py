@@ -1,4 +1,4 @@
-"""What lies in the warehouse of a service that has stopped."""
+"""Reading the warehouse of a service that has stopped."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ warehouse.close()
 
 
 def rows_of(data: Path, sql: str) -> list[list[Any]]:
-    """Rows of a query. In a process of its own: the engine opens one folder per process."""
+    """Rows of a query, from a separate process: the engine opens one folder per process."""
     read = subprocess.run(
         [sys.executable, "-c", _READ, str(data), sql],
         capture_output=True,

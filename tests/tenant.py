@@ -1,4 +1,4 @@
-"""Workspaces of tests, over HTTP."""
+"""Workspaces for tests, over HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 BASE_URL = "http://testserver.local"
 SAME_ID = {"X-Request-Id": "of-all-tests"}
-"""Makes problem documents comparable."""
+"""A fixed request ID, which makes problem documents comparable."""
 
 PASSWORD = "correct horse battery"
 
@@ -27,7 +27,7 @@ def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = No
 
 
 def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
-    """The application for a client at this address."""
+    """The application for a client at this IP address."""
 
     async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -39,8 +39,9 @@ def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workspace. client: calls with its API key. browser: calls with the session cookie of its
-    owner. website_id: a website of kind web."""
+    """A workspace. client: sends its API key. browser: sends its owner's session cookie.
+    website_id: a website of kind `web`.
+    """
 
     id: str
     email: str
@@ -55,7 +56,7 @@ def beside(tenant: Tenant) -> httpx.Client:
 
 
 def invited(tenant: Tenant, role: str = "member", email: str | None = None) -> dict[str, Any]:
-    """A new invitation into the workspace: the answer that its owner got."""
+    """Create an invitation to the workspace. Returns the response to its owner."""
     form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
     answer = tenant.browser.post("/api/settings/invitations", json=form)
     assert answer.status_code == 201, answer.text
@@ -69,7 +70,7 @@ def token_of(invitation: dict[str, Any]) -> str:
 
 
 def join(tenant: Tenant, role: str = "member") -> httpx.Client:
-    """Invite a new user into the workspace and sign up; returns the user's browser."""
+    """Invite a new user to the workspace and sign up. Returns the user's browser."""
     invitation, browser = invited(tenant, role), beside(tenant)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     answer = browser.post("/api/auth/signup", json=form)
@@ -78,7 +79,7 @@ def join(tenant: Tenant, role: str = "member") -> httpx.Client:
 
 
 def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Tenant:
-    """A new account with a key and a website. Needs open sign-up or setup_token."""
+    """Create an account with a key and a website. Needs open sign-up or a setup token."""
     browser, email = visitor(server), f"{uuid4().hex}@example.com"
     headers = {"X-Setup-Token": setup_token} if setup_token else {}
     form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}

@@ -167,4 +167,4 @@ ROBOTS = {
     "BarracudaCentral.org": "crawler",
     "": "no_user_agent",
 }
-"""The reason why each is not a person."""
+"""User-Agents by the reason why they are not a person."""

@@ -1,8 +1,8 @@
 """How tests wait: for a state, never for a time.
 
-A loaded machine is slow, not wrong. So a test polls until the state is there, and gives up only
-after `PATIENCE_S`, which no working machine needs. Each poll takes time from what it waits for, so
-polls become rarer.
+A loaded machine is slow, not wrong. So a test polls until the state is reached, and gives up only
+after `PATIENCE_S`, which no working machine needs. Polls slow down the work that they wait for, so
+they become rarer.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The application of a test behind its real protocol, on a port of the loopback.
+"""A test's application behind its real protocol, on a loopback port.
 
 A test client calls the application without a protocol, and so without the fast paths.
 """
@@ -26,7 +26,9 @@ from tests.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Wire:
-    """client: calls over it. state: of the server, with its open connections."""
+    """client: calls the application over its protocol. state: the server's state, with
+    connections.
+    """
 
     server: TestClient[Litestar]
     client: httpx.Client
@@ -37,7 +39,7 @@ class Wire:
         return socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
 
     def begin_shutdown(self) -> None:
-        """What the server does with its connections when it stops."""
+        """Shut down the connections like a stopping server."""
 
         def shut_down() -> None:
             for connection in list(self.state.connections):

@@ -1,4 +1,4 @@
-"""Accounts live in the metadata DB: their tests run on both kinds of it."""
+"""Runs the tests of accounts on both kinds of metadata DB."""
 
 import pytest
 

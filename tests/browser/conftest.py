@@ -1,6 +1,6 @@
-"""Chromium on real services.
+"""Fixtures that run Chromium on real services.
 
-`account` and `signed_in` are a new workspace for each test, on one service for all tests of this
+`account` and `signed_in` use a new workspace for each test, on one service for all tests of this
 process. `service` is a new installation for one test, without an account. `demo` has the demo data.
 """
 
@@ -30,7 +30,7 @@ CONTEXT: dict[str, Any] = {
     "reduced_motion": "reduce",
     "timezone_id": "Europe/Berlin",
 }
-"""Who visits: arguments of Playwright's `new_context`."""
+"""The default visitor: arguments of Playwright's `new_context`."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -48,7 +48,7 @@ def browser_context_args(base_url) -> dict[str, Any]:
 
 
 def patient(context: BrowserContext) -> BrowserContext:
-    """The context, which now waits for elements and pages as long as `expect` does."""
+    """The context, with the timeout of `expect` for elements and pages."""
     context.set_default_timeout(PATIENCE_MS)
     return context
 
@@ -60,7 +60,7 @@ def context(context: BrowserContext) -> BrowserContext:
 
 @dataclass(frozen=True)
 class Account:
-    """The owner of a new workspace. client: calls with a session of the owner."""
+    """The owner of a new workspace. client: sends the owner's session."""
 
     url: str
     email: str
@@ -68,7 +68,7 @@ class Account:
 
 
 def new_email(name: str) -> str:
-    """An address without an account: the tests of this process share an installation."""
+    """An address without an account, because the tests of this process share an installation."""
     return f"{name}-{uuid4().hex[:12]}@example.com"
 
 
@@ -88,7 +88,7 @@ def service(tmp_path) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory) -> Iterator[Served]:
-    """A running service whose sign-up is open. It takes two seconds to start, so it starts once."""
+    """A running service with open sign-up. It starts only once, because that takes two seconds."""
     with Served(tmp_path_factory.mktemp("shared") / "data", PENSTOCK_SIGNUP_OPEN="true") as running:
         yield running
 
@@ -103,14 +103,14 @@ def account(shared_service) -> Iterator[Account]:
 
 @pytest.fixture
 def signed_in(account, page, watch) -> Page:
-    """A page whose browser has the session of `account`. Addresses are paths."""
+    """A page whose browser has the session of `account`. URLs may be paths."""
     sign_in(page.context, account.url, account.client.cookies["service_session"])
     return page
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory) -> Iterator[Demo]:
-    """The demo data. Tests only read it."""
+    """The demo data. Tests must only read it."""
     running = Demo(tmp_path_factory.mktemp("demo"))
     yield running
     running.close()
@@ -118,7 +118,7 @@ def demo(tmp_path_factory) -> Iterator[Demo]:
 
 @pytest.fixture
 def base_url(request) -> str:
-    """Where paths lead: to the service that the test uses."""
+    """The base URL of paths: the service that the test uses."""
     names = [name for name in ("demo", "service") if name in request.fixturenames]
     url: str = request.getfixturevalue([*names, "shared_service"][0]).url
     return url

@@ -1,4 +1,4 @@
-"""The data behind the pages: the shop of `penstock demo`, and some more records."""
+"""Data for the pages: the shop of `penstock demo`, and some extra records."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ GOAL = {
 
 
 class Demo:
-    """A running demo with a session of its account. ids: the IDs of records in addresses."""
+    """A running demo with a session of its account. ids: IDs of records, for URLs."""
 
     def __init__(self, folder: Path) -> None:
         self.service = Served(folder / "data", command="demo")

@@ -1,4 +1,4 @@
-"""Texts that try to run, to reverse or to break a page, and workspaces full of them."""
+"""Texts that try to run code or to reverse or break a page, and workspaces full of them."""
 
 import json
 import time
@@ -23,19 +23,19 @@ TEXTS = {
     "markup": " ".join([*HOSTILE[:3], HOSTILE[4][:78]]),
     "turning": f"{HOSTILE[5]} {HOSTILE[3]}",
 }
-"""The same in two of at most 200 bytes: as many as pages are opened with."""
+"""The same texts combined into two of at most 200 bytes, so that each page is opened only twice."""
 
 ADDRESSES = {
     "markup": "o'&{{7*7}}${7*7}`x`@example.com",
     "turning": f"{'w' * 64}@xn--mgbh0fb.{'w' * 63}.{'w' * 50}.com",
 }
-"""Email addresses, which take far less than other texts."""
+"""Email addresses, which allow far fewer characters than other texts."""
 
 HOUR_MS = 3_600_000
 
 
 class Workspace:
-    """A workspace with one of `TEXTS` in every field. ids: for `tests.browser.pages`."""
+    """A workspace with one of `TEXTS` in every field. ids: IDs for `tests.browser.pages`."""
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
@@ -76,7 +76,7 @@ class Workspace:
         return self.http.cookies["service_session"]
 
     def join(self, host: "Workspace") -> None:
-        """Make the owner a member of another workspace, who stays in this one for now."""
+        """Make the owner a member of another workspace, without switching to it."""
         invited = host._send("/api/settings/invitations", {"email": self.email})["url"]
         self._send("/api/auth/invitations/accept", {"token": invited.partition("=")[2]})
         self._send("/api/auth/workspace", {"workspaceId": self._id})
@@ -89,7 +89,7 @@ class Workspace:
         return answer.json()
 
     def _track(self, website: str) -> None:
-        """What browsers send: accepted events, and a rejected one."""
+        """Send a browser's events, accepted ones and a rejected one."""
         text, seen = (
             self.text,
             {"websiteId": website, "visitorId": self.text, "sessionId": self.text},
@@ -111,7 +111,7 @@ class Workspace:
         )
 
     def _events(self, website: str) -> None:
-        """What a backend sends: three attempts, one of which completes."""
+        """Send a backend's events: three attempts, one of which completes."""
         text, now_ms = self.text, int(time.time() * 1000)
 
         def event(attempt: str, name: str, ago_ms: int, **more: Any) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Workspace:
         self._send("/api/v1/transactions", paid, headers=bearer)
 
     def _identify(self, website: str) -> None:
-        """A user with two visitors, one of which became the other."""
+        """Create a user with two visitors, one merged into the other."""
         for visitor_id in (self.text, f"other {self.text[:150]}"):
             seen = {
                 "websiteId": website,
@@ -154,7 +154,7 @@ class Workspace:
             self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **user})
 
     def _definitions(self) -> None:
-        """A goal, and a funnel of two revisions with each kind of row."""
+        """Create a goal, and a funnel with two revisions and every kind of row."""
         text = self.text
         plan = f"plan {text[:150]}"
         match = {
@@ -191,7 +191,7 @@ class Workspace:
         self.ids["funnel"] = funnel_id
 
     def _link(self) -> None:
-        """An app, a link into it, and opens of it with a match and without one."""
+        """Create an app, a link to it, and opens with and without a match."""
         text = self.text
         text_for_url = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
@@ -229,7 +229,7 @@ class Workspace:
             )
 
     def _jobs(self, website: str) -> None:
-        """An import with lines that were rejected, and deletions."""
+        """Create an import with rejected lines, and deletions."""
         text = self.text
         line = {
             "type": "event",

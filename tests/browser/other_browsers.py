@@ -1,6 +1,6 @@
-"""Firefox by WebDriver BiDi and WebKitGTK by WebDriver, since Playwright drives neither of Debian.
+"""Firefox over WebDriver BiDi and WebKitGTK over WebDriver; Playwright supports neither on Debian.
 
-`make browsers` installs them. A page of each goes to an address and runs scripts.
+`make browsers` installs them. A page of each opens URLs and runs scripts.
 """
 
 import json
@@ -23,10 +23,10 @@ Json = dict[str, Any]
 
 
 class Program:
-    """A browser, its driver or its display, until `close`."""
+    """A browser, driver or display that runs until `close`."""
 
     def __init__(self, *command: str, **options: Any) -> None:
-        """options: of `Popen`."""
+        """options: passed to `Popen`."""
         silent = subprocess.DEVNULL
         self._process = subprocess.Popen(command, stdout=silent, stderr=silent, **options)
 
@@ -40,10 +40,10 @@ class Program:
 
 
 class WebSocket:
-    """Sends and receives texts below 64 KB. Source: RFC 6455."""
+    """Sends and receives texts shorter than 64 KB. Source: RFC 6455."""
 
     def __init__(self, port: int, path: str) -> None:
-        """port: on this machine."""
+        """port: a port on this machine."""
         self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
         self._stream = self._socket.makefile("rwb")
         key = b64encode(os.urandom(16)).decode()
@@ -60,7 +60,7 @@ class WebSocket:
         assert b" 101 " in answer[0], answer
 
     def send(self, text: str) -> None:
-        data, mask = text.encode(), b"\1" * 4  # Firefox takes a mask of zeros for none
+        data, mask = text.encode(), b"\1" * 4  # Firefox rejects a mask of zeros
         size = len(data)
         header = struct.pack(">BB", 0x81, 0x80 | min(size, 126))
         long_size = struct.pack(">H", size) if size > 125 else b""
@@ -131,18 +131,18 @@ class Firefox:
         self._commands += 1
         self._socket.send(json.dumps({"id": self._commands, "method": method, "params": params}))
         answer: Json = {}
-        while answer.get("id") != self._commands:  # others are events
+        while answer.get("id") != self._commands:  # other messages are events
             answer = json.loads(self._socket.receive())
         assert answer["type"] == "success", answer
         return answer["result"]
 
 
 class WebKit:
-    """A page of WebKitGTK's MiniBrowser, on a display of its own. Source: W3C WebDriver."""
+    """A page of WebKitGTK's MiniBrowser on a separate display. Source: W3C WebDriver."""
 
     @staticmethod
     def program() -> str | None:
-        """The browser, if its driver and a display are there too."""
+        """The browser, if its driver and a virtual display are also installed."""
         browsers = Path("/usr").glob("lib*/*/webkit*/MiniBrowser")
         has_rest = shutil.which("WebKitWebDriver") and shutil.which("Xvfb")
         return next(map(str, sorted(browsers)), None) if has_rest else None
@@ -192,7 +192,7 @@ class WebKit:
 
 
 def _new_display() -> tuple[str, Program]:
-    """The number of a display without a screen, and its server."""
+    """The number of a new virtual display, and its server."""
     reading, writing = os.pipe()
     server = Program("Xvfb", "-displayfd", str(writing), pass_fds=[writing])
     os.close(writing)

@@ -1,20 +1,21 @@
 """Every page of the dashboard, for tests of accessibility and weight, and for `make screenshots`.
 
-A test holds that no page is missing here.
+A test checks that no page is missing here.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records in addresses: `website`, `app`, `funnel`, `goal`, `unit` and more (`Demo.ids`)."""
+"""IDs of records in URLs: `website`, `app`, `funnel`, `goal`, `unit` and more (`Demo.ids`)."""
 
 
 @dataclass(frozen=True)
 class ShownPage:
-    """One page. name: of its pictures. route: of the application. path: on the demo data.
+    """One page. name: name of its pictures. route: the application's route. path: URL in the demo
+    data.
 
-    dark: whether there is a picture in the dark, too.
+    dark: whether to take a picture in dark mode, too.
     """
 
     name: str
@@ -25,7 +26,7 @@ class ShownPage:
 
 
 def at(path: str) -> Callable[[Ids], str]:
-    """An address, with IDs by their names: `/settings/websites/{app}`."""
+    """A URL that contains IDs by name: `/settings/websites/{app}`."""
     return lambda ids: path.format_map(ids)
 
 
@@ -121,7 +122,7 @@ PAGES = (
 )
 
 ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
-"""Routes of pages that show nothing of their own."""
+"""Routes of pages without content, such as redirects."""
 
 PARTS = {"/funnels/{funnel_id}/row", "/funnels/{funnel_id}/outcomes"}
-"""Routes of parts that pages load by themselves."""
+"""Routes of fragments that pages load."""

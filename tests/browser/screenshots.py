@@ -1,6 +1,6 @@
 """`make screenshots`: pictures of every page at three widths, from the demo, in docs/images/.
 
-Arguments: names of some pages only.
+Arguments: names of pages, to take only those.
 """
 
 import sys

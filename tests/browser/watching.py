@@ -1,4 +1,4 @@
-"""What a test sees of a page beside its content: errors, requests, accessibility."""
+"""Checks of a page beyond its content: errors, requests, accessibility."""
 
 import re
 import time
@@ -17,7 +17,7 @@ _RULES: Mapping[Scheme, list[str]] = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "dark": ["color-contrast", "link-in-text-block"],
 }
-"""All rules in the light; in the dark those that look at colours, since nothing else differs."""
+"""All rules in light mode; in dark mode only those about colours, because nothing else differs."""
 
 _TWO_FRAMES = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -29,7 +29,9 @@ _WIDE = """[...document.querySelectorAll("main *")]
 
 
 class Watch:
-    """What a page must not do. A violation of its policy is an error in the console, too."""
+    """Records errors and foreign requests. A violation of the page's policy is also a console
+    error.
+    """
 
     def __init__(self, page: Page) -> None:
         self._page, self._hosts, self.errors = page, set[str](), list[str]()
@@ -46,7 +48,9 @@ class Watch:
         self.errors.append(text)
 
     def allow(self, part: str) -> None:
-        """Forget errors that a test brings about, as a refused request, by a part of their text."""
+        """Forget errors that a test causes, such as a rejected request. part: part of
+        their text.
+        """
         self.errors = [error for error in self.errors if part not in error]
 
     def assert_clean(self) -> None:
@@ -56,7 +60,7 @@ class Watch:
 
 
 class HeldRequests:
-    """Requests of a page that wait until the test lets them pass."""
+    """Requests of a page that wait until the test releases them."""
 
     def __init__(self, page: Page, url: str | re.Pattern[str]) -> None:
         self.routes, self._released = list[Route](), False
@@ -75,7 +79,7 @@ class HeldRequests:
 
 
 def assert_accessible(page: Page, schemes: Collection[Scheme] = ("light", "dark")) -> None:
-    """No violation that axe finds, in the light and in the dark."""
+    """Assert that axe finds no violation, in light and in dark mode."""
     for scheme in schemes:
         rules = _RULES[scheme]
         page.emulate_media(color_scheme=scheme)
@@ -94,7 +98,7 @@ def assert_accessible(page: Page, schemes: Collection[Scheme] = ("light", "dark"
 
 
 def assert_fits(page: Page) -> None:
-    """Nothing makes the page wider than its window, once charts have followed its size."""
+    """Assert that the page fits its window, after charts have adapted to its size."""
     until_s = time.monotonic() + PATIENCE_S
     while not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
         assert time.monotonic() < until_s, page.evaluate(_WIDE)

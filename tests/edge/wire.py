@@ -1,4 +1,4 @@
-"""Clients that speak to a service byte by byte, and what they get."""
+"""Clients that talk to a service byte by byte, and the answers they get."""
 
 import json
 import socket
@@ -25,14 +25,14 @@ def connect(service: Served, *, timeout_s: float = PATIENCE_S) -> socket.socket:
 
 
 def send(client: socket.socket, *pieces: bytes) -> None:
-    """Send until the service no longer listens."""
+    """Send until the service stops reading."""
     with suppress(ConnectionError):
         for piece in pieces:
             client.sendall(piece)
 
 
 def read_to_end(client: socket.socket) -> bytes:
-    """Everything until the service closes; a time-out when it does not."""
+    """All bytes until the service closes the connection; times out if it does not."""
     received = b""
     with suppress(ConnectionError):
         while chunk := client.recv(65536):
@@ -48,11 +48,11 @@ def answer_in(received: bytes) -> RawAnswer:
 
 
 def answer_to(client: socket.socket) -> RawAnswer:
-    """The one answer before the service closes the connection."""
+    """The only answer before the service closes the connection."""
     return answer_in(read_to_end(client))
 
 
 def memory_mb(service: Served) -> float:
-    """What the process holds in memory."""
+    """Resident memory of the process, in MB."""
     pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
     return pages * 4096 / 2**20

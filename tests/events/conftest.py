@@ -1,4 +1,4 @@
-"""Sending events over HTTP, and reading what the warehouse has of them."""
+"""Sending events over HTTP, and reading them from the warehouse."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ Import = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def limits() -> dict[str, Any]:
-    """Settings that a test wants otherwise: parametrize it."""
+    """Settings to override: parametrize it."""
     return {}
 
 
@@ -46,7 +46,7 @@ def app_site(workspace: Tenant) -> str:
 
 @pytest.fixture
 def post_event(workspace: Tenant, site: str) -> Post:
-    """Post a server event of the site; fields that are not given are valid."""
+    """Post a server event of the site; unspecified fields have valid defaults."""
 
     def post(*, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", **fields}
@@ -58,7 +58,7 @@ def post_event(workspace: Tenant, site: str) -> Post:
 
 @pytest.fixture
 def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[dict[str, Any]]]:
-    """A website's events in the warehouse, in the order of their times, without empty fields."""
+    """A website's events in the warehouse, ordered by time, without empty fields."""
 
     def read(website_id: str) -> list[dict[str, Any]]:
         assert services.shipper.wait_until_shipped(PATIENCE_S)
@@ -87,7 +87,7 @@ def stored(stored_at: Callable[[str], list[dict[str, Any]]], site: str) -> Store
 
 
 def faults(answer: httpx.Response) -> dict[str, str]:
-    """Field -> code of a refusal."""
+    """The error codes of a rejection, by field."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     return {error["field"]: error["code"] for error in answer.json()["errors"]}
 
@@ -97,7 +97,7 @@ def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
 
 
 def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
-    """The import once nothing more happens to it."""
+    """The import, once it has ended."""
 
     def ended() -> dict[str, Any] | None:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
@@ -109,7 +109,7 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
 
 @pytest.fixture
 def run_import(workspace: Tenant) -> Import:
-    """Import lines, or a body as it is, and wait for the end."""
+    """Import lines or a raw body, and wait for the end."""
 
     def run(
         lines: Iterable[dict[str, Any]] | bytes,

@@ -1,10 +1,11 @@
-"""What bodies and files of strangers cost a service: `python -m tests.faults.attacks [NAME ...]`.
+"""The cost of hostile bodies and files for a service: `python -m tests.faults.attacks [NAME ...]`.
 
-Each attack sends eight bodies, two at a time, to a service of its own, while another workspace
-posts an event every 20 ms. A line for each run shows how much resident memory rose, afterwards and
-at its peak, the CPU time, and the slowest post of the other workspace; first without an attack.
-Files of imports are sent with a key, and measured until they are read; meanwhile the other
-workspace imports a file of one line again and again.
+Each attack sends eight bodies, two at a time, to a separate service, while another workspace posts
+an event every 20 ms. One line per run shows the growth of resident memory, afterwards and at its
+peak, the CPU time, and the slowest post of the other workspace; the first run has no attack. Import
+files are sent with a key, and measured until they are read; meanwhile the other workspace
+repeatedly imports a file of one line.
+
 BODIES=1000 sends more bodies, RUNS=1 repeats less.
 """
 
@@ -35,7 +36,7 @@ _SETTLE_S = 2.0
 
 
 class Attack(NamedTuple):
-    """path: of the route. body: as sent, for the public ID of a website."""
+    """path: path of the route. body: creates the body to send for a website's public ID."""
 
     path: str
     body: Callable[[str], bytes]
@@ -46,7 +47,7 @@ def _zipped(body: Callable[[str], bytes]) -> Callable[[str], bytes]:
 
 
 def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]:
-    """A body with a list of equal items. count: by default as many as fit."""
+    """A body with a list of equal items. count: number of items; by default as many as fit."""
 
     def body(website_id: str) -> bytes:
         head = b'{"writeKey":"%s",' % website_id.encode() if name == "batch" else b"{"
@@ -57,7 +58,7 @@ def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]
 
 
 def _beside(website_id: str) -> bytes:
-    """Empty objects in a field that the route does not know."""
+    """A body with empty objects in a field that the route does not know."""
     return b'{"websiteId":"%s","events":[{}],"junk":[%s0]}' % (
         website_id.encode(),
         b"{}," * (_SIZE // 3),
@@ -65,14 +66,14 @@ def _beside(website_id: str) -> bytes:
 
 
 def _one_item(website_id: str) -> bytes:
-    """One event with a property of many empty objects."""
+    """A body with one event, which has a property of many empty objects."""
     event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
     head = json.dumps(event, separators=(",", ":")).encode()[:-1]
     return head + b',"properties":{"a":[%s0]}}' % (b"{}," * (_SIZE // 3))
 
 
 def _wide_items(website_id: str) -> bytes:
-    """As many events as a batch may have, each below its limit, with many empty lists."""
+    """A body with the maximum number of events, each below its limit, with many empty lists."""
     event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
     head = json.dumps(event, separators=(",", ":")).encode()[:-1]
     item = head + b',"x":[%s0]}' % (b"[]," * 3_200)
@@ -98,7 +99,7 @@ ATTACKS = {
 
 
 def _memory_mb(service: Served, name: str) -> float:
-    """VmRSS: resident memory now. VmHWM: the most so far."""
+    """Memory in MB. name: VmRSS for current resident memory, VmHWM for its peak."""
     lines = Path(f"/proc/{service.process.pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
@@ -110,7 +111,7 @@ def _cpu_s(service: Served) -> float:
 
 @contextmanager
 def _repeated(call: Callable[[], object]) -> Iterator[list[float]]:
-    """Call again and again in a thread. Yields the seconds of each call."""
+    """Call repeatedly in a thread. Yields the seconds of each call."""
     seconds, stop = list[float](), Event()
 
     def repeat() -> None:
@@ -149,7 +150,7 @@ def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
 
 
 def _attacked_website(service: Served) -> tuple[str, str]:
-    """An API key and a website of another workspace than the neighbour's."""
+    """An API key and a website in another workspace than the neighbour's."""
     form = {"email": "b@example.com", "password": "correct horse battery", "workspaceName": "B"}
     with httpx.Client(base_url=service.url, timeout=60) as browser:
         assert browser.post("/api/auth/signup", json=form).status_code == 201
@@ -166,7 +167,7 @@ def _client(service: Served, address: str, key: str | None) -> httpx.Client:
 
 
 def run(name: str | None, bodies: int) -> str:
-    """A line with the figures of one run. name: None without an attack."""
+    """A line with the results of one run. name: None for no attack."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-attack-"))
     with Served(folder / "data", start=new_python, PENSTOCK_SIGNUP_OPEN="true") as service:
         key, neighbour_id = service.first_account()

@@ -1,7 +1,7 @@
 """A service with one fault: `python -m tests.faults.faulty_service FAULT NUMBER serve ...`.
 
-FAULT: a name of `KILLS`, at whose NUMBERth pass the process dies by SIGKILL; `engine_refuses`: the
-first NUMBER inserts fail; `clock_jumps`: the clock jumps by hours at every NUMBERth reading.
+FAULT: a name in `KILLS` (the process dies by SIGKILL at the NUMBERth pass), `engine_refuses` (the
+first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours at every NUMBERth reading).
 """
 
 import importlib
@@ -78,7 +78,7 @@ KILLS = {
     "backup_frozen": ("penstock.backup.fence", "freeze", "after"),
     "backup_before_freeze": ("penstock.backup.fence", "freeze", "before"),
 }
-"""Boundaries of the path of data, in its order."""
+"""Boundaries on the path of the data, in order."""
 
 
 def die() -> None:
@@ -124,7 +124,7 @@ def refuse(number: int) -> None:
 
 
 def jump(number: int) -> None:
-    """Hours ahead and back again, always within a day."""
+    """Jump hours forward and back again, always within a day."""
     readings = count(1)
 
     def time_ns() -> int:

@@ -1,9 +1,9 @@
 """A service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
 
-After an import of 300,000 events, posts, reports, imports and clicks run side by side, and two
+After an import of 300,000 events, posts, reports, imports and clicks run concurrently, and two
 backups are taken. A line every half minute shows memory, open descriptors, and the 99th percentile
-of each kind of request. At the end it says how fast memory and descriptors grew in the second half,
-and both stores are verified.
+of each kind of request. The end shows how fast memory and descriptors grew in the second half, and
+verifies both stores.
 """
 
 import json
@@ -36,7 +36,7 @@ _COLUMNS = ("post", "report", "import", "click")
 
 
 class Latencies:
-    """Seconds of requests, by kind, since they were last taken."""
+    """Durations of requests in seconds, by kind, since the last `take`."""
 
     def __init__(self) -> None:
         self._lock, self._seconds = Lock(), defaultdict[str, list[float]](list)
@@ -88,7 +88,8 @@ def soak(minutes: float) -> None:
             path = f"/api/funnels/{workload.funnel_id}/results"
             with client() as own:
                 while not stop.is_set():
-                    # Of the same length each time: the store grows, and what a report needs too.
+                    # The period has a fixed length, because the store grows, and with it the cost
+                    # of a report.
                     now_ms = time.time_ns() // 1_000_000
                     period = {"startAt": now_ms - _PERIOD_MS, "endAt": now_ms}
                     latencies.measure("report", lambda: own.get(path, params=period))  # noqa: B023
@@ -115,7 +116,7 @@ def soak(minutes: float) -> None:
                     stop.wait(_PAUSE_S["import"])
 
         def back_up() -> None:
-            """Two backups, the second one based on the first."""
+            """Take two backups, the second one based on the first."""
             base: list[str] = []
             for number in (1, 2):
                 if stop.wait(minutes * 60 / 3):
@@ -146,7 +147,7 @@ def soak(minutes: float) -> None:
 
 
 def _fill(service: Served, website_id: str) -> None:
-    """Import events first, so that caches which grow with the stores are full."""
+    """Import events first, to fill caches that grow with the stores."""
     query, kind = {"websiteId": website_id}, {"Content-Type": "application/x-ndjson"}
     for number in range(FIRST_EVENTS // _FILE_LINES):
         file = service.client.post(
@@ -160,7 +161,7 @@ def _fill(service: Served, website_id: str) -> None:
 
 
 class Sample(NamedTuple):
-    """What the process used at a moment. memory: in MB."""
+    """Resources of the process at one moment. memory: in MB."""
 
     minute: float
     memory: int
@@ -168,7 +169,7 @@ class Sample(NamedTuple):
 
 
 def _growth(samples: Sequence[Sample]) -> str:
-    """How fast memory and descriptors grew, by a line through all samples."""
+    """Growth of memory and descriptors: the slope of a line through all samples."""
     if len(samples) < 3:
         return "too short to tell a growth"
     minutes = [sample.minute for sample in samples]

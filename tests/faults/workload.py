@@ -1,8 +1,8 @@
-"""Work for a service with a fault, and what must hold after it.
+"""Work for a service with a fault, and checks of its result.
 
-The work is a fixed set of checkouts: posted, imported, and some of them deleted. Everything is sent
-again with the same IDs until it is acknowledged, as senders do. So whatever the fault is, the
-report at the end is known beforehand.
+The work is a fixed set of checkouts: posted, imported, and some of them deleted. Like real senders,
+it repeats everything with the same IDs until it is acknowledged. So the final report is known in
+advance, whatever the fault is.
 """
 
 import json
@@ -23,7 +23,7 @@ _PATIENCE_S = 90.0
 
 
 class NoAnswer(Exception):
-    """The service went away, or cannot do it now."""
+    """The service disconnected or is currently unavailable."""
 
 
 def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
@@ -43,7 +43,9 @@ def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
 
 
 def expected_counts(*, deleted: bool) -> list[int]:
-    """Checkouts that reached each step, by plain counting. deleted: without the deleted user's."""
+    """Number of checkouts that reached each step. deleted: excludes the deleted user's
+    checkouts.
+    """
     reached_steps = [
         number % len(STEPS)
         for numbers in (range(POSTED), range(IMPORTED))
@@ -54,10 +56,10 @@ def expected_counts(*, deleted: bool) -> list[int]:
 
 
 class Workload:
-    """One installation with its account, funnel and link; each task is done once."""
+    """One installation with its account, funnel and link; each task runs once."""
 
     def __init__(self, service: Served, *, deletes: bool = True) -> None:
-        """deletes: whether a user is deleted. That is decided by the clock, which must be right."""
+        """deletes: whether a user is deleted. The clock affects that, so it must be right."""
         self._deletes = deletes
         self.key, self.website_id = service.first_account()
         self.acknowledged: dict[str, str] = {}
@@ -115,7 +117,7 @@ class Workload:
         return post
 
     def _check_counts(self, service: Served) -> None:
-        """Counts of acknowledged events never fall."""
+        """Assert that counts of acknowledged events never decrease."""
         counts = self.counts(service)
         if counts is not None:
             assert all(now >= before for now, before in zip(counts, self._counts, strict=True))
@@ -144,7 +146,9 @@ class Workload:
         _await_end(service, f"/api/deletions/{job['id']}")
 
     def counts(self, service: Served) -> list[int] | None:
-        """Checkouts that reached each step, as reported; None while a report is impossible."""
+        """Number of checkouts that reached each step, as reported; None without a
+        complete report.
+        """
         try:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")
         except NoAnswer:
@@ -157,12 +161,12 @@ class Workload:
         """Start a service without faults, run the remaining tasks, and check everything."""
         with Served(data, **settings) as service:
             assert self.work(service), service.output()
-            # What waits of earlier requests: an import or deletion whose answer was lost.
+            # An import or deletion may be running for an earlier request whose answer was lost.
             for path in ("/api/imports", "/api/deletions"):
                 for job in _call(service, "GET", path)["data"]:
                     _await_end(service, f"{path}/{job['id']}")
             if self._deletes:
-                # An interrupted import may have brought events of the leaver back: as documented.
+                # As documented, an interrupted import may have restored events of the deleted user.
                 self._delete(service)
             assert self.counts(service) == expected_counts(deleted=self._deletes)
             for job in _call(service, "GET", "/api/imports")["data"]:
@@ -173,7 +177,7 @@ class Workload:
 
 
 def _call(service: Served, method: str, path: str, **request: Any) -> Any:
-    """The JSON of a success; `Unanswered` for no answer or 503; anything else is a bug."""
+    """The JSON of a success; `NoAnswer` for no answer or 503; anything else is a bug."""
     try:
         answer = service.client.request(method, path, **request)
     except httpx.TransportError as error:

@@ -1,4 +1,4 @@
-"""How many random cases the property tests try, and which.
+"""The number and choice of random cases that the property tests try.
 
 `make test` tries the same cases every time, so that it fails because of a change and not by chance.
 With `PENSTOCK_EXAMPLES`, as in `make property` and `make test-full`, the cases are new each time.
@@ -16,14 +16,14 @@ _NUMBER = os.environ.get("PENSTOCK_EXAMPLES")
 
 
 def example_count(default: int) -> int:
-    """The number of cases in all shares of a property together."""
+    """The total number of cases in all shares of a property."""
     return int(_NUMBER or default)
 
 
 def shares_of(count: int, least: int) -> range:
-    """Parts of a property that tries so many cases, which the workers divide.
+    """Shares of a property with this many cases, which the workers divide.
 
-    A part has at most 50 cases: in a long run no worker begins an hour's work as the last one.
+    A share has at most 50 cases: in a long run, no worker should start an hour's work last.
     """
     return range(max(least, count // 50))
 
@@ -39,5 +39,5 @@ def example_settings(count: int) -> settings:
 
 
 def share_of_cases(share: int) -> Callable[[Test], Test]:
-    """Decorates a property: each share of it tries other cases."""
+    """Decorates a property, so that each of its shares tries different cases."""
     return seed(share) if _NUMBER is None else lambda test: test

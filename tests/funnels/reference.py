@@ -1,7 +1,7 @@
 """Funnels in plain Python: a second evaluation, written from the counting rules alone.
 
-Tests hold the engine's statement against it. It shares with the engine only the definition's types
-and the typed scalars, and prefers the rules' own words to speed. The rules for one unit are those
+Tests compare the engine's statement with it. It shares only the definition's types and the typed
+scalars with the engine, and prefers the rules' own words to speed. The rules for one unit are those
 of the trace (`penstock.funnels.units.trace`); matching, units and the report are here.
 """
 
@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything stored. merges: (scope, merged visitor) -> canonical visitor, chains flattened."""
+    """All stored data. merges: (scope, merged visitor) -> canonical visitor, without chains."""
 
     events: tuple[Event, ...]
     merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -80,10 +80,10 @@ TOUCHED = ("utm_source", "utm_medium", "utm_campaign", "link")
 
 
 def with_touches(history: History, website_ids: Sequence[str], evaluated_at_ms: int) -> History:
-    """The same history. Each event that a query reads has its first and last touch as fields.
+    """The same history, with the first and last touch as fields of each event that a query reads.
 
-    A touch is an event with a UTM parameter or a link. An event's are the first and the last of
-    its visitor up to its time, by time and event ID.
+    A touch is an event with a UTM parameter or a link. The touches of an event are the first and
+    the last of its visitor up to its time, ordered by time and event ID.
     """
     read = [
         event
@@ -117,7 +117,9 @@ def with_touches(history: History, website_ids: Sequence[str], evaluated_at_ms: 
 
 
 def value_of(event: Event, property_key: str) -> str:
-    """A property's tagged scalar; `$...` is a built-in field, whose empty text is missing."""
+    """A property's tagged scalar; `$...` is a built-in field, whose empty text counts as
+    missing.
+    """
     if property_key == "$source":
         return tagged(event.source)
     if property_key.startswith("$"):
@@ -167,7 +169,7 @@ NEGATIVE = {
 def holds(condition: Filter, value: str) -> bool:
     """Whether a tagged value satisfies a filter.
 
-    A missing one satisfies only the negative operators and `is_not_set`.
+    A missing value satisfies only negative operators and `is_not_set`.
     """
     operator = str(condition.comparison.operator)
     operand: Any = getattr(condition.comparison, "operand", None)
@@ -177,7 +179,7 @@ def holds(condition: Filter, value: str) -> bool:
 
 
 def _holds(operator: str, operand: Any, value: str) -> bool:
-    """Of a positive operator."""
+    """Whether a tagged value satisfies a positive operator."""
     if value == MISSING:
         return False
     text = value[1:]
@@ -242,10 +244,10 @@ def _time_ms(value: str) -> float | None:
 
 
 def read(definition: Definition, event: Event) -> MatchedEvent:
-    """An event as the funnel reads it.
+    """An event in the form that the funnel uses.
 
     A sequence number is usable if it is a JSON integer from 0 to 2^63-1; `1.0` is the same JSON
-    number as `1`, and null is absent.
+    number as `1`, and null counts as absent.
     """
     value = (
         event.properties.get(definition.sequence_property)
@@ -270,7 +272,7 @@ def read(definition: Definition, event: Event) -> MatchedEvent:
 
 
 def attempt_id(definition: Definition, event: Event) -> str | None:
-    """An integer, or a string that is neither blank nor null or undefined, as text."""
+    """The attempt ID as text: an integer, or a string that is not blank, null or undefined."""
     assert definition.attempt_property is not None
     value = value_of(event, definition.attempt_property)
     if re.fullmatch("s.+|n-?[0-9]+", value, re.DOTALL) is None:
@@ -282,7 +284,7 @@ def attempt_id(definition: Definition, event: Event) -> str | None:
 def split_into_units(
     history: History, definition: Definition, events: Iterable[Event]
 ) -> tuple[dict[Any, list[MatchedEvent]], list[Event]]:
-    """Each unit's events in reading order, and the provider events that are left out (R18)."""
+    """Each unit's events in reading order, and the excluded provider events (R18)."""
     units: dict[Any, list[MatchedEvent]] = {}
     left_out: list[Event] = []
     if definition.counting_unit is CountingUnit.VISITOR:
@@ -371,7 +373,7 @@ def selected_units(
     start_ms: int | None,
     end_ms: int | None,
 ) -> dict[Any, FunnelPath]:
-    """The path that counts of each unit that has one in the period."""
+    """The path that counts for each unit, if it has one in the period."""
     chosen = ((unit, chosen_path(definition, own, start_ms, end_ms)) for unit, own in units.items())
     return {unit: path for unit, path in chosen if path is not None}
 
@@ -486,7 +488,7 @@ def data_quality(
 ) -> dict[str, Any]:
     """`dataQuality` of a report.
 
-    selected: paths of all entry cohorts of the period. inside: the events of the period. left_out:
+    selected: paths of all entry cohorts of the period. inside: events in the period. left_out:
     provider events outside their attempt.
     """
     keys = definition.breakdown_properties
@@ -497,7 +499,9 @@ def data_quality(
         return any(matches(match, event) for step in definition.steps for match in step.matches)
 
     def conflicts(path: FunnelPath, place: int) -> bool:
-        """Whether a later event disagrees: of an attempt, any in time that a step matches."""
+        """Whether a later event has another value; attempts check all matching events in the
+        window.
+        """
         candidates: Sequence[MatchedEvent] = path.accepted
         if attempts:
             window_ms = (definition.window_s or 0) * 1000

@@ -1,6 +1,6 @@
-"""Events sent to a running Penstock over HTTP as short stories, and funnels over them.
+"""Short stories of events sent to a running Penstock over HTTP, and funnels over them.
 
-A story is written as in the worked examples of the counting rules: `0/A(1) 10/B` is an event A
+A story uses the notation of the worked examples in the counting rules: `0/A(1) 10/B` is an event A
 after 0 seconds with sequence number 1, then an event B after 10 seconds without one.
 """
 
@@ -21,7 +21,7 @@ _EVENT = re.compile(r"([\d.]+)/([^\s(]+)(?:\((.*?)\))?")
 
 
 def step(name: str, *alternatives: str, **more: Any) -> Json:
-    """A row that wants an event of that name, or one of `alternatives`."""
+    """A row that matches an event with this name or one of `alternatives`."""
     others: Json = (
         {"or": [{"type": "Event", "value": other} for other in alternatives]}
         if alternatives
@@ -31,7 +31,9 @@ def step(name: str, *alternatives: str, **more: Any) -> Json:
 
 
 class Scene:
-    """One website of a workspace. Stories begin 100 days ago by default: every window is over."""
+    """A website with stories. They start 100 days ago by default, so that every window
+    has ended.
+    """
 
     def __init__(self, tenant: Tenant, clock: ShiftedClock, ago_s: float = 100 * DAY_S) -> None:
         self.tenant, self.client = tenant, tenant.client
@@ -49,9 +51,9 @@ class Scene:
         sent: str = "as told",
         **properties: Any,
     ) -> None:
-        """Track a story's events, each with `attempt` (None: without) and `properties`.
+        """Track a story's events, each with `properties` and the attempt ID, unless it is None.
 
-        sent: `as told` or `backwards`.
+        sent: order of sending, `as told` or `backwards`.
         """
         items = []
         for seconds, name, number in _EVENT.findall(text):
@@ -96,7 +98,7 @@ class Scene:
         return receipt
 
     def funnel(self, *rows: str | Json, **definition: Any) -> str:
-        """Save a funnel and return its ID. rows: a plain text is the name of an event."""
+        """Save a funnel and return its ID. rows: rows, or names of events."""
         steps = [step(row) if isinstance(row, str) else row for row in rows]
         answer = self.client.post(
             "/api/funnels", json={"name": "Scenario", "steps": steps, **definition}
@@ -106,7 +108,7 @@ class Scene:
         return funnel_id
 
     def attempts(self, *rows: str | Json, **definition: Any) -> str:
-        """As `funnel`, counting attempts by `attempt`, ordered by `n`, within one hour."""
+        """Like `funnel`, counting attempts by `attempt`, ordered by `n`, within one hour."""
         usual = {
             "countingUnit": "attempt",
             "attemptProperty": "attempt",
@@ -124,17 +126,17 @@ class Scene:
         return report
 
     def counts(self, funnel_id: str, **query: Any) -> list[int]:
-        """How many units reached each step."""
+        """Number of units that reached each step."""
         return [row["count"] for row in self.results(funnel_id, **query)["aggregate"]["steps"]]
 
 
 def outcome(part: Json) -> tuple[int, int, int, int]:
-    """Entered, completed, pending and dropped off."""
+    """Numbers of entered, completed, pending and dropped-off units."""
     return part["entered"], part["completed"], part["pending"], part["droppedOff"]
 
 
 def by_cohort(report: Json, *properties: str) -> dict[Any, int]:
-    """Entered units per cohort: its value, or the tuple of its values."""
+    """Entered units by cohort, whose key is its value, or the tuple of its values."""
     entered = {}
     for row in report["cohorts"]["data"]:
         values = tuple(row["cohort"][name] for name in properties)

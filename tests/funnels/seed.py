@@ -1,4 +1,4 @@
-"""Stores a history in the warehouse directly, as the shipper would."""
+"""Stores a history in the warehouse directly, like the shipper."""
 
 import json
 from collections import Counter
@@ -36,8 +36,9 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Cases in the warehouse at a time. Each has its own property keys, so that thousands of them
-would keep the engine busy with merges."""
+"""Maximum cases in the warehouse at a time. Each has its own property keys, so thousands of cases
+would keep the engine busy with merges.
+"""
 
 _numbers = count(1)
 _stored = Counter[str]()
@@ -49,7 +50,7 @@ def stored_cases() -> int:
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test on its own websites: `isolated`."""
+    """Store a history of a property test on its own websites, like `isolated`."""
     make_room(warehouse)
     history, mark = isolated(history)
     store(warehouse, history, inserts)
@@ -57,7 +58,7 @@ def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[Hi
 
 
 def make_room(warehouse: Warehouse) -> None:
-    """Before each case: remove the earlier ones when they are many."""
+    """Count a new case, and remove earlier cases if there are many."""
     _stored["cases"] += 1
     if _stored["cases"] % _CASES_TOGETHER == 1:
         for table in ("events", "visitor_aliases", "catalogue"):
@@ -81,9 +82,9 @@ def isolated(history: History) -> tuple[History, str]:
 
 
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
-    """Insert the events in their order, in `inserts` portions, and the merges.
+    """Insert the events in order, in `inserts` portions, and the merges.
 
-    Each absorbed visitor has an older alias that leads elsewhere.
+    Each absorbed visitor also gets an older alias that leads elsewhere.
     """
     for portion in range(inserts):
         _insert(

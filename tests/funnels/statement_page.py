@@ -1,4 +1,4 @@
-"""Writes docs/development/statement.sql: a whole generated statement, for readers.
+"""Writes docs/development/statement.sql: a complete generated statement, for readers.
 
 python -m tests.funnels.statement_page
 """
@@ -54,7 +54,7 @@ PROFILE = DataProfile(
 
 
 def page(warehouse: Warehouse) -> str:
-    """The statement as the engine formats it, with long lines wrapped."""
+    """The statement formatted by the engine, with long lines wrapped."""
     statement = build(DEFINITION, PARAMS, PROFILE, Strategy.PACKED)
     [[formatted]] = warehouse.query("SELECT formatQuery({sql:String})", {"sql": statement.sql})[1]
     values = [f"--     {name}: {value}" for name, value in statement.parameters.items()]
@@ -63,7 +63,7 @@ def page(warehouse: Warehouse) -> str:
 
 
 def wrapped(line: str) -> list[str]:
-    """A long line broken at its longest bracket, the items in it a line each."""
+    """A long line broken at its longest bracket, with one line for each item in the bracket."""
     text = line.lstrip()
     indent = line[: len(line) - len(text)]
     bracket = _longest_bracket(text) if len(line) > WIDTH else None
@@ -76,7 +76,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def _longest_bracket(text: str) -> tuple[int, int] | None:
-    """The places of the outermost pair of brackets with the most text in it."""
+    """Positions of the outermost pair of brackets that contains the most text."""
     pairs, opened = [], 0
     for place, depth_before, depth in _depths(text):
         if depth_before == 0 and depth == 1:
@@ -91,7 +91,7 @@ def _length(pair: tuple[int, int]) -> int:
 
 
 def _items(text: str) -> list[str]:
-    """The text split after its own commas, or before its own AND or OR."""
+    """The text split after its top-level commas, or before its top-level AND or OR."""
     outside = {place for place, before, depth in _depths(text) if before == depth == 0}
     places = [place + 1 for place in outside if text[place] == ","] or [
         match.start() for match in re.finditer(r"(?<= )(AND|OR) ", text) if match.start() in outside
@@ -101,7 +101,9 @@ def _items(text: str) -> list[str]:
 
 
 def _depths(text: str) -> list[tuple[int, int, int]]:
-    """For each character outside quotes: its place, the depth of brackets before and after it."""
+    """For each character outside quotes: its position, and the bracket depth before and
+    after it.
+    """
     depths, depth, quoted = [], 0, False
     for place, character in enumerate(text):
         quoted ^= character == "'"

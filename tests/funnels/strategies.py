@@ -1,8 +1,8 @@
 """Random funnels and histories for the property tests.
 
-The alphabet is small, so that ties, repeats and edges happen all the time. Events follow the
-definition's rows loosely, with noise, so that many units get far. Most choices of an event come in
-one tuple of indexes, drawn at once, which keeps an example cheap.
+The alphabet is small, so that ties, repeats and edge cases are common. Events loosely follow the
+definition's rows, with noise, so that many units get far. Most choices of an event are drawn at
+once as a tuple of indexes, which keeps an example cheap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ from tests.funnels.reference import KINDS, Event, History, holds, value_of
 from tests.funnels.reference import matches as matches_event
 
 START_MS = 1_704_164_640_000
-"""2024-01-02T03:04:00Z: near the dates among the property values."""
+"""2024-01-02T03:04:00Z: close to the dates among the property values."""
 
 YEARS_MS = 12 * 366 * 86_400_000
 WINDOWS_S = (3600, 86_400, 604_800, 1_209_600, 2_592_000, 7_776_000)
@@ -76,7 +76,7 @@ DATES = (
     "0001-01-01",
 )
 BEYOND_DATES = ("9999-12-31T23:59:59-23:59",)
-"""A property may have them; a filter may not."""
+"""Values that a property may have, but a filter may not."""
 NOT_DATES = (
     *("2024-02-30", "2024", "soon", "2024-1-2", "1704164645000"),
     *("2024-00-10", "2024-01-00", "0000-01-02", "2024-01-02T03:04+05:75", "2024-01-02T24:00Z"),
@@ -137,7 +137,7 @@ OPERANDS = {
     ),
     **dict.fromkeys(("before", "after"), DATES),
 }
-"""Operator -> values to compare with."""
+"""Operator -> operands."""
 
 NAMES: Mapping[MatchType, tuple[str, ...]] = {
     MatchType.EVENT: ("a", "b", "c", 'it\'s "q" 😀'),
@@ -146,7 +146,7 @@ NAMES: Mapping[MatchType, tuple[str, ...]] = {
     MatchType.PAGEVIEW: ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
-"""Paths as the intake stores them: without query, fragment and trailing slash."""
+"""Paths in the form that the intake stores: without query, fragment and trailing slash."""
 
 NUMBERS: tuple[tuple[Any, ...], ...] = (
     (0, 1, 2, 3, 4, 5, 6, None),
@@ -167,7 +167,7 @@ NUMBERS: tuple[tuple[Any, ...], ...] = (
         2**60,
     ),
 )
-"""Sequence numbers: small ones, unusable ones, large ones, none at all."""
+"""Sequence numbers: small, missing, unusable and large ones."""
 
 CAMPAIGNS: tuple[Mapping[str, str], ...] = (
     {},
@@ -179,7 +179,7 @@ CAMPAIGNS: tuple[Mapping[str, str], ...] = (
     {"utm_source": "true", "utm_medium": "1", "link": "1"},
     {},
 )
-"""What an event says of a campaign or link."""
+"""Campaign and link fields of an event."""
 
 ATTEMPTS: tuple[tuple[Any, ...], ...] = (
     ("x",),
@@ -189,7 +189,7 @@ ATTEMPTS: tuple[tuple[Any, ...], ...] = (
     ("007",),
     (2**61 + 1, str(2**61 + 1)),
 )
-"""Spellings of one attempt ID each."""
+"""Different spellings of the same attempt ID, for each attempt."""
 NO_ATTEMPT: tuple[Any, ...] = (
     *(None, "", True, 1.5, {}, ["x"]),
     *(" ", "   ", "null", "NULL", "undefined", "Undefined"),
@@ -326,7 +326,9 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """The choices of one event, each from 0 to 255. 0, in the simplest example, is the usual."""
+    """The choices for one event, each from 0 to 255. 0 is the usual choice, in the simplest
+    example.
+    """
 
     target_choice: int
     option: int
@@ -340,7 +342,7 @@ class EventChoice:
 
 
 class Script:
-    """Turns choices into events that follow a definition's steps more or less."""
+    """Turns choices into events that roughly follow a definition's steps."""
 
     def __init__(
         self, definition: Definition, keys: Sequence[str], numbers: Sequence[Any], window_ms: int
@@ -393,7 +395,7 @@ class Script:
         if match.type is MatchType.PAGEVIEW:
             name = fields["path"] = PATHS[picks.option % len(PATHS)] if "*" in name else name
         in_first_website = picks.website < 220
-        # A payment provider sends transaction events, some of them with whole seconds.
+        # Payment providers send transaction events, some of them with whole seconds.
         provider = picks.source % 4 == 3 and (attempts or match.type is MatchType.TRANSACTION)
         if provider and match.type is MatchType.TRANSACTION:
             properties["provider"] = ("stripe", "stripe", "polar")[picks.source // 4 % 3]
@@ -419,7 +421,7 @@ class Script:
 
 
 def _targets(definition: Definition) -> list[tuple[Match, ...]]:
-    """The matches on a unit's way: every part of a group, one option of any other row."""
+    """The matches on a unit's way: every part of a group, and any one option of other rows."""
     targets: list[tuple[Match, ...]] = []
     for row in definition.rows:
         targets += [(part,) for part in row.matches] if row.all_of else [row.matches]
@@ -441,7 +443,7 @@ def _property_keys(definition: Definition) -> list[str]:
 
 
 def satisfy(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
-    """Give the event values that satisfy the match's filters, where one value can."""
+    """Give the event values that satisfy the match's filters, if a value does."""
     for condition in match.filters:
         if condition.property in ("$country", "$referrer_host", *TOUCHES):
             texts = [
@@ -456,12 +458,12 @@ def satisfy(match: Match, properties: dict[str, Any], fields: dict[str, str], fi
 
 
 def _own_field(key: str) -> str:
-    """The event's own field that a touch is read from; any other property itself."""
+    """The event's own field that provides a touch field; any other property unchanged."""
     return f"${TOUCH_FIELDS[key][1]}" if key in TOUCH_FIELDS else key
 
 
 def arrived(events: Sequence[Event], seed: int) -> tuple[Event, ...]:
-    """The events in some order of arrival, which their IDs follow."""
+    """The events in a random order of arrival, which their IDs follow."""
     shuffled = list(events)
     if seed:
         Random(seed).shuffle(shuffled)
@@ -474,7 +476,7 @@ def _with_id(event: Event, event_id: str) -> Event:
 
 
 def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
-    """Some visitors merged into others of their scope. No canonical visitor is itself absorbed."""
+    """Random merges within scopes. No canonical visitor is itself absorbed."""
     random, merges = Random(seed), dict[tuple[str, str], str]()
     for scope in sorted({event.scope_id for event in events}):
         visitors = sorted({event.visitor_id for event in events if event.scope_id == scope})
@@ -490,7 +492,7 @@ def cohort_filter(
 ) -> dict[str, Scalar | None]:
     """A cohort filter for a quarter of the examples.
 
-    It is on some of the properties, mostly with values of an event that enters.
+    It covers some of the properties, mostly with values of an entry event.
     """
     if seed % 4 != 3 or not definition.breakdown_properties:
         return {}

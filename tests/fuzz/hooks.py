@@ -1,7 +1,7 @@
-"""What schemathesis loads: bodies of NDJSON, names of real records, and two checks of ours.
+"""Hooks for schemathesis: NDJSON bodies, names of real records, and two checks.
 
-It invents IDs, and a route that finds no record has shown little. So most valid requests name
-records that exist: those of the environment variable `KNOWN`, a JSON object from field to ID.
+Schemathesis invents IDs, and a route that finds no record tests little. So most valid requests name
+records that exist: those in the environment variable `KNOWN`, a JSON object from field to ID.
 """
 
 import json
@@ -18,20 +18,20 @@ from penstock.web.codes import PROBLEMS
 from tests.waiting import eventually
 
 SERVICE = "PENSTOCK_FUZZ_SERVICE"
-"""Address of the service, and a key that may read its imports, with a space between."""
+"""URL of the service and a key that may read its imports, separated by a space."""
 KNOWN = "PENSTOCK_FUZZ_KNOWN"
 ANSWERS = "PENSTOCK_FUZZ_ANSWERS"
-"""Name of the file that gets the number of answers by operation and status."""
+"""Name of the output file for the number of answers by operation and status."""
 
 _MAX_IMPORTS = 10
-"""Unfinished ones; 20 of a workspace are refused as documented, with 503."""
+"""Maximum unfinished imports; as documented, a workspace with 20 gets 503."""
 _known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
 _codes = frozenset(entry.name for entry in PROBLEMS)
 
 
 @schemathesis.serializer("application/x-ndjson")
 def as_lines(_: Any, value: Any) -> bytes:
-    """Bytes as they are; other values as one or more lines of JSON."""
+    """Bytes unchanged; other values as one or more lines of JSON."""
     if isinstance(value, bytes):
         return value
     lines = value if isinstance(value, list) else [value]
@@ -40,10 +40,10 @@ def as_lines(_: Any, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Name real records in valid requests, and leave the website alive that others name.
+    """Name real records in valid requests, and keep the website that other requests name.
 
-    Imports wait until earlier ones have ended, and no query gets less than a minute: both would be
-    503, as documented.
+    Imports wait until earlier ones have ended, and each query gets at least a minute: otherwise
+    both would return 503, as documented.
     """
     if case.meta is None or not case.meta.generation.mode.is_negative:
         for place in (case.path_parameters, case.query, case.body):
@@ -78,7 +78,7 @@ def _name_records(place: dict[str, Any]) -> None:
 
 @schemathesis.check
 def errors_are_problem_documents(_: Any, response: Any, case: Any) -> None:
-    """Every error is a problem document whose code is in the documentation."""
+    """Every error is a problem document with a documented code."""
     if response.status_code < 400 or response.request.method == "HEAD":
         return
     assert response.headers["content-type"] == ["application/problem+json"], "not a problem"
@@ -89,7 +89,7 @@ def errors_are_problem_documents(_: Any, response: Any, case: Any) -> None:
 
 @schemathesis.check
 class counts_answers:  # noqa: N801 - the name of a check
-    """Writes which operations answered how, for the figures in the docs."""
+    """Counts the answers by operation and status, for the numbers in the docs."""
 
     def __init__(self) -> None:
         self.answers: Counter[str] = Counter()

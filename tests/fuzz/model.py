@@ -1,4 +1,4 @@
-"""What Penstock should know, in dictionaries and lists: no store, no HTTP, no code of Penstock."""
+"""A model of Penstock's state in dictionaries and lists: no store, no HTTP, no code of Penstock."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class SentEvent:
-    """An acknowledged event. person: the visitor it was stored under."""
+    """An acknowledged event. person: the visitor that it was stored for."""
 
     event_id: str
     name: str
@@ -19,10 +19,10 @@ class SentEvent:
 
 @dataclass
 class SiteModel:
-    """One website: its events, who is who, and the keys of repeats.
+    """One website: its events, its identities, and its dedupe keys.
 
-    merged: visitor -> the visitor it was merged into. visitor_of: user -> visitor. user_of: the
-    reverse. first: dedupe key -> the event that came first.
+    merged: visitor -> the visitor it was merged into. visitor_of: user -> visitor. user_of: visitor
+    -> user. first: dedupe key -> its first event.
     """
 
     id: str
@@ -63,7 +63,7 @@ class SiteModel:
         self.visitor_of[user], self.user_of[visitor] = visitor, user
 
     def forget(self, visitor: str) -> None:
-        """Delete a visitor with everything that was merged with it."""
+        """Delete a visitor with all visitors merged with it."""
         person = self.canonical(visitor)
         self.events = [event for event in self.events if self.canonical(event.person) != person]
         self.merged = {
@@ -76,7 +76,7 @@ class SiteModel:
             del self.visitor_of[user]
 
     def reached(self, steps: Sequence[str]) -> list[int]:
-        """How many visitors reached each step, at any later time."""
+        """Number of visitors that reached each step, at any later time."""
         times: dict[str, list[tuple[int, str]]] = {}
         for event in self.events:
             times.setdefault(self.canonical(event.person), []).append((event.at_ms, event.name))
@@ -94,7 +94,7 @@ def _furthest(happened: Sequence[tuple[int, str]], steps: Sequence[str]) -> int:
 
 @dataclass
 class KeyModel:
-    """An API key. website_id: the only one that it is for."""
+    """An API key. website_id: the only website that it is for, if any."""
 
     id: str
     secret: str
@@ -105,7 +105,7 @@ class KeyModel:
 
 @dataclass
 class LinkModel:
-    """A managed link with a web page behind it."""
+    """A managed link with a web page as its target."""
 
     id: str
     slug: str
@@ -115,11 +115,11 @@ class LinkModel:
 
 @dataclass
 class WorkspaceModel:
-    """What one workspace has. funnels: ID -> steps."""
+    """The state of one workspace. funnels: ID -> steps."""
 
     sites: dict[str, SiteModel] = field(default_factory=dict)
     keys: list[KeyModel] = field(default_factory=list)
     funnels: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, LinkModel] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
-    """Addresses of deleted records."""
+    """URLs of deleted records."""

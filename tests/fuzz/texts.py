@@ -1,4 +1,4 @@
-"""Random texts and bytes from outside: pieces of valid ones, mixed with anything."""
+"""Random hostile texts and bytes: pieces of valid ones, mixed with anything."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ JSON_VALUES = st.recursive(
     lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=8), values),
     max_leaves=12,
 )
-"""Any JSON, with the numbers at which types end."""
+"""Any JSON value, including numbers at the limits of types."""
 
 
 def spliced(*pieces: str) -> st.SearchStrategy[str]:
@@ -26,7 +26,7 @@ def spliced(*pieces: str) -> st.SearchStrategy[str]:
 
 
 def repeated(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
-    """Long texts that repeat pieces: what takes more than linear time takes too long on them."""
+    """Long texts of repeated pieces, which expose more than linear time."""
 
     def long_text(start: str, middle: Sequence[str], end: str) -> str:
         unit = "".join(middle)
@@ -42,7 +42,7 @@ def texts(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
 
 
 def objects(*fields: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with some of these fields, any values, and now and then a field nobody knows."""
+    """Objects with some of these fields, any values, and occasionally an unknown field."""
     names = st.sampled_from(fields) | st.text(max_size=6)
     return st.dictionaries(names, JSON_VALUES, max_size=10)
 
@@ -75,4 +75,4 @@ JSON_BODIES = (
 )
 GZIP_BODIES = st.binary() | _broken(lambda value: gzip.compress(_json(value)))
 HEADER_VALUES = st.text(st.characters(max_codepoint=255, exclude_characters="\0\r\n"), max_size=300)
-"""Values of headers as servers read them: ISO 8859-1 without line breaks."""
+"""Header values in the form that servers read: ISO 8859-1 without line breaks."""

@@ -1,4 +1,4 @@
-"""Identity lives in the metadata DB: its tests run on both kinds of it."""
+"""Runs the tests of identity on both kinds of metadata DB."""
 
 import pytest
 

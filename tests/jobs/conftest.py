@@ -14,7 +14,7 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 
 @pytest.fixture
 def without_merges(warehouse: Warehouse) -> Iterator[None]:
-    """After a merge of parts the data are counted again; in a cluster they count as changed."""
+    """Stops merges of parts, after which data count as changed and jobs would count them again."""
     warehouse.command("SYSTEM STOP MERGES")
     yield
     warehouse.command("SYSTEM START MERGES")

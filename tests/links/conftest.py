@@ -82,7 +82,7 @@ def open_link(server):
 
 @pytest.fixture
 def open_fast(wire, services):
-    """As `open_link`, over the protocol, where the third visit takes the fast path.
+    """Like `open_link`, over the protocol, where the third visit takes the fast path.
 
     The first two fill the caches; the first secret for match keys is not cached.
     """
@@ -97,7 +97,7 @@ def open_fast(wire, services):
 
 @pytest.fixture
 def clicks(services):
-    """A link's clicks in the warehouse, in order, once the expected number is there."""
+    """A link's clicks in the warehouse, in order, once the expected number has arrived."""
 
     def clicks(link, expected):
         statement = (

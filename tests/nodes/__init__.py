@@ -1,1 +1,1 @@
-"""Several nodes over one PostgreSQL: what one changes, the others know."""
+"""Several nodes over one PostgreSQL: each learns what another changes."""

@@ -23,7 +23,7 @@ from tests.tenant import BASE_URL, Tenant, sign_up, visitor
 
 @dataclass(frozen=True)
 class Node:
-    """client: calls with an API key of the workspace. browser: with its owner's session."""
+    """client: sends an API key of the workspace. browser: sends the session of its owner."""
 
     services: Services
     server: TestClient[Litestar]
@@ -45,7 +45,7 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 def servers(
     settings: Settings, tmp_path: Path, clock: ShiftedClock, warehouse: RecordingWarehouse
 ) -> Iterator[list[tuple[Services, TestClient[Litestar]]]]:
-    """Both running nodes, each with a data folder of its own."""
+    """Both running nodes, each with its own data folder."""
     with ExitStack() as stack:
         running = []
         for name in ("first", "second"):
@@ -70,7 +70,7 @@ def workspace(servers: list[tuple[Services, TestClient[Litestar]]]) -> Tenant:
 def nodes(
     servers: list[tuple[Services, TestClient[Litestar]]], workspace: Tenant
 ) -> tuple[Node, Node]:
-    """The node that everything was created at, and another one."""
+    """The node where everything was created, and another one."""
     key = {"Authorization": workspace.client.headers["Authorization"]}
     (services, server), (others, other) = servers
     browser = visitor(other)

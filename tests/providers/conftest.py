@@ -1,4 +1,4 @@
-"""Webhooks as the providers sign them, with their own libraries, and what became of them."""
+"""Webhooks signed with the providers' own libraries, and the resulting events."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def stripe_event(
 
 @dataclass
 class Sender:
-    """Sends signed webhooks to one website, as somebody without credentials."""
+    """Sends signed webhooks to one website, without credentials."""
 
     tenant: Tenant
     client: httpx.Client
@@ -87,7 +87,7 @@ class Sender:
         age_s: int = 0,
         **more: Any,
     ) -> httpx.Response:
-        """age_s: how long ago the delivery was signed."""
+        """Send a Stripe webhook. age_s: seconds since it was signed."""
         at_s = more.pop("at_s", self.now_s - 60)
         body = json.dumps(
             stripe_event(
@@ -131,7 +131,7 @@ class Sender:
 
 @pytest.fixture
 def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
-    """Of a website that takes webhooks of each provider."""
+    """A sender for a website that accepts webhooks of all providers."""
     sender = Sender(workspace, visitor(server), clock)
     for provider, secret in SECRETS.items():
         assert sender.set_secret(provider, secret).status_code == 200
@@ -140,7 +140,7 @@ def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
 
 @pytest.fixture
 def stored(services: Any, warehouse: Any, workspace: Tenant) -> Callable[[], list[Json]]:
-    """The website's provider events in the warehouse, in the order of their times."""
+    """The website's provider events in the warehouse, ordered by time."""
 
     def read() -> list[Json]:
         assert services.shipper.wait_until_shipped(PATIENCE_S)

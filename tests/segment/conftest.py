@@ -1,4 +1,4 @@
-"""Calls in the tracking protocol over plain HTTP, and what is stored of them."""
+"""Calls in the tracking protocol over plain HTTP, and the stored results."""
 
 import json
 from base64 import b64encode
@@ -24,7 +24,7 @@ def basic(write_key: str) -> dict[str, str]:
 
 @dataclass
 class Client:
-    """Sends calls with a write key, as the user of Basic authentication."""
+    """Sends calls with a write key as the user name of Basic authentication."""
 
     http: httpx.Client
     write_key: str
@@ -43,7 +43,7 @@ class Client:
 
 
 def write_key_of(tenant: Tenant, website_id: str, *scopes: str) -> str:
-    """A new API key that is limited to the website and, unless others are given, to `ingest`."""
+    """A new API key limited to the website and, unless scopes are given, to `ingest`."""
     form = {"name": "backend", "scopes": scopes or ["ingest"], "websiteId": website_id}
     key: str = tenant.browser.post("/api/settings/api-keys", json=form).json()["key"]
     return key
@@ -51,18 +51,18 @@ def write_key_of(tenant: Tenant, website_id: str, *scopes: str) -> str:
 
 @pytest.fixture
 def public(server: TestClient[Litestar], site: str) -> Client:
-    """With the public write key: the website's ID."""
+    """A client with the public write key: the website's ID."""
     return Client(visitor(server), site)
 
 
 @pytest.fixture
 def trusted(server: TestClient[Litestar], workspace: Tenant, site: str) -> Client:
-    """With an API key that is a write key."""
+    """A client whose write key is an API key."""
     return Client(visitor(server), write_key_of(workspace, site))
 
 
 def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
-    """Field -> code of each rejected call, by its place."""
+    """The error codes of each rejected call by field, by the call's index."""
     assert answer.status_code == 200, answer.text
     return {
         record["index"]: {error["field"]: error["code"] for error in record["errors"]}
@@ -71,7 +71,7 @@ def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
 
 
 def plans_of(tenant: Tenant, user_id: str) -> set[str]:
-    """The values of the trait `plan` in what is stored about a user."""
+    """The stored values of a user's trait `plan`."""
     params = {"websiteId": tenant.website_id, "userId": user_id}
     lines = tenant.client.get("/api/personal-data", params=params).text.splitlines()
     users = [line["data"] for line in map(json.loads, lines) if line["type"] == "user"]

@@ -1,7 +1,7 @@
-"""A host that clients are set to: it forwards to the service, and fails as a service under stress.
+"""A host for clients, which forwards to the service and fails like a service under stress.
 
-The first posts are refused with 429, lost on the way, or stored without an answer, as when the
-service is killed before or after the commit.
+The first posts are rejected with 429, lost on the way, or stored without an answer, as if the
+service were killed before or after the commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ FAULTS = (OVERLOADED, UNANSWERED, LOST)
 
 _NOT_FORWARDED = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
 _NOT_RETURNED = {"content-length", "content-encoding", "connection", "date", "server"}
-"""httpx has decoded the body."""
+"""Response headers that no longer apply, because httpx has decoded the body."""
 
 
 class FaultyHost:
-    """url: for the client. statuses: what it was answered, one for each post.
+    """url: URL for the client. statuses: result of each post.
 
-    failed: how many posts fail in all.
+    failed: total number of posts that fail.
     """
 
     def __init__(self, service_url: Callable[[], str], faults: Sequence[str] = FAULTS) -> None:
-        """service_url: it changes when the service is started again."""
+        """service_url: returns the current URL, which changes at a restart."""
         self.statuses = list[int | str]()
         self._faults, self._lock = list(faults), Lock()
         self.failed = len(faults)
@@ -50,12 +50,12 @@ class FaultyHost:
             self.failed += len(faults)
 
     def succeed(self) -> None:
-        """Fail no more posts."""
+        """Stop failing posts."""
         with self._lock:
             self._faults.clear()
 
     def fault(self) -> str | None:
-        """The fault of the next post; None for none."""
+        """The fault of the next post, if any."""
         with self._lock:
             fault = self._faults.pop(0) if self._faults else None
             if fault is not None:

@@ -18,14 +18,14 @@ PYTHON_PATH = {"PYTHONPATH": str(ROOT / ".venv/segment-clients")}
 
 
 def node() -> str:
-    """The program that `scripts/setup` uses."""
+    """The Node.js program that `scripts/setup` uses."""
     program = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
     assert program is not None
     return program
 
 
 class Service:
-    """A service that tests kill. client: calls with the session of the owner."""
+    """A service that tests kill. client: sends the session of the owner."""
 
     def __init__(self, data: Path) -> None:
         self._data, self._served = data, Served(data)
@@ -54,14 +54,14 @@ class Service:
 
 @dataclass(frozen=True)
 class Site:
-    """A website of the service, and a write key that is an API key for it."""
+    """A website of the service, and an API key for it as write key."""
 
     service: Service
     website_id: str
     write_key: str
 
     def results(self, funnel_id: str) -> Json:
-        """The funnel's report, without what differs for equal events."""
+        """The funnel's report, without fields that differ for equal events."""
         answer = self.service.client.get(
             f"/api/funnels/{funnel_id}/results", params={"websiteId": self.website_id}
         )
@@ -70,7 +70,7 @@ class Site:
         return {name: report[name] for name in ("aggregate", "cohorts", "dataQuality")}
 
     def counts(self) -> tuple[int, int]:
-        """Stored and refused events."""
+        """Numbers of stored and rejected events."""
         records = self.service.client.get("/api/events/counts").json()["data"]
         [counts] = [record for record in records if record["websiteId"] == self.website_id]
         return counts["stored"] + counts["waiting"], counts["refused"]

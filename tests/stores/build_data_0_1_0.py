@@ -5,8 +5,8 @@ Run it by hand, with that version's code on the path:
     git worktree add ../penstock-0.1.0 v0.1.0
     PYTHONPATH=../penstock-0.1.0/src .venv/bin/python -m tests.stores.build_data_0_1_0
 
-The archive holds `data/` (both stores, stopped in order) and `expected.json`: an API key and what
-each path answered. No window of its events is open any more, so answers do not change with time.
+The archive contains `data/` (both stores after an orderly stop) and `expected.json`: an API key and
+the answer of each path. All conversion windows have ended, so answers do not change with time.
 """
 
 import json

@@ -2,8 +2,8 @@
 
     python -m tests.stores.killed_migration STORE VERSION MOMENT DATA
 
-STORE: `database` or `warehouse`. MOMENT `inside`: the migration's
-statements ran, but it is not committed or recorded yet. `after`: it is, and nothing came after it.
+STORE: `database` or `warehouse`. MOMENT: `inside`, after the migration's statements, before they
+are committed or recorded; or `after`, right after that.
 """
 
 import os

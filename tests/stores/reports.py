@@ -6,7 +6,7 @@ import httpx
 
 _NOT_COMPARED = {
     *("evaluatedAt", "computedAt", "nextCursor"),  # differ from call to call
-    *("servedFrom", "directReason"),  # what is cached or stored by then
+    *("servedFrom", "directReason"),  # depend on cached or stored data
     *("notes", "changes"),  # sentences for people, whose wording may improve
 }
 

@@ -1,4 +1,4 @@
-"""The event store behind HTTP."""
+"""The event store over HTTP."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def migrated(url: str, data: Path) -> Iterator[Warehouse]:
 def clickhouse_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A database: a new one on the server that `PENSTOCK_TEST_CLICKHOUSE_URL` names, if it is set.
+    """A new database, on the server of `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set.
 
     The user of that URL must be allowed to create databases.
     """
@@ -61,7 +61,7 @@ def own_http(
 
 @pytest.fixture
 def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
-    """Between the client and the server."""
+    """A proxy between the client and the server."""
     proxy = FaultyProxy(clickhouse.port)
     yield proxy
     proxy.close()
@@ -71,7 +71,7 @@ def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
 def behind_proxy(
     proxy: FaultyProxy, clickhouse: ClickHouseServer, own_http: Warehouse, tmp_path: Path
 ) -> Iterator[Warehouse]:
-    """The same data as `own_http`, through the proxy."""
+    """The data of `own_http`, through the proxy."""
     url = clickhouse.url_behind(proxy.port)
     warehouse = Warehouse(data=tmp_path, url=url, readers_per_owner=4)
     yield warehouse

@@ -72,9 +72,9 @@ def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes
 
 
 def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: str) -> str:
-    """A name such as `checkout-2026-10-28-to-2026-11-26.csv`: a title, and a period's first and last day.
+    """A file name with a title, and the first and last day of a period in UTC.
 
-    Days are in UTC. end_ms: exclusive.
+    For example `checkout-2026-10-28-to-2026-11-26.csv`. end_ms: end of the period, exclusive.
     """
     letters = "".join(letter if letter.isalnum() else " " for letter in title.lower())
     words = "-".join(letters.split())[:_MAX_TITLE_CHARS].strip("-") or "funnel"

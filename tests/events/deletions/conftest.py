@@ -1,4 +1,4 @@
-"""Deletions change both stores: their tests run on both kinds of the metadata DB."""
+"""Runs the tests of deletions, which change both stores, on both kinds of metadata DB."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def finished(client: httpx.Client, deletion_id: str) -> Json:
-    """The deletion once it is done."""
+    """The deletion, once it is done."""
 
     def done() -> Json | None:
         deletion: Json = client.get(f"/api/deletions/{deletion_id}").json()
@@ -37,7 +37,7 @@ def finished(client: httpx.Client, deletion_id: str) -> Json:
 
 
 def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Json:
-    """Request a deletion; again while the store is too busy, as its answer says."""
+    """Request a deletion, retrying while the store is too busy."""
 
     def answered() -> httpx.Response | None:
         answer = client.post("/api/deletions", json={"websiteId": website_id, **target})

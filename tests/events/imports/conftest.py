@@ -1,4 +1,4 @@
-"""Imports keep their jobs in the metadata DB: their tests run on both kinds of it."""
+"""Runs the tests of imports, whose jobs are in the metadata DB, on both kinds of it."""
 
 import pytest
 

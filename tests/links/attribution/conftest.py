@@ -1,4 +1,4 @@
-"""Phones that tap links and open apps, each with its own network address, and a clock."""
+"""Phones that tap links and open apps, each with its own network address, and a frozen clock."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ VERSIONS = {"ios": "18.5", "android": "15"}
 
 
 class FrozenClock:
-    """Stands still until a test advances it."""
+    """A clock that stands still until a test advances it."""
 
     def __init__(self) -> None:
         self.now_ms = system_clock()
@@ -46,7 +46,7 @@ def clock() -> FrozenClock:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Every client is a trusted proxy that sends the address in X-Forwarded-For."""
+    """Trusts every client as a proxy, so that tests choose addresses with X-Forwarded-For."""
     return settings.model_copy(update={"trusted_proxies": "*"})
 
 
@@ -67,7 +67,7 @@ class Phone:
         )
 
     def tap(self, link: dict[str, Any]) -> str:
-        """Open the link's page; returns its click token, or an empty text."""
+        """Open the link's page. Returns its click token, or an empty text."""
         page = self.http.get(f"/l/{link['slug']}", follow_redirects=False)
         assert page.status_code in (200, 302), page.text
         token = re.search(r"\bct=([\w-]{22})", unquote(unquote(page.text)))
@@ -91,7 +91,7 @@ class Phone:
         return record
 
     def outcome(self, **fields: Any) -> tuple[str | None, str | None]:
-        """Method and reason."""
+        """The method and the reason in the answer to an open."""
         record = self.open(**fields)
         assert record["matched"] == (record["reason"] is None)
         return record["method"], record["reason"]

@@ -1,4 +1,4 @@
-"""Sends the calls of a file with a Python client of Segment or RudderStack, as it is installed.
+"""Sends the calls in a file with an unmodified Python client of Segment or RudderStack.
 
 Arguments: client, URL, write key, file. Each line of the file is a call.
 """
