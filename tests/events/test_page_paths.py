@@ -1,6 +1,7 @@
 """All spellings of a page path are stored as one path, whatever route they come by."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from litestar import Litestar
@@ -70,3 +71,20 @@ def test_pages_of_the_tracking_protocol(
         answer = visitor(server).post("/v1/page", json={**call, "properties": page})
         assert answer.is_success, answer.text
     assert_one_path_each(stored, [path for path, _ in ALL])
+
+
+def test_every_spelling_of_a_long_path_is_accepted_or_none(
+    workspace: Tenant, site: str, stored: Stored
+) -> None:
+    def track(**page: str) -> int:
+        item = {"websiteId": site, "type": "pageview", "visitorId": "v", **page}
+        return workspace.client.post("/api/track", json=item).status_code
+
+    longest, too_long = "/" + "あ" * 1_999, "/" + "あ" * 2_000
+    spaces = "/" + " " * 700  # stored as 2,101 characters
+    for path, status in ((longest, 202), (too_long, 422), (spaces, 422)):
+        for spelling in (path, quote(path), f"{path}?query"):
+            assert track(path=spelling) == status
+            if len(spelling) < 2_500:
+                assert track(url=f"https://shop.example{spelling}") == status
+    assert {event["path"] for event in stored()} == {longest}

@@ -98,13 +98,14 @@ def _name(value: str, info: ValidationInfo[EventValidationContext]) -> str:
 
 
 def _path(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    return _page_path(_valid_text(value, info.context.limits.max_path_chars), info.context)
+    return _page_path(_valid_text(value, info.context.limits.max_event_bytes), info.context)
 
 
-def _page_path(value: str, _: EventValidationContext) -> str:
+def _page_path(value: str, context: EventValidationContext) -> str:
+    """The canonical path. Its length counts: browsers send nine characters for one of Japanese."""
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
-    return page_path(value)
+    return _valid_text(page_path(value), context.limits.max_path_chars)
 
 
 def _text(value: str, info: ValidationInfo[EventValidationContext]) -> str:
