@@ -194,11 +194,11 @@ def test_every_other_question_has_the_same_cohorts(campaigns: Scene) -> None:
         (None, 1),
     ]
     rows = campaigns.client.get(f"/api/funnels/{funnel_id}/export?format=csv").text
-    assert [row[:2] for row in csv.reader(StringIO(rows))] == [
-        [LAST, "entered"],
-        ["", "3"],
-        ["ads", "2"],
-        ["Unknown", "1"],
+    assert [row[:3] for row in csv.reader(StringIO(rows))] == [
+        ["row", LAST, "entered"],
+        ["total", "", "3"],
+        ["cohort", "ads", "2"],
+        ["cohort", "Unknown", "1"],
     ]
     traced = ask(campaigns, funnel_id, "units/ann")
     assert traced["entryValues"][LAST]["value"] == "ads"

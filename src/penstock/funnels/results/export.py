@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from penstock.base.clock import iso, iso_or_none
+from penstock.base.clock import iso_or_none
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
@@ -90,7 +90,6 @@ class ReportExporter:
         provenance = without_rows(context).provenance
         return {
             "definition_revision": context.revision,
-            "evaluated_at": iso(context.params.evaluated_at_ms),
             "period_start_at": iso_or_none(context.params.start_ms),
             "period_end_at": iso_or_none(context.params.end_ms),
             **_fields(_QUALITY, DataQualityRecord.model_validate(quality)),
@@ -151,7 +150,6 @@ def _fields(prefix: str, record: BaseModel) -> Details:
 
 _DETAILS = [
     Column("definition_revision"),
-    Column("evaluated_at", str),
     Column("period_start_at", str),
     Column("period_end_at", str),
     *_columns(_QUALITY, DataQualityRecord),
