@@ -43,14 +43,14 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
-from penstock.links.attribution.service import forget_opens, opens_of
+from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
 from penstock.providers import plugin as providers_room
-from penstock.providers.service import customers_of, forget_customers
+from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
@@ -242,8 +242,8 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
     """Data about a person in other rooms, for the export of personal data."""
     scope_id, visitor_ids, sent_ids, website_ids = person
     return [
-        *(("customer", customer) for customer in customers_of(db, scope_id, visitor_ids)),
-        *opens_of(db, scope_id, visitor_ids),
+        *(("customer", customer) for customer in visitor_customers(db, scope_id, visitor_ids)),
+        *visitor_opens(db, scope_id, visitor_ids),
         *(("rejected", entry) for entry in quarantined_texts(db, website_ids, sent_ids)),
         *(("rejectedLine", line) for line in rejected_texts(db, website_ids, sent_ids)),
     ]

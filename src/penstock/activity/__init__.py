@@ -1,1 +1,1 @@
-"""Activity: visitors and their timelines, and events as they arrive."""
+"""Visitors with their timelines, exports of personal data, and live events."""

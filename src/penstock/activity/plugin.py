@@ -1,4 +1,4 @@
-"""The room of visitors with their timelines, of their data's export, and of live events."""
+"""The room of visitors with their timelines, exports of personal data, and live events."""
 
 from dataclasses import dataclass
 
@@ -30,9 +30,9 @@ def build(
     read_other_rooms: ReadOtherRooms,
     read_lost_events: ReadLostEvents,
 ) -> ActivityRoom:
-    """read_other_rooms: what rooms that this one does not know store about visitors.
+    """read_other_rooms: reads what rooms unknown to this one store about visitors.
 
-    read_lost_events: of the events room.
+    read_lost_events: provided by the events room.
     """
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(

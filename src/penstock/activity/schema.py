@@ -16,7 +16,7 @@ Text = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(witho
 
 
 class StoredEventRecord(Record):
-    """An event as stored. Fields that it lacks are null."""
+    """A stored event. Missing fields are null."""
 
     event_id: str
     website_id: str
@@ -68,7 +68,7 @@ class StoredEventRecord(Record):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """row: of `visitor_events.sql` or `recent_events.sql`."""
+        """The record of a row. row: from a statement of this room that returns events."""
         values = {name: value for name in cls.model_fields if (value := row.get(name)) is not None}
         values |= {
             name: values.get(name) or None

@@ -1,4 +1,4 @@
-"""The room of stored names, properties and values, which builders suggest."""
+"""The room of stored names, properties and values, which the funnel builder suggests."""
 
 from dataclasses import dataclass
 

@@ -81,7 +81,7 @@ async def list_seen_values(
 ) -> Response[bytes]:
     """The most frequent values of a property or built-in field, up to 100 per JSON type.
 
-    Values over 256 bytes are not listed.
+    Omits values over 256 bytes.
     """
     return await respond(
         partial(catalogue.values, caller.workspace_id, read_query(request, ValuesQuery))

@@ -9,7 +9,7 @@ from penstock.funnels.definitions.filters import EventField
 from penstock.http.schema import Record, RecordsQuery, without_nul
 
 _MAX_NAME_CHARS = 2000
-"""Paths are the longest names."""
+"""Maximum length of a path, the longest kind of name."""
 
 
 Kind = Literal["pageview", "screenview", "event", "transaction"]
@@ -26,7 +26,7 @@ Search = Annotated[str, Field(max_length=_MAX_NAME_CHARS), AfterValidator(withou
 
 
 class NamesQuery(RecordsQuery):
-    """Query parameters of the list of names, which the other lists extend."""
+    """Query parameters of the list of names. The other lists extend them."""
 
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
     search: Annotated[

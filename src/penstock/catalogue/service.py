@@ -1,4 +1,4 @@
-"""Use cases of the catalogue. Inserts into the warehouse maintain it; nothing here reads events."""
+"""Use cases of the catalogue, which inserts into the warehouse maintain. Nothing reads events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,12 +30,12 @@ _BUILTIN = "$"
 
 
 class CatalogueService:
-    """Names, properties and values of accepted events.
+    """Lists names, properties and values of accepted events.
 
     Methods block: call them from a worker thread.
 
-    `Unauthorized` for another workspace's `websiteId`, `Unavailable` when the warehouse does not
-    answer. Counts still include events that were deleted later.
+    They raise `Unauthorized` for another workspace's `websiteId` and `Unavailable` when the
+    warehouse does not respond. Counts include events that were deleted later.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class CatalogueService:
         return Listing([_property(*row) for row in page], query.pagination, total)
 
     def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
-        """Values of one property, up to 100 per type, most frequent first; no objects or arrays."""
+        """Scalar values of one property, most frequent first, up to 100 per type."""
         scope = self._scope(workspace_id, query.website_id)
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
-            # Of any event: a touch comes before the event that a funnel looks at.
+            # Touches may come from any event: they precede the event that a funnel looks at.
             wanted |= {"kind": "", "event": "", "property": _own_field(query.property)}
         rows = self._fetch("values", scope | wanted)
         decode = str if query.property.startswith(_BUILTIN) else json.decode
@@ -105,7 +105,7 @@ class CatalogueService:
         )
 
     def _scope(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
-        """The websites to count: all of the workspace, or the one requested."""
+        """The websites to count: the requested one, or all of the workspace."""
         return {
             "websites": [
                 website.id for website in self._websites.select_websites(workspace_id, website_id)
@@ -118,7 +118,7 @@ class CatalogueService:
 
 
 def _filters(query: NamesQuery) -> dict[str, Any]:
-    """Parameters that every list accepts; '' selects all."""
+    """Parameters of every list. An empty text selects everything."""
     search = {"search": query.search, "path_search": canonical_spelling(query.search)}
     return {"kind": query.kind or "", **search}
 
@@ -128,7 +128,7 @@ def _event(query: PropertiesQuery) -> dict[str, Any]:
 
 
 def _own_field(touch_field: str) -> str:
-    """The field of a touch itself: `$utm_source` for `$first_utm_source`."""
+    """The event field behind a touch's field: `$utm_source` for `$first_utm_source`."""
     return f"{_BUILTIN}{TOUCH_FIELDS[touch_field][1]}"
 
 

@@ -1,6 +1,6 @@
-"""The host of links: it serves links, the files by which phones check them, and health.
+"""Restricts the host of links to links, association files and health checks.
 
-The dashboard and its API are on the other host. Both hosts serve links.
+The other host has the dashboard and its API, and serves links too.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _PATHS = (APPLE_FILE, ANDROID_FILE, "/health/live", "/health/ready")
 
 
 class LinkHost:
-    """ASGI middleware: answers 404 to everything else that is asked of the links' host."""
+    """ASGI middleware that answers 404 to all other requests to the host of links."""
 
     def __init__(self, app: ASGIApp, link_host: str) -> None:
         self._app, self._name = app, _host_name(link_host.encode())
@@ -27,7 +27,7 @@ class LinkHost:
         await app(scope, receive, send)
 
     def guard(self, fast_path: FastPath) -> FastPath:
-        """The fast path, without what this host does not serve."""
+        """The fast path, without requests that this host does not serve."""
         return lambda scope: None if self._refuses(scope) else fast_path(scope)
 
     def _refuses(self, scope: Any) -> bool:
@@ -46,7 +46,7 @@ def _is_public(path: str) -> bool:
 
 
 def _host_name(host: bytes) -> str:
-    """Without the port, which proxies may change; empty when it cannot be read."""
+    """A host's name without the port, which proxies may change; empty when unreadable."""
     try:
         name = urlsplit(f"//{host.decode('latin-1')}").hostname or ""
     except ValueError:

@@ -10,7 +10,7 @@ from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
 PUBLIC_PATH = "/l/"
-"""Path of the public address of every link; the slug follows."""
+"""Start of the path in a link's public address. The slug follows."""
 
 _SLUG = "[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 SLUG = Pattern(_SLUG)
@@ -20,17 +20,17 @@ LINK_ID_PARAM = "lk"
 """Query parameter with the link's ID, in the hosted URL and in addresses that open the app."""
 
 CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
-"""Name of the click token in addresses that open the app and in the install referrer."""
+"""Query parameter with the click token, in addresses that open the app and in the referrer."""
 
 REVISED = (
     *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
     *("expires_at_ms", "expired_url"),
 )
-"""Fields of a link whose change makes a new revision. A click keeps the revision that it met."""
+"""Changing one of these fields creates a new revision. A click keeps the revision of its time."""
 
 
 class LinkState(StrEnum):
-    """Exactly one at a time. An archived link leads where it would lead otherwise."""
+    """A link has exactly one state. Archiving does not change where a link leads."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -39,7 +39,7 @@ class LinkState(StrEnum):
 
 
 class LinkRevision(NamedTuple):
-    """What a link was from a change on until the next one. number: from 1."""
+    """The state of a link from one change until the next. number: counts from 1."""
 
     number: int
     at_ms: int
@@ -62,8 +62,8 @@ class Link:
     fallback_url: an ASCII URL for people who cannot open the app.
     pass_query: whether the fallback URL gets the query of the visit and the campaign parameters.
     utm_*: campaign parameters of its clicks, never taken from a request.
-    expires_at_ms: from then on the link leads to expired_url; without one it is not found.
-    revision: the current one, from 1.
+    expires_at_ms: from this time on the link leads to expired_url, or else to a not-found page.
+    revision: number of the current revision, from 1.
     tags: in lower case, sorted.
     unstored_clicks: number of clicks over the quota, which are not stored.
     """
@@ -99,10 +99,10 @@ class Link:
             return LinkState.DISABLED
         return LinkState.EXPIRED if self.is_expired(now_ms) else LinkState.ACTIVE
 
-    def changed(self, values: Mapping[str, Any], now_ms: int) -> Self:
-        """The link with these fields, in a new revision where one of `REVISED` differs.
+    def with_changes(self, values: Mapping[str, Any], now_ms: int) -> Self:
+        """The link with these values, in a new revision if one of `REVISED` changes.
 
-        The same link when nothing differs.
+        The link itself when nothing changes.
         """
         differing = {name for name, value in values.items() if value != getattr(self, name)}
         if not differing:
@@ -110,8 +110,8 @@ class Link:
         revision = self.revision + (1 if differing & set(REVISED) else 0)
         return replace(self, **values, revision=revision, updated_at_ms=now_ms)
 
-    def as_of(self, revision: LinkRevision) -> Self:
-        """The link as a click on this revision met it."""
+    def at_revision(self, revision: LinkRevision) -> Self:
+        """The link with the fields of an earlier revision."""
         values = {name: getattr(revision, name) for name in REVISED}
         return replace(self, **values, revision=revision.number)
 
@@ -130,7 +130,7 @@ class Link:
         return f"{base_url}{PUBLIC_PATH}{self.slug}"
 
     def hosted_url(self, base_url: str) -> str:
-        """The address to share unchanged. The app reads the query; the server ignores it."""
+        """The address to share. The app reads its query; the server ignores it."""
         query = urlencode({LINK_ID_PARAM: self.id, **self.utm}, quote_via=quote)
         return f"{self.short_url(base_url)}?{query}"
 
@@ -138,8 +138,8 @@ class Link:
 def slug_of_path(path: str) -> str | None:
     """The slug in the path of a public address; None when the path is not a link's.
 
-    path: percent-decoded. Letter case does not matter, nor do characters behind the slug with which
-    no slug ends: people and mail programs add a full stop, a bracket, a space or a line break.
+    path: percent-decoded. Ignores letter case, and trailing characters that cannot belong to a
+    slug: people and mail programs add a full stop, a bracket, a space or a line break.
     """
     match = _SLUG_IN_PATH.fullmatch(path.lower())
     return match[1] if match else None

@@ -1,4 +1,4 @@
-"""A provider's event as the intake accepts it: its visitor and its properties."""
+"""Turns a provider's event into an event for the intake, with its visitor and properties."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -13,17 +13,17 @@ from penstock.identity.model import is_placeholder
 from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, Provider, ProviderEvent
 
 LEFT_OUT = "leftOut"
-"""The property that lists metadata over a limit, as `key: code`."""
+"""The property that lists metadata over a limit, each entry as `key: code`."""
 
 _MAX_LEFT_OUT = 20
 _RESERVED_BYTES = 8 * 1024
-"""Part of an event's size that is reserved for everything except metadata."""
+"""Bytes of an event that are reserved for everything except metadata."""
 
 
 class CustomerIdentity(NamedTuple):
-    """The IDs in the metadata, as sent.
+    """The IDs that the metadata states.
 
-    is_elsewhere: the metadata names another website than the URL, so its IDs do not count here.
+    is_elsewhere: whether the metadata names another website than the URL; then its IDs are ignored.
     """
 
     visitor_id: str | None = None
@@ -53,7 +53,7 @@ def read_customer_identity(
 
 
 def _sent_id(value: Any, context: EventValidationContext) -> str | None:
-    """A valid ID from metadata, else None. An integer is read as its text."""
+    """A valid ID from metadata, or None. Integers become texts."""
     text = (
         str(value)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64
@@ -76,7 +76,7 @@ def new_event(
     fallback_visitor_id: str,
     context: EventValidationContext,
 ) -> NewEvent:
-    """The event for the intake. `NotAnEvent` when its time is before 1970 or in the future.
+    """The event for the intake. Raises `NotAnEvent` for a time before 1970 or in the future.
 
     customer: from `read_customer_identity`. fallback_visitor_id: the event's visitor when the
     metadata names nobody.
@@ -99,7 +99,7 @@ def new_event(
         received_at_ms=context.now_ms,
         visitor_id=visitor_id,
         user_id=customer.user_id if customer.is_named else None,
-        # Of the fields that were read, not of the body: providers count deliveries in it.
+        # Hash the parsed fields instead of the body, which contains a count of deliveries.
         body_hash=body_hash(
             json.encode([name, event.occurred_at_ms, customer, properties], order="sorted")
         ),
@@ -113,9 +113,9 @@ def new_event(
 def _properties(
     event: ProviderEvent, customer: CustomerIdentity, context: EventValidationContext
 ) -> dict[str, Any]:
-    """The provider's properties, and the metadata within the limits.
+    """The provider's properties, and the metadata that is within the limits.
 
-    Where both have a key, metadata's is renamed to `metadata.KEY`.
+    If both have a key, the metadata's key becomes `metadata.KEY`.
     """
     properties: dict[str, Any] = dict(event.properties)
     left_out: list[str] = []
@@ -138,7 +138,7 @@ def _properties(
         code = faults[0].code if faults else "too_large" if size > bytes_left else "too_many_keys"
         left_out.append(f"{key[:64]}: {code}")
     if left_out:
-        properties[LEFT_OUT] = _shortened(left_out)
+        properties[LEFT_OUT] = _shorten(left_out)
     return properties
 
 
@@ -151,12 +151,12 @@ def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
 
 
 def _count_keys(value: Any) -> int:
-    """Number of property keys inside a value, whose depth is known to be limited."""
+    """Number of property keys inside a value. The value's depth was checked before."""
     if isinstance(value, Mapping):
         return len(value) + sum(_count_keys(item) for item in value.values())
     return sum(_count_keys(item) for item in value) if isinstance(value, list) else 0
 
 
-def _shortened(left_out: list[str]) -> list[str]:
+def _shorten(left_out: list[str]) -> list[str]:
     more = len(left_out) - _MAX_LEFT_OUT
     return [*left_out[:_MAX_LEFT_OUT], *([f"and {more} more"] if more > 0 else [])]

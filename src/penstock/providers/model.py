@@ -12,7 +12,7 @@ Properties = dict[str, str | int | float | bool]
 
 
 class Provider(StrEnum):
-    """A sender of webhooks; the value is its spelling in URLs.
+    """A sender of webhooks. The values appear in URLs.
 
     STANDARD: any sender that follows Standard Webhooks.
     """
@@ -24,7 +24,7 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """A provider whose webhooks a website accepts. secrets: the valid ones, current one first."""
+    """A provider whose webhooks a website accepts. secrets: valid ones, current secret first."""
 
     provider: Provider
     website_id: str
@@ -39,7 +39,7 @@ class Delivery(NamedTuple):
 
 
 class ReceivedWebhook(NamedTuple):
-    """A webhook that is on disk. name: the event's name in the warehouse."""
+    """A webhook whose event is on disk. name: the event's name in the warehouse."""
 
     name: str
     receipt: Receipt
@@ -48,7 +48,7 @@ class ReceivedWebhook(NamedTuple):
 class EventMapping(NamedTuple):
     """The transaction event for a provider's type of event.
 
-    amount: the field of the provider's object with the amount; None where there is none.
+    amount: the field of the provider's object that has the amount; None without an amount.
     """
 
     name: str
@@ -56,11 +56,11 @@ class EventMapping(NamedTuple):
 
 
 class ProviderEvent(NamedTuple):
-    """An event as the provider sent it.
+    """An event from a provider.
 
-    id, type: the provider's own. name: the transaction event; None for a type without a mapping.
-    properties: read from the provider's object. metadata: set by the provider's customer,
-    unvalidated. customer_id, email: the provider's customer, used for matching only.
+    id, type: the provider's ID and type. name: the transaction event; None for a type without a
+    mapping. properties: parsed from the provider's object. metadata: set by the merchant, not
+    validated. customer_id, email: the provider's customer, used for matching only.
     """
 
     id: str
@@ -74,8 +74,8 @@ class ProviderEvent(NamedTuple):
 
 
 IDENTITY_KEYS = ("visitorId", "userId", "websiteId")
-"""Metadata that tells whom an event belongs to."""
+"""Metadata keys that say to whom an event belongs."""
 
 
 class NotAnEvent(ValueError):
-    """A signed body that cannot be read as an event. The message says why."""
+    """A signed body is not a readable event. The message says why."""

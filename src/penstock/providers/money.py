@@ -1,4 +1,4 @@
-"""Amounts of money, from a provider's minor units to a currency's main unit."""
+"""Converts amounts of money from a provider's minor units to a currency's main unit."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _WITH_THREE_DIGITS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
 
 
 def currency_code(value: Any) -> str | None:
-    """The ISO 4217 code in capitals, as everywhere in Penstock; None for anything else."""
+    """An ISO 4217 code in capitals; None for anything that is not a code."""
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha()):
         return None
     return value.upper()
@@ -21,7 +21,7 @@ def currency_code(value: Any) -> str | None:
 def main_units(minor: Any, currency: str) -> int | float | None:
     """An amount in the main unit: 19.99 for 1999 of EUR, 1999 for 1999 of JPY.
 
-    None when minor is not an integer of 64 bits. ISK and UGX have no minor unit either, but
+    None when minor is not a 64-bit integer. ISK and UGX have no minor unit either, but
     providers count them in hundredths. Source: Stripe, "Supported currencies", zero-decimal
     currencies and special cases.
     """

@@ -1,4 +1,4 @@
-"""Reading fields of a provider's payload, any of which may be missing or of another type."""
+"""Reads fields of a provider's payload. Any field may be missing or have another type."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,18 +9,18 @@ from penstock.providers.model import EventMapping, NotAnEvent, Properties
 from penstock.providers.money import currency_code, main_units
 
 MAX_ID_BYTES = 180
-"""Longest accepted provider ID. With the provider's name in front it still fits an ID field."""
+"""Longest accepted provider ID. It fits an ID field with the provider's name in front."""
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at `a.b.c`; None when a part of the path is missing."""
+    """The value at a path such as `a.b.c`; None when a part of the path is missing."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def id_text(value: Any) -> str | None:
-    """A provider's ID, sent as a string or as an object with an `id`; None for anything else."""
+    """A provider's ID, from a string or an object with an `id`; None for anything else."""
     text = value.get("id") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text or "\x00" in text or len(text.encode()) > MAX_ID_BYTES:
         return None
@@ -45,7 +45,7 @@ def require_object(value: Any, field: str) -> dict[str, Any]:
 
 
 def time_ms(value: Any, field: str) -> int:
-    """Milliseconds of an integer in seconds since 1970, or of an ISO 8601 time with an offset."""
+    """Milliseconds since 1970 of a time, sent in integer seconds or in ISO 8601 with an offset."""
     is_seconds = isinstance(value, int) and not isinstance(value, bool)
     if is_seconds or (isinstance(value, str) and not is_integer(value.strip())):
         try:
@@ -64,7 +64,7 @@ def find_email(value: Any, paths: Iterable[str]) -> str | None:
 
 
 def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Properties:
-    """Properties with the IDs of a payload. paths: property -> the paths it may be at."""
+    """Properties with a payload's IDs. paths: the possible paths of each property."""
     return {
         name: text
         for name, places in paths.items()
@@ -75,9 +75,9 @@ def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Propert
 def amount_properties(
     payload: Any, mapping: EventMapping | None, already_reported: Any = None
 ) -> Properties:
-    """`amount` and `currency`, for events with an amount.
+    """The properties `amount` and `currency`; empty for events without an amount.
 
-    already_reported: the part of the amount that earlier events reported, in minor units.
+    already_reported: the amount that earlier events reported, in minor units.
     """
     currency = currency_code(value_at(payload, "currency"))
     if mapping is None or mapping.amount is None or currency is None:

@@ -1,4 +1,4 @@
-"""HTTP of providers: webhooks, and their signing secrets."""
+"""HTTP routes of payment providers: webhooks and signing secrets."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ async def receive_webhook(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """200 when the event is on disk, 401 without a valid signature.
+    """Answers 200 when the event is on disk, 401 without a valid signature.
 
     `provider` is `stripe`, `polar` or `standardwebhooks`.
     """
@@ -59,7 +59,7 @@ async def list_providers(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """By name, each with its valid secrets; the secrets themselves are not shown."""
+    """Sorted by name. Lists when each valid secret was set, never the secret itself."""
     page = read_query(request, PageQuery).pagination
     configs = await to_thread.run_sync(
         providers.list_providers, caller.workspace_id, website_id, page
@@ -83,7 +83,7 @@ async def set_provider_secret(
 ) -> Response[bytes]:
     """The secret is never shown again.
 
-    The previous one stays valid for another day, or for `previousValidSeconds`.
+    The previous secret stays valid for another day, or for `previousValidSeconds`.
     """
     body = await read_json(request, NewSecret)
     config = await to_thread.run_sync(
@@ -107,7 +107,7 @@ async def remove_provider(
     caller: NamedDependency[Caller],
     providers: NamedDependency[ProviderService],
 ) -> Response[None]:
-    """Deletes its secrets: its webhooks are rejected from now on. Its events stay."""
+    """Deletes the provider's secrets, so that its webhooks are rejected. Its events stay."""
     await to_thread.run_sync(providers.remove, caller, website_id, provider)
     return no_content()
 

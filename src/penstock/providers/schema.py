@@ -1,4 +1,4 @@
-"""Wire types: signing secrets, and the answer to a webhook."""
+"""Wire types of signing secrets and webhooks."""
 
 from typing import Annotated, Self
 
@@ -29,7 +29,7 @@ def _secret(value: SecretStr) -> SecretStr:
 
 
 class NewSecret(Input):
-    """A new current signing secret. Earlier ones stay valid for a while, so rotation has no gap."""
+    """A new signing secret. Earlier secrets stay valid for a while, so that rotation has no gap."""
 
     signing_secret: Annotated[
         SecretStr,
@@ -47,7 +47,7 @@ class NewSecret(Input):
 
 
 class SecretRecord(Record):
-    """A valid secret. The secret itself is never shown."""
+    """When a valid secret was set. The secret itself is never shown."""
 
     created_at: str
     valid_until: str | None = Field(description="Null for the current secret.")
@@ -76,7 +76,7 @@ class ProviderRecord(Record):
 
 
 class WebhookRecord(Record):
-    """The result of a webhook. Of a duplicate, the ID is the first event's."""
+    """The result of a webhook. A duplicate has the ID of the first event."""
 
     status: Status
     event_id: str

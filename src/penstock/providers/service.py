@@ -1,4 +1,4 @@
-"""Use cases of providers. Methods other than coroutines block: call them from a worker thread."""
+"""Use cases of providers. Synchronous methods block: call them from a worker thread."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +40,7 @@ from penstock.providers.stripe_events import stripe_event
 from penstock.settings import Settings
 
 MAX_SECRETS = 5
-"""Secrets of one provider that may be valid at once."""
+"""Maximum number of valid secrets of one provider."""
 
 
 class ProviderService:
@@ -79,9 +79,9 @@ class ProviderService:
         secret: str,
         previous_valid_s: int,
     ) -> ProviderConfig:
-        """Make a secret the current one; one that already is stays as it is.
+        """Make a secret the current one. Nothing changes if it already is.
 
-        previous_valid_s: how much longer the other secrets stay valid, at most; 0 ends them now.
+        previous_valid_s: maximum time that other secrets stay valid; 0 ends them now. Raises
         `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
         """
         provider, workspace_id = _find_provider(name), by.workspace_id
@@ -92,20 +92,20 @@ class ProviderService:
         now_ms = self._clock()
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
-            earlier = [other for owner, other in self._secrets(db, website) if owner is provider]
-            same = next((other for other in earlier if other.secret == secret), None)
-            for other in earlier:
-                if other is not same:
+            stored = [other for owner, other in self._secrets(db, website) if owner is provider]
+            existing = next((other for other in stored if other.secret == secret), None)
+            for other in stored:
+                if other is not existing:
                     ends_ms = now_ms + previous_valid_s * 1000
                     if other.valid_until_ms is not None:
                         ends_ms = min(ends_ms, other.valid_until_ms)
                     store.set_valid_until(db, website, provider, other.id, ends_ms)
-            if same is None:
+            if existing is None:
                 current = SigningSecret(new_id("sec", now_ms), secret, now_ms)
                 sealed = replace(current, secret=self._box.seal(secret))
                 store.add_secret(db, website, provider, sealed)
             else:
-                store.set_valid_until(db, website, provider, same.id, None)
+                store.set_valid_until(db, website, provider, existing.id, None)
             store.delete_expired(db, website, now_ms)
             secrets = tuple(
                 valid for owner, valid in self._secrets(db, website) if owner is provider
@@ -122,7 +122,7 @@ class ProviderService:
         return ProviderConfig(provider, website.id, secrets)
 
     def remove(self, by: Caller, website_id: str, name: str) -> None:
-        """Delete all secrets of a provider: its webhooks are rejected from now on."""
+        """Delete all secrets of a provider, so that its webhooks are rejected."""
         provider = _find_provider(name)
         website = self._websites.website(by.workspace_id, website_id)
         with self._database.write() as db:
@@ -132,7 +132,7 @@ class ProviderService:
             audit.record(db, by, Action.PROVIDER_REMOVED, target, self._clock())
 
     def _valid_secrets(self, website: Website) -> dict[Provider, tuple[SigningSecret, ...]]:
-        """The valid secrets of each provider. Expired ones are deleted when they are noticed."""
+        """The valid secrets of each provider. Deletes expired ones if there are any."""
         now_ms = self._clock()
         with self._database.read() as db:
             secrets = self._secrets(db, website)
@@ -156,8 +156,8 @@ class ProviderService:
     async def receive(self, name: str, website_id: str, delivery: Delivery) -> ReceivedWebhook:
         """Store a provider's event.
 
-        `Unauthorized` for every fault, with the same text until the signature is valid: a stranger
-        learns nothing about websites or secrets.
+        Raises `Unauthorized` for every fault, with the same text until the signature is valid, so
+        that a stranger learns nothing about websites or secrets.
         """
         provider = next((provider for provider in Provider if provider == name), None)
         website = None if provider is None else await self._websites.find_website_async(website_id)
@@ -187,9 +187,9 @@ class ProviderService:
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
     ) -> str:
-        """The visitor, for the timeline only, of an event whose metadata names no visitor.
+        """A visitor, for the timeline only, for an event whose metadata names no visitor.
 
-        The visitor that this customer was before; else one that stands for the customer.
+        It is the customer's earlier visitor, or else a visitor that stands for the customer.
         """
         keys = _customer_keys(sent, provider)
         if keys and not customer.is_named and not customer.is_elsewhere:
@@ -203,7 +203,7 @@ class ProviderService:
             return store.find_customer(db, website.scope_id, keys)
 
     def _save_customer(self, event: NewEvent, receipt: Receipt, keys: Sequence[bytes]) -> None:
-        """Save the customer's visitor, of a repeat too: the first delivery may have failed here."""
+        """Save the customer's visitor, even for a repeat: the first delivery may have failed."""
         if event.verified and keys and receipt.visitor_id is not None:
             with self._database.write() as db:
                 store.save_customer(
@@ -235,25 +235,25 @@ def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
-    """The keys of a customer, surest first: the provider's ID, the email address.
+    """The keys of a customer, most certain first: the provider's ID, then the email address.
 
-    Hashes, so that no address is stored.
+    They are hashes, so that no address is stored.
     """
     keys = [f"{provider}\0customer\0{sent.customer_id}"] if sent.customer_id else []
     keys += [f"email\0{sent.email}"] if sent.email else []
     return [blake2b(key.encode(), digest_size=16).digest() for key in keys]
 
 
-def customers_of(
+def visitor_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[dict[str, Any]]:
-    """The customers of payment providers that these visitors are, for the visitors to read."""
-    return store.customers_of(db, scope_id, visitor_ids)
+    """The visitors' customers at payment providers, for an export of their data."""
+    return store.visitor_customers(db, scope_id, visitor_ids)
 
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
-    """Delete the customers of these visitors, in the transaction that deletes the visitors.
+    """Delete the visitors' customers. Returns their number.
 
-    Returns how many.
+    Runs in the transaction that deletes the visitors.
     """
     return store.forget_customers(db, scope_id, visitor_ids)

@@ -1,8 +1,8 @@
 """Verification of webhook signatures.
 
-The libraries compute the signatures. The age of a delivery is checked here, by the service's own
-clock: `stripe` can skip its check, and of `standardwebhooks` we call `sign` instead of `verify`,
-which reads the system clock.
+The libraries compute the signatures. This module checks a delivery's age by the service's clock:
+`stripe` can skip its own check, and we call `sign` of `standardwebhooks` because its `verify` reads
+the system clock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from penstock.base.patterns import Pattern, is_digits
 from penstock.providers.model import Delivery, Provider
 
 TOLERANCE_S = 300
-"""How far the time of signing may be from now, either way."""
+"""Maximum difference between the time of signing and now, in either direction."""
 
 SIGNATURE_HEADERS: Mapping[Provider, tuple[str, ...]] = {
     Provider.STRIPE: ("stripe-signature",),
@@ -31,7 +31,7 @@ _BASE64 = Pattern(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
 
 
 def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
-    """Whether a delivery has a recent signature by one of the secrets. Raises nothing."""
+    """Whether a delivery has a recent signature by one of the secrets. Never raises."""
     names = SIGNATURE_HEADERS[provider]
     headers = {name: delivery.headers[name] for name in names if name in delivery.headers}
     if len(headers) < len(names) or any(
@@ -49,7 +49,10 @@ def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], no
 
 
 def is_usable_secret(provider: Provider, secret: str) -> bool:
-    """Standard Webhooks needs base64, with or without `whsec_` in front; others take any text."""
+    """Whether a secret has the provider's format.
+
+    Standard Webhooks needs base64, with or without `whsec_` in front; others accept any text.
+    """
     return bool(secret.removeprefix("whsec_")) and (
         provider is not Provider.STANDARD or _is_base64(secret)
     )
@@ -63,9 +66,9 @@ def _is_base64(secret: str) -> bool:
 
 
 def _keys(provider: Provider, secret: str) -> list[str | bytes]:
-    """The keys that a secret may mean.
+    """The possible keys of a secret.
 
-    Polar signs with the secret's text where the standard decodes it, so both are tried for Polar.
+    Polar signs with the secret's text, but the standard decodes it. So we try both for Polar.
     """
     if provider is not Provider.POLAR:
         return [secret]
@@ -86,7 +89,7 @@ def _is_recent(seconds: str, now_ms: int) -> bool:
 
 def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     header = headers["stripe-signature"]
-    # Exactly one time: of several, the library would verify the first and we might check another.
+    # Require exactly one time: the library would verify the first, and we might check another.
     times = [
         value for name, _, value in (part.partition("=") for part in header.split(","))
         if name == "t"

@@ -1,4 +1,4 @@
-"""Events of Polar, and of other senders of Standard Webhooks, from JSON to `ProviderEvent`."""
+"""Parses events of Polar and of other senders of Standard Webhooks into `ProviderEvent`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ POLAR: Mapping[str, EventMapping] = {
     "subscription.past_due": EventMapping("subscription_past_due", "amount"),
     "subscription.revoked": EventMapping("subscription_ended", "amount"),
 }
-"""Polar's types of events and their transaction events."""
+"""Transaction events by Polar's event type."""
 
 RENEWAL_REASONS = frozenset(("subscription_cycle", "subscription_update"))
-"""An `order.paid` with one of these as its `billing_reason` is a renewal."""
+"""An `order.paid` with one of these values of `billing_reason` is a renewal."""
 
 _ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
@@ -47,10 +47,10 @@ _EMAIL_PATHS = ("customer.email", "user.email", "customer_email")
 def standard_event(
     body: Any, provider: Provider, delivery_id: str, signed_at_s: int
 ) -> ProviderEvent:
-    """`NotAnEvent` when the body is not `{type, timestamp, data}`.
+    """Parse a body. Raises `NotAnEvent` when it is not `{type, timestamp, data}`.
 
-    delivery_id: the signed `webhook-id`, the same for every retry. signed_at_s: the event's time
-    when the body has none.
+    delivery_id: the signed `webhook-id`, the same for every retry. signed_at_s: time of signing,
+    used when the body has no time.
     """
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")

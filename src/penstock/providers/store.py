@@ -1,4 +1,4 @@
-"""Rows of providers. Each function works inside the transaction of its connection."""
+"""SQL of providers. Functions run in the caller's transaction."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,8 @@ from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider
 
-# The same statement on SQLite and PostgreSQL. It inserts nothing for a visitor that a deletion has
-# removed in between, and an event that arrives late does not overwrite a newer one.
+# Valid on SQLite and PostgreSQL. It inserts nothing for a visitor that has just been deleted, and a
+# late event does not overwrite a newer one.
 _UPSERT_CUSTOMER = text("""
     INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
     SELECT :scope_id, :key, visitor_id, :occurred_at
@@ -26,10 +26,10 @@ _UPSERT_CUSTOMER = text("""
 """)
 
 
-def customers_of(
+def visitor_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[dict[str, Any]]:
-    """The hashes of these visitors' customer IDs and addresses, in hex, with the newest event."""
+    """Hex hashes of the visitors' customer IDs and addresses, with the time of the newest event."""
     c = provider_customers.c
     return [
         {"visitorId": row.visitor_id, "hash": row.key.hex(), "newestEventAt": iso(row.occurred_at)}
@@ -41,26 +41,26 @@ def customers_of(
 
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
-    """Delete the customers of these visitors, which are being deleted. Returns how many."""
+    """Delete the customers of visitors that are being deleted. Returns their number."""
     where = {"scope_id": scope_id}
     return change_rows(db, "DELETE FROM provider_customers", where, "visitor_id", visitor_ids)
 
 
-def _is_of(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:
+def _belongs_to(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:
     c = provider_secrets.c
-    of_website = (c.workspace_id == website.workspace_id) & (c.website_id == website.id)
-    return of_website if provider is None else of_website & (c.provider == provider.value)
+    in_website = (c.workspace_id == website.workspace_id) & (c.website_id == website.id)
+    return in_website if provider is None else in_website & (c.provider == provider.value)
 
 
 def secrets(db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
-    """All secrets of a website, expired ones included, sealed as they are stored.
+    """All secrets of a website, including expired ones, still sealed.
 
-    By provider: the current secret first, then newest first.
+    Sorted by provider; the current secret first, then newest first.
     """
     c = provider_secrets.c
     rows = db.execute(
         select(c.id, c.secret, c.created_at, c.valid_until, c.provider)
-        .where(_is_of(website))
+        .where(_belongs_to(website))
         .order_by(c.provider, c.valid_until.is_not(None), c.created_at.desc(), c.id.desc())
     )
     return [
@@ -96,24 +96,26 @@ def set_valid_until(
 ) -> None:
     db.execute(
         update(provider_secrets)
-        .where(_is_of(website, provider), provider_secrets.c.id == secret_id)
+        .where(_belongs_to(website, provider), provider_secrets.c.id == secret_id)
         .values(valid_until=valid_until_ms)
     )
 
 
 def delete_expired(db: Connection, website: Website, now_ms: int) -> None:
     db.execute(
-        delete(provider_secrets).where(_is_of(website), provider_secrets.c.valid_until <= now_ms)
+        delete(provider_secrets).where(
+            _belongs_to(website), provider_secrets.c.valid_until <= now_ms
+        )
     )
 
 
 def remove(db: Connection, website: Website, provider: Provider) -> bool:
-    """Delete all secrets of a provider; False when there were none."""
-    return db.execute(delete(provider_secrets).where(_is_of(website, provider))).rowcount > 0
+    """Delete all secrets of a provider. False when there were none."""
+    return db.execute(delete(provider_secrets).where(_belongs_to(website, provider))).rowcount > 0
 
 
 def find_customer(db: Connection, scope_id: ScopeId, keys: Sequence[bytes]) -> VisitorId | None:
-    """The visitor of a customer, by the first of the keys that is known."""
+    """The visitor of a customer, by the first known key."""
     c = provider_customers.c
     rows = db.execute(select(c.key, c.visitor_id).where(c.scope_id == scope_id, c.key.in_(keys)))
     visitors = {row.key: row.visitor_id for row in rows}
@@ -127,9 +129,9 @@ def save_customer(
     visitor_id: VisitorId,
     occurred_at_ms: int,
 ) -> None:
-    """Save the visitor of a customer, unless a newer event has saved one.
+    """Save a customer's visitor unless a newer event has saved one.
 
-    In the order of the keys, so that two nodes cannot deadlock.
+    Writes in key order, so that nodes cannot deadlock.
     """
     for key in sorted(keys):
         db.execute(

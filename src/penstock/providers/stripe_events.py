@@ -1,4 +1,4 @@
-"""Events of Stripe, from JSON to `ProviderEvent`."""
+"""Parses events of Stripe into `ProviderEvent`."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -36,10 +36,10 @@ STRIPE: Mapping[str, EventMapping] = {
     "customer.subscription.deleted": EventMapping("subscription_ended"),
     "customer.subscription.trial_will_end": EventMapping("trial_ending"),
 }
-"""Stripe's types of events and their transaction events."""
+"""Transaction events by Stripe's event type."""
 
 UNPAID_CHECKOUT = EventMapping("checkout_completed", "amount_total")
-"""A completed checkout whose payment method pays later, such as a bank debit.
+"""A completed checkout with a payment method that pays later, such as a bank debit.
 
 Stripe reports the payment as `async_payment_succeeded` or `async_payment_failed`. Source: Stripe,
 "Fulfill orders".
@@ -63,11 +63,14 @@ _SUBSCRIPTION_METADATA_PATHS = (
     "parent.subscription_details.metadata",
     "subscription_details.metadata",
 )
-"""Of an invoice's subscription. The second path: API versions before 2025-03-31."""
+"""Paths to the metadata of an invoice's subscription.
+
+API versions before 2025-03-31 use the second path.
+"""
 
 
 def stripe_event(body: Any) -> ProviderEvent:
-    """`NotAnEvent` when the body is not a Stripe event."""
+    """Parse a body. Raises `NotAnEvent` when it is not a Stripe event."""
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
     payload = value_at(event, "data.object")
@@ -76,7 +79,7 @@ def stripe_event(body: Any) -> ProviderEvent:
         require_object(payload, "data.object")
     properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
     properties |= id_properties(payload, _ID_PATHS)
-    # A charge has the total refunded so far; this event is about the increase.
+    # A charge has the total refunded so far; this event reports the increase.
     refunded_before = (
         value_at(event, f"data.previous_attributes.{mapping.amount}") if mapping else None
     )
@@ -96,7 +99,7 @@ def stripe_event(body: Any) -> ProviderEvent:
 
 
 def _mapping(event_type: str, payload: Any) -> EventMapping | None:
-    """The transaction event for an event of Stripe; None for a type without one."""
+    """The transaction event of a Stripe event; None for a type without one."""
     is_checkout = event_type == "checkout.session.completed"
     if is_checkout and value_at(payload, "payment_status") == "unpaid":
         return UNPAID_CHECKOUT
@@ -104,10 +107,10 @@ def _mapping(event_type: str, payload: Any) -> EventMapping | None:
 
 
 def _metadata(payload: Any) -> Any:
-    """The object's own metadata over its client reference, and that over its subscription's.
+    """The object's metadata, which overrides its client reference and its subscription's metadata.
 
-    The buyer may have written the reference: beside a user whom the merchant names, it names no
-    visitor, who would be linked to that user as the merchant's own statement is.
+    The client reference overrides the subscription's metadata. Buyers can forge it, so it cannot
+    name a visitor when the merchant names a user: that would link the visitor to the user.
     """
     own = value_at(payload, "metadata")
     inherited = next(
@@ -131,10 +134,10 @@ _MAX_REFERENCE_CHARS = 200
 
 
 def client_reference(value: Any) -> dict[str, str]:
-    """Visitor and attempt from a `client_reference_id` that a client of Penstock made, else empty.
+    """Visitor and attempt in a `client_reference_id` from a Penstock client; else empty.
 
-    `penstock_` and the URL-safe base64, without padding, of three lines: the visitor's ID, the
-    attempt property, the attempt's ID. `attempt.ts` of `sdk/js` makes it. Stripe allows 200
+    It is `penstock_` and three lines in URL-safe base64 without padding: the visitor's ID, the
+    attempt property, the attempt's ID. `attempt.ts` of `sdk/js` writes it. Stripe allows 200
     characters.
     """
     if not isinstance(value, str) or len(value) > _MAX_REFERENCE_CHARS:

@@ -1,1 +1,1 @@
-"""The tracking protocol of Segment and RudderStack, for their unmodified clients."""
+"""The tracking protocol of Segment and RudderStack. Their clients work unmodified."""

@@ -1,6 +1,6 @@
-"""Calls of Segment's and RudderStack's clients, from JSON to what the intake stores.
+"""Parses calls of Segment's and RudderStack's clients for the intake.
 
-`docs/segment.md` has the mapping for people.
+`docs/segment.md` documents the mapping.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ EVENT_TYPES = ("track", "page", "screen")
 TYPES = (*EVENT_TYPES, "identify", "alias", "group")
 
 ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
-"""Names of transactions in lower case, without blanks, underscores and hyphens."""
+"""Names of transactions in lower case, without spaces, underscores and hyphens."""
 
 _WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
 
@@ -48,11 +48,11 @@ _SENT_NAMES = {
     "userHash": "context.userHash",
     **{field: f"context.campaign.{name}" for field, name in _UTM.items()},
 }
-"""The sender's names of fields, by those of the models here."""
+"""The sender's field names, by the field names of the models."""
 
 
 class CallContext(NamedTuple):
-    """Limits and facts that validators need. user_agent: of the request, for a public key."""
+    """Context of validators. user_agent: the request's; empty for a trusted sender."""
 
     sender: Sender
     limits: EventValidationContext
@@ -61,9 +61,9 @@ class CallContext(NamedTuple):
 
 
 def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
-    """What a call has to store; None for nothing.
+    """What to store for a call; None for nothing.
 
-    `Invalid` with every fault, named as the sender names its fields.
+    Raises `Invalid` with every fault, by the sender's field names.
     """
     if not isinstance(raw, dict):
         raise Invalid([Fault("", "wrong_type", "Must be a JSON object.")])
@@ -126,7 +126,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
 
 
 def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
-    """The fields of `EventCall`, without those that are not sent."""
+    """The fields of `EventCall` that were sent."""
     campaign = _part(_part(raw, "context"), "campaign")
     fields = {
         **_kind_and_name(raw),
@@ -139,7 +139,7 @@ def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
     if not sender.is_trusted:
         fields["sentAt"] = raw.get("sentAt")
         if sender.website.requires_signed_identities:
-            del fields["userId"]  # anybody could have sent it; a signed identify links the visitor
+            del fields["userId"]  # anyone could have sent it; a signed identify links the visitor
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
@@ -154,11 +154,11 @@ def _kind_and_name(raw: RawItem) -> dict[str, Any]:
 
 
 def _place(raw: RawItem) -> dict[str, str | None]:
-    """Path, URL, referrer and title. What a client adds by itself counts where it is usable."""
+    """Path, URL, referrer and title. Includes values that clients add by themselves, if usable."""
     page = _part(_part(raw, "context"), "page")
     place = {name: _text(page.get(name)) for name in _PLACE}
     if not (place["path"] or "").startswith("/"):
-        place["path"] = None  # such as that of a file
+        place["path"] = None  # such as the path of a file
     if raw["type"] == "page":
         own = _part(raw, "properties")
         place |= {name: text for name in _PLACE if (text := _text(own.get(name)))}
@@ -166,7 +166,7 @@ def _place(raw: RawItem) -> dict[str, str | None]:
 
 
 def _properties(raw: RawItem) -> Any:
-    """The properties, with those of a transaction, and without what a page has as fields."""
+    """The properties, with transaction properties added and the fields of a page removed."""
     properties = raw.get("properties")
     if not isinstance(properties, dict):
         return properties
@@ -181,7 +181,7 @@ def _properties(raw: RawItem) -> Any:
 
 
 def _is_order(raw: RawItem) -> bool:
-    """Whether a track call is a transaction, by its name."""
+    """Whether a track call's name says that it is a transaction."""
     event = raw.get("event")
     if raw["type"] != "track" or not isinstance(event, str):
         return False
@@ -189,7 +189,7 @@ def _is_order(raw: RawItem) -> bool:
 
 
 def _order_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties with those of a transaction, where the sender has none of these names."""
+    """The properties, with transaction properties added under names that the sender did not use."""
     amounts = (number_or_none(properties.get(name)) for name in ("revenue", "total"))
     amount = next((value for value in amounts if value is not None), None)
     order_id = _ids(properties, "order_id")["order_id"]
@@ -223,7 +223,7 @@ _NO_IDENTITY = (
 
 
 def _claim(raw: RawItem, context: CallContext) -> Claim | None:
-    """None for an identify without a user: there is nothing to link."""
+    """The claim of an identify or alias; None for an identify without a user to link."""
     ids = _ids(raw, "anonymousId", "userId", "previousId")
     visitor_id = ids["previousId" if raw["type"] == "alias" else "anonymousId"]
     if raw["type"] == "alias" and visitor_id is None:
@@ -255,7 +255,7 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
 
 
 def _part(raw: RawItem, name: str) -> RawItem:
-    """The object in a field; an empty one for anything else."""
+    """The object in a field; an empty object for anything else."""
     part = raw.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -265,7 +265,7 @@ def _text(value: Any) -> str | None:
 
 
 def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
-    """IDs as texts: clients accept numbers, and send empty texts for none."""
+    """IDs as texts. Clients also send numbers, and an empty text for a missing ID."""
     ids = {name: raw.get(name) for name in names}
     return {
         name: str(value) if type(value) is int else None if value == "" else value

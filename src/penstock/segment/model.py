@@ -8,11 +8,11 @@ from penstock.identity.model import Notice
 
 
 class Post(NamedTuple):
-    """A body as it was posted.
+    """A posted body.
 
-    call_type: of a single call, or `batch` or `import`. path: names the body in the quarantine.
-    address: of the client, empty for one without limits. write_key: of the headers; else the body
-    has it.
+    call_type: a single call's type, or `batch` or `import`. path: names the body in the quarantine.
+    address: the client's address; empty for a client without limits. write_key: the key in the
+    headers; None when the body has it.
     """
 
     call_type: str
@@ -26,8 +26,8 @@ class Post(NamedTuple):
 class Sender(NamedTuple):
     """The website of a write key.
 
-    is_trusted: the key is an API key, which a backend keeps; else it is the website's ID, which
-    anybody may know.
+    is_trusted: whether the key is an API key, which a backend keeps secret, rather than the
+    website's ID, which anyone may know.
     """
 
     website: Website

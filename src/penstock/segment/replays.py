@@ -1,4 +1,4 @@
-"""Calls in the quarantine: what is stored of their senders, and how they are read again."""
+"""Calls in the quarantine: stores facts about their senders, and replays them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from penstock.segment.model import Sender
 
 
 def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, Any]:
-    """What a track, page or screen call is read with; empty for others, which are not replayed."""
+    """Facts needed to replay a track, page or screen call; empty for other calls."""
     if not is_event(call):
         return {}
     return {"protocol": SEGMENT, "isTrusted": sender.is_trusted, "userAgent": user_agent}
@@ -21,12 +21,15 @@ def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, An
 def read_refused_call(
     raw: Any, website: Website, sender: Mapping[str, Any], limits: EventValidationContext
 ) -> NewEvent:
-    """A call of the quarantine as an event. `Invalid` as `read_call`. sender: `replay_sender`."""
+    """Read a call from the quarantine as an event. Raises `Invalid` like `read_call`.
+
+    sender: from `replay_sender`.
+    """
     context = CallContext(
         Sender(website, sender["isTrusted"]), limits, lambda *_: False, sender["userAgent"]
     )
     event = read_call(raw, context)
-    assert isinstance(event, NewEvent)  # a sender is stored of events only
+    assert isinstance(event, NewEvent)  # only events have a stored sender
     return event
 
 

@@ -1,7 +1,7 @@
-"""HTTP of the tracking protocol.
+"""HTTP routes of the tracking protocol.
 
-Its clients need 200 for what is stored, a `code` and a `message` in errors, and 429 when they
-should send again later. Any website may call these routes.
+Its clients need 200 for stored calls, a `code` and a `message` in errors, and 429 when they should
+retry later. Any website may call these routes.
 """
 
 from base64 import b64decode
@@ -35,11 +35,11 @@ _CALLS: Mapping[str, str] = {
     **{name[0]: name for name in _TYPES},
     "import": "import",
 }
-"""The last part of an address, and what it means; clients in browsers use the letters."""
+"""Call types by the last part of an address. Clients in browsers use single letters."""
 
 _METRICS = ("m", "metrics")
 _PROJECT_SETTINGS = ("/v1/projects/{write_key:str}/settings", "/projects/{write_key:str}/settings")
-"""The second is for clients in apps."""
+"""Clients in apps use the second path."""
 
 _OVERLOADED_S = 5
 _HEADERS = (
@@ -47,11 +47,11 @@ _HEADERS = (
     *("X-Retry-Count", "Rsa-Recovered", "Rsa-Retry-Attempt", "Rsa-Retry-Reason"),
     *("Rsa-Since-Last-Attempt", "Rsa-Since-First-Attempt", "*"),
 )
-"""What the clients send. `*` covers what later versions add, except `Authorization`."""
+"""Headers of the clients. `*` covers headers of later versions, except `Authorization`."""
 
 
 def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
-    """A problem document with `message`. An overload is 429: clients wait and count no attempt."""
+    """A problem document with `message`. Overload is 429: clients wait without counting a try."""
     if isinstance(error, StoreUnavailable):
         return on_store_unavailable(request, error, message=error.detail)
     if not isinstance(error, Unavailable):
@@ -128,10 +128,10 @@ async def post_calls(
 ) -> Response[bytes]:
     """`call` is track, page, screen, identify, alias, group, batch or import, or its first letter.
 
-    The write key is the user of Basic authentication, or `writeKey` in the body: the ID of a
-    website, or an API key that is limited to a website and to `ingest`.
+    Send the write key as the user of Basic authentication, or as `writeKey` in the body. It is the
+    ID of a website, or an API key that is limited to a website and to `ingest`.
     """
-    if call in _METRICS:  # clients report on themselves: accepted, nothing is stored
+    if call in _METRICS:  # clients report their own metrics: accept them, store nothing
         return answer(SegmentRecord())
     if call not in _CALLS:
         raise NotFound("There is nothing at this address.")
@@ -156,7 +156,7 @@ async def post_beacon(
     segment: NamedDependency[SegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """As `/v1/batch`, with the write key as the query parameter `writeKey`."""
+    """Like `/v1/batch`, with the write key as the query parameter `writeKey`."""
     return await _store(request, segment, settings, "batch")
 
 
@@ -176,7 +176,7 @@ async def read_project_settings(
     await segment.sender(write_key)
     protocol, _, host = _base_url(request, settings).partition("://")
     document: dict[str, Any] = {
-        # With a single integration, clients load no code from elsewhere.
+        # With a single integration, clients do not load code from other hosts.
         "integrations": {
             "Segment.io": {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
         },
@@ -214,7 +214,7 @@ async def read_source_config(
 
 
 def _base_url(request: AnyRequest, settings: Settings) -> str:
-    """The public address of the service; without one, that which the client has used."""
+    """The service's public address, or else the address that the client used."""
     host = request.headers.get("host")
     if settings.public_url is not None or not host:
         return settings.base_url

@@ -1,4 +1,4 @@
-"""Wire types of the tracking protocol: calls as they are read, then answers."""
+"""Wire types of the tracking protocol: calls, then answers."""
 
 from collections.abc import Sequence
 from operator import not_
@@ -14,7 +14,7 @@ from penstock.segment.model import CallResult
 
 
 class _Open(BaseModel):
-    """A part of a body that may have any other fields, as the clients send many."""
+    """Part of a body that may have any other fields. Clients send many."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="allow")
 
@@ -50,11 +50,11 @@ class SegmentBatch(_Open):
 
 
 class SegmentCalls(RootModel[SegmentBatch | SegmentCall]):
-    """The body of `/v1/batch` and `/v1/import`, or of a single call."""
+    """The body of `/v1/batch` and `/v1/import`, or a single call."""
 
 
 class EventCall(TimedItem):
-    """A track, page or screen call, as `penstock.segment.calls` flattens it."""
+    """A track, page or screen call, flattened by `penstock.segment.calls`."""
 
     message_id: SentId | None = None
     anonymous_id: SentId | None = None
@@ -85,7 +85,7 @@ class CallWarningRecord(WarningRecord):
 
 
 class SegmentRecord(Record):
-    """The answer to a body: every call that is not in `rejected` is on disk."""
+    """The answer to a body. Every call that is not in `rejected` is on disk."""
 
     success: bool = True
     rejected: Annotated[tuple[RejectedRecord, ...], Field(exclude_if=not_)] = ()

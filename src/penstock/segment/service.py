@@ -1,4 +1,4 @@
-"""Use cases of the tracking protocol: identify the write key, read calls, store them."""
+"""Use cases of the tracking protocol: identifies the write key, reads calls, stores them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -33,9 +33,9 @@ _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
 class SentCalls(NamedTuple):
     """The calls of a body.
 
-    path: names the body in the quarantine. user_agent: of the request, empty for a trusted sender.
-    unread: the calls as they were sent. defaults, fixed: fields that each call has, unless it has
-    its own, or in any case.
+    path: names the body in the quarantine. user_agent: the request's; empty for a trusted sender.
+    unread: the calls, not validated. defaults: fields for calls that lack them. fixed: fields of
+    every call.
     """
 
     sender: Sender
@@ -46,7 +46,7 @@ class SentCalls(NamedTuple):
     fixed: Mapping[str, Any]
 
     def read(self, index: int) -> Any:
-        """A call, without its write key, which may be a secret. `Invalid` when it is too large."""
+        """A call without its write key, which may be secret. Raises `Invalid` if too large."""
         call = self.unread[index]
         if not isinstance(call, dict):
             return call
@@ -56,9 +56,9 @@ class SentCalls(NamedTuple):
 
 
 class ReadCalls(NamedTuple):
-    """What the valid calls have to store, and the faults of the others, by their places.
+    """What to store for valid calls, and the faults of others, by position in the body.
 
-    A valid call that has nothing to store is in neither.
+    A valid call with nothing to store is in neither.
     """
 
     valid: Mapping[int, NewEvent | Claim]
@@ -85,9 +85,9 @@ class SegmentService:
         self._validation, self._settings, self._clock = validation, settings, clock
 
     async def sender(self, write_key: object) -> Sender:
-        """Whose write key it is.
+        """The website of a write key.
 
-        `Unauthorized` for an unknown one, `Forbidden` for an API key that may do more.
+        Raises `Unauthorized` for an unknown key, `Forbidden` for an API key that may do more.
         """
         if not isinstance(write_key, str) or not write_key:
             raise Unauthorized(
@@ -115,9 +115,9 @@ class SegmentService:
         return Sender(website, is_trusted=True)
 
     async def store(self, post: Post) -> list[CallResult]:
-        """Store the valid calls of a body, all in one transaction. Results in their order.
+        """Store a body's valid calls in one transaction. Returns results in the body's order.
 
-        `Malformed` or `Invalid` for a body without calls.
+        Raises `Malformed` or `Invalid` for a body without calls.
         """
         limits = ListLimits.of(self._settings)
         raw = await self._events.parse(
@@ -138,26 +138,28 @@ class SegmentService:
             await self._identity_secrets.verifier(sender.website.id),
             sent.user_agent,
         )
-        read = await self._validation.run(workspace_id, _read_calls, sent, context)
-        outcomes = await self._store(sent, read)
+        calls = await self._validation.run(workspace_id, _read_calls, sent, context)
+        outcomes = await self._store(sent, calls)
         return [
-            CallResult(read.rejected.get(index), _warnings(sender, outcomes.get(index)))
+            CallResult(calls.rejected.get(index), _warnings(sender, outcomes.get(index)))
             for index in range(number)
         ]
 
-    async def _store(self, sent: SentCalls, read: ReadCalls) -> Mapping[int, Outcome]:
-        """The results of the valid calls, by their places.
+    async def _store(self, sent: SentCalls, calls: ReadCalls) -> Mapping[int, Outcome]:
+        """Store the valid calls. Returns their outcomes by position.
 
-        Those that the intake rejects are added to `read.rejected`.
+        Adds calls that the intake rejects to `calls.rejected`.
         """
         refusals = list[Refusal]()
-        if read.rejected:
+        if calls.rejected:
             workspace_id = sent.sender.website.workspace_id
-            refusals = await self._validation.run(workspace_id, self._refusals, sent, read.rejected)
+            refusals = await self._validation.run(
+                workspace_id, self._refusals, sent, calls.rejected
+            )
         stored: Sequence[Outcome] = []
-        if read.valid or refusals:
-            stored = await self._intake.store([*read.valid.values(), *refusals])
-        outcomes = dict(zip(read.valid, stored, strict=False))  # the refusals come last
+        if calls.valid or refusals:
+            stored = await self._intake.store([*calls.valid.values(), *refusals])
+        outcomes = dict(zip(calls.valid, stored, strict=False))  # the refusals come last
         rejected = {
             index: ItemResult(None, (outcome.fault,))
             for index, outcome in outcomes.items()
@@ -167,11 +169,11 @@ class SegmentService:
             await self._quarantine.read_and_record(
                 sent.sender.website.workspace_id, partial(self._refusals, sent, rejected)
             )
-        read.rejected.update(rejected)
+        calls.rejected.update(rejected)
         return outcomes
 
     def _sent_calls(self, post: Post, sender: Sender, raw: dict[str, Any]) -> SentCalls:
-        """The calls of a body, each with its type and its time of sending."""
+        """The calls of a body, each with its type and time of sending."""
         user_agent = "" if sender.is_trusted else post.user_agent[:MAX_CHARS]
         if post.call_type not in BATCHES:
             return SentCalls(sender, post.path, user_agent, [raw], {}, {"type": post.call_type})
@@ -185,7 +187,7 @@ class SegmentService:
         return SentCalls(sender, post.path, user_agent, calls, defaults, {})
 
     def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
-        """The refusal of a body without calls, for the quarantine."""
+        """A quarantine entry for a body without calls."""
         return Refusal(
             workspace_id=sender.website.workspace_id,
             website_id=sender.website.id,
@@ -199,7 +201,7 @@ class SegmentService:
         )
 
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
-        """The refusals of the rejected calls of a body, for the quarantine."""
+        """Quarantine entries for the rejected calls of a body."""
         website, refusals = sent.sender.website, list[Refusal]()
         for number, (index, result) in enumerate(rejected.items()):
             try:
@@ -236,7 +238,7 @@ def _read_calls(sent: SentCalls, context: CallContext) -> ReadCalls:
 
 
 def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
-    """Of what is stored; none for a public key, which must not learn about others."""
+    """Warnings about a stored call; none for a public key, which must not learn about others."""
     if sender.is_trusted and isinstance(outcome, Receipt):
         return outcome.warnings
     if sender.is_trusted and isinstance(outcome, Resolution):

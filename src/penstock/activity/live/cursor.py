@@ -1,7 +1,7 @@
 """The position of a client that polls for recent events.
 
-Events are stored a moment after they are received, and not in that order. So a cursor stays a few
-seconds behind the clock and records which events of those seconds were already returned.
+Events are stored shortly after receipt, in another order. So a cursor stays a few seconds behind
+the clock and records which events of those seconds were already returned.
 """
 
 import struct
@@ -20,7 +20,7 @@ _MAX_MARKS = 400
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """after_ms: later events are new unless marked. marks: 32-bit hashes of event IDs."""
+    """after_ms: events received later are new unless marked. marks: 32-bit hashes of event IDs."""
 
     after_ms: int = 0
     marks: frozenset[int] = frozenset()
@@ -33,8 +33,8 @@ class Cursor:
     ) -> "Cursor":
         """The cursor after a response.
 
-        events: (ID, time of receipt in ms) of the events read since this cursor, newest first.
-        all_read: whether these were all; unread older events are skipped for good.
+        events: (ID, time of receipt in ms) of each event read since this cursor, newest first.
+        all_read: whether there were no others; older unread events are skipped for good.
         """
         after_ms = max(self.after_ms, now_ms - BEHIND_MS)
         if not all_read:
@@ -54,7 +54,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The cursor of a text. `ValueError` when it is not one."""
+        """The cursor that a text encodes. Raises `ValueError` when it is not a cursor."""
         try:
             packed = decode_cursor(text)
             after_ms, *marks = struct.unpack(f">Q{(len(packed) - 8) // 4}I", packed)

@@ -31,9 +31,9 @@ async def list_recent_events(
     live: NamedDependency[LiveService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Newest first. Poll with the cursor of the response, every second or two, for new events."""
+    """Newest first. For new events, poll with the response's cursor every second or two."""
     return await respond(
-        partial(live.recent, caller.workspace_id, read_query(request, RecentQuery))
+        partial(live.recent_events, caller.workspace_id, read_query(request, RecentQuery))
     )
 
 

@@ -1,4 +1,4 @@
-"""Use case of watching events arrive."""
+"""Use case of live events."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -21,15 +21,18 @@ from penstock.warehouse.queries import load
 
 _DAY_MS = DAY_S * 1000
 _INITIAL_SPANS_MS = (3_600_000, 30 * _DAY_MS)
-"""Spans that a request without cursor reads, one after the other, until it has enough events."""
+"""Spans that a request without a cursor reads in turn until it has enough events."""
 _FRESH_WAIT_S = 1.0
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""How many events clients of websites dropped, as reported in a span of time. None: open."""
+"""Reads how many events the websites' clients reported as dropped, from one time to another.
+
+A time of None means no limit.
+"""
 
 
 class LiveService:
-    """Recent events of a workspace. The method blocks: call it from a worker thread."""
+    """Reads a workspace's recent events. Methods block: call them from a worker thread."""
 
     def __init__(
         self,
@@ -50,11 +53,11 @@ class LiveService:
         self._wait_until_shipped = wait_until_shipped
         self._read_lost_events = read_lost_events
 
-    def recent(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
-        """Events that arrived last, or since a cursor: at most `limit`, newest first.
+    def recent_events(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
+        """The latest events, or those since a cursor: at most `limit`, newest first.
 
-        `Malformed` for an invalid cursor, `Unauthorized` for another workspace's `websiteId`,
-        `Unavailable` when the warehouse does not answer.
+        Raises `Malformed` for an invalid cursor, `Unauthorized` for another workspace's
+        `websiteId`, `Unavailable` when the warehouse does not respond.
         """
         cursor = _cursor(query)
         websites = self._websites.select_websites(workspace_id, query.website_id)

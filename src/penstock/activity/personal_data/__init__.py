@@ -1,1 +1,1 @@
-"""Everything that is stored about a person, for the right of access."""
+"""Export of everything stored about a person, for the right of access."""

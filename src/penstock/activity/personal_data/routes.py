@@ -1,4 +1,4 @@
-"""HTTP of the export of a person's data."""
+"""HTTP route of the export of a person's data."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -36,7 +36,7 @@ async def export_personal_data(
     audit_log: NamedDependency[AuditLog],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """A file of NDJSON: identity, links that brought the visitor, app opens, and all events.
+    """Returns NDJSON: identity, links that brought the visitor, app opens, and all events.
 
     `userId` also finds events that name the user under another visitor.
     """

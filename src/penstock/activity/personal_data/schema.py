@@ -9,7 +9,7 @@ from penstock.http.schema import Query, Record
 
 
 class PersonQuery(Query):
-    """Whose data: a visitor's or a user's. One of the two."""
+    """Query parameters that name a person, by visitor or by user."""
 
     website_id: Annotated[
         str, Field(description="A website that the person used; shared visitors are included.")
@@ -19,7 +19,7 @@ class PersonQuery(Query):
 
 
 class PersonalDataLine(Record):
-    """A line of the file: what kind of data it is, and the data."""
+    """A line of the file: a type and its data."""
 
     type: str
     data: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Everything that both stores have about a person, as lines of a file."""
+"""Exports everything that both stores have about a person, as lines of a file."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryFile
@@ -22,11 +22,11 @@ from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 StoredRecord = tuple[str, Mapping[str, Any]]
-"""The type of a line, and what is stored."""
+"""The type of a line, and its stored values."""
 
 
 class Person(NamedTuple):
-    """Whom an export is about. sent_ids: every ID that events may name the person by."""
+    """The person of an export. sent_ids: all IDs by which events may name the person."""
 
     scope_id: ScopeId
     visitor_ids: Sequence[VisitorId]
@@ -35,11 +35,11 @@ class Person(NamedTuple):
 
 
 ReadOtherRooms = Callable[[Connection, Person], Iterable[StoredRecord]]
-"""What other rooms store about a person. `penstock.app` composes it."""
+"""Reads what other rooms store about a person. `penstock.app` composes it."""
 
 
 class PersonalDataService:
-    """Methods block: call them from a worker thread."""
+    """Exports personal data. Methods block: call them from a worker thread."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class PersonalDataService:
         self._read_other_rooms = read_other_rooms
 
     def export(self, caller: Caller, query: PersonQuery) -> IO[bytes]:
-        """The lines in an open temporary file, at its start: one for each thing that is stored.
+        """Write one line per stored record to a temporary file. Returns the file, rewound.
 
-        `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
+        Raises `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
         """
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
         websites = self._websites.websites_sharing_visitors(website)
-        if caller.website_id is not None:  # a key for one website reads no other
+        if caller.website_id is not None:  # a key for one website cannot read others
             websites = [website.id]
         if (query.visitor_id is None) == (query.user_id is None):
             message = "Send either visitorId or userId."

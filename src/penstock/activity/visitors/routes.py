@@ -44,7 +44,7 @@ async def list_visitors(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Most recently active first: visitors of the last days, or those that match a search."""
+    """Most recently active first: visitors of recent days, or visitors that match a search."""
     query = read_query(request, VisitorsQuery)
     return await respond(
         lambda: listing(visitors.visitors(caller.workspace_id, query, caller.website_id))
@@ -68,9 +68,9 @@ async def read_visitor(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """One visitor, by any of its IDs: user, merges, counts, last event."""
+    """Finds a visitor by any of its IDs, with its user, merges, counts and last event."""
     id_and_suffix = raw_path_after(request, "/visitors/")
-    # An ID with a slash: the framework does not match the timeline's route then.
+    # The framework does not match the timeline's route when the ID contains a slash.
     if id_and_suffix.endswith(_TIMELINE):
         return await _timeline(
             request, unquote(id_and_suffix.removesuffix(_TIMELINE)), caller, visitors, respond
@@ -107,7 +107,7 @@ async def list_visitor_events(
 ) -> Response[bytes]:
     """All events of the visitor, newest first, on all websites that share visitors.
 
-    With a key for one website, those of that website.
+    With a key for one website, only events of that website.
     """
     return await _timeline(
         request,

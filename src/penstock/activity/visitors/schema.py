@@ -41,7 +41,7 @@ class VisitorsQuery(PageQuery):
 
 
 class VisitorRecord(Record):
-    """A visitor in a list. Without events, after an identify call alone, the times are null."""
+    """A visitor in a list. A visitor known only from identify calls has no events and no times."""
 
     visitor_id: str
     user_id: str | None
@@ -64,7 +64,7 @@ class MergeRecord(Record):
 
 
 MAX_LISTED_MERGES = 1_000
-"""A visitor that has absorbed more is shown with the first of them and their number."""
+"""Beyond this many merges, a visitor is shown with the first ones and their number."""
 
 
 class VisitorDetailRecord(VisitorRecord):

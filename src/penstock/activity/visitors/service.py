@@ -1,4 +1,4 @@
-"""Use cases of visitors: the list, the search, one visitor and their timeline."""
+"""Use cases of visitors: list, search, details and timeline."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -30,17 +30,17 @@ from penstock.warehouse.queries import load
 
 
 class _VisitorEvents(NamedTuple):
-    """A visitor, with the query parameters that select its events."""
+    """A visitor and the query parameters that select its events."""
 
     profile: Profile
     scope: Mapping[str, Any]
 
 
 class VisitorService:
-    """Visitors of a workspace. Methods block: call them from a worker thread.
+    """Reads a workspace's visitors. Methods block: call them from a worker thread.
 
-    `Unauthorized` for another workspace's `websiteId`, `Unavailable` when the warehouse does not
-    answer.
+    They raise `Unauthorized` for another workspace's `websiteId` and `Unavailable` when the
+    warehouse does not respond.
     """
 
     def __init__(
@@ -70,9 +70,10 @@ class VisitorService:
     ) -> Listing[VisitorRecord]:
         """Visitors, most recently active first.
 
-        only_website: of whose events the caller may know; None: of all in the workspace.
+        only_website: the only website whose events the caller may see; None for all of the
+        workspace.
 
-        Deleted visitors are not listed; the total may include them until their events are gone.
+        Omits deleted visitors; the total may include them until their events are deleted.
         """
         websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
@@ -144,9 +145,9 @@ class VisitorService:
         query: WebsiteQuery,
         only_website: WebsiteId | None = None,
     ) -> VisitorDetailRecord:
-        """The visitor with this ID, canonical or merged. `NotFound` if unknown or deleted.
+        """The visitor with this canonical or merged ID. Raises `NotFound` if unknown or deleted.
 
-        only_website: as of `visitors`.
+        only_website: see `visitors`.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
         return self._detail(visitor, self._summary(visitor))
@@ -160,7 +161,7 @@ class VisitorService:
     ) -> Listing[StoredEventRecord]:
         """The visitor's events on all websites that share visitors, newest first.
 
-        only_website: as of `visitors`. Errors as in `visitor`.
+        only_website: see `visitors`. Raises the same errors as `visitor`.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
         return self._timeline(visitor, self._summary(visitor), query.pagination)
@@ -168,7 +169,7 @@ class VisitorService:
     def visitor_with_timeline(
         self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
     ) -> tuple[VisitorDetailRecord, Listing[StoredEventRecord]]:
-        """The visitor and a page of their timeline, from one snapshot of its IDs."""
+        """The visitor and a page of its timeline, from one snapshot of its IDs."""
         visitor = self._find(workspace_id, visitor_id, query.website_id)
         summary = self._summary(visitor)
         return self._detail(visitor, summary), self._timeline(visitor, summary, query.pagination)
@@ -257,7 +258,7 @@ class VisitorService:
 
 
 def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
-    """row: from `active_visitors.sql` or `visitor_summary.sql`."""
+    """The record of a row. row: from `active_visitors.sql` or `visitor_summary.sql`."""
     has_events = bool(row["events"])
     return VisitorRecord(
         visitor_id=visitor_id,

@@ -1,6 +1,6 @@
 -- One page of the properties with their types, most frequent first, and their total number. A path
--- selects all page views: the catalogue does not store properties by path. Every event has the
--- fields of its visitor's touches, so they are listed whatever the kind and event.
+-- selects all page views: the catalogue does not store properties by path. Fields of touches appear
+-- for every kind and event, because every event has its visitor's touches.
 WITH typed AS
 (
     SELECT property, type, sum(events) AS events,

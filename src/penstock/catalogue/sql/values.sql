@@ -1,6 +1,6 @@
--- The most frequent values of a property by type: number of events with the type, (value, count) of
--- up to 100 values. A count is a lower bound, without what dropped values may have added; it is
--- exact if none was dropped.
+-- For each type of a property: the number of events, and (value, count) of the 100 most frequent
+-- values. Counts are lower bounds, because dropped values may have taken a share; they are exact
+-- unless a value was dropped.
 SELECT sum(events) AS events,
     arrayMap(entry -> (entry.1, entry.2 - entry.3), topKMerge(100, 1, 'counts')(top)) AS top
 FROM catalogue

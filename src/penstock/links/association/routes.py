@@ -1,4 +1,4 @@
-"""HTTP routes of the association files, for phones, and of their check, for app owners."""
+"""HTTP routes that serve association files to phones and check them for app owners."""
 
 from anyio import to_thread
 from litestar import Response, get
@@ -11,7 +11,7 @@ from penstock.http.openapi import described
 from penstock.links.association.schema import AndroidFile, AppleFile, AppLinksCheck
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, AssociationService
 
-# Short, for operators who test; Apple and Google cache the files for hours or days anyway.
+# Short, so that operators can test; Apple and Google cache the files for hours or days anyway.
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
@@ -51,9 +51,9 @@ async def check_app_links(
     caller: NamedDependency[Caller],
     associations: NamedDependency[AssociationService],
 ) -> Response[bytes]:
-    """The app's entries in the files, missing settings, and problems with the public URL.
+    """Returns the app's entries in the files, missing settings, and problems with the public URL.
 
-    Nothing is fetched: the public URL is checked by its spelling.
+    The check fetches nothing; it judges the public URL by its spelling.
     """
     return answer(await to_thread.run_sync(associations.check, caller.workspace_id, website_id))
 

@@ -1,4 +1,4 @@
-"""Wire types of the association files, as the platforms define them, and of their check.
+"""Wire types of the association files, in the platforms' formats, and of their check.
 
 Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" and "Configure
 dynamic App Links rules".

@@ -1,6 +1,6 @@
-"""The association files that let phones open links in apps, and a check of an app's settings.
+"""Builds the association files that let phones open links in apps, and checks an app's settings.
 
-Nothing here is fetched. Sources: Apple, "Supporting associated domains"; Google, "Digital Asset
+Makes no requests. Sources: Apple, "Supporting associated domains"; Google, "Digital Asset
 Links" and "Configure dynamic App Links rules".
 """
 
@@ -38,10 +38,10 @@ APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
 MAX_FILE_BYTES = 128 * 1024
-"""Size of either file. Apple's content delivery network refuses a larger one."""
+"""Maximum size of each file. Apple's content delivery network rejects larger ones."""
 
 _FRAME_BYTES = 200
-"""What a file has around its entries, and some room."""
+"""Room for the JSON around the entries."""
 _Entry = TypeVar("_Entry", str, AndroidStatement)
 _LINK_PATHS = (PathPattern(path=f"{PUBLIC_PATH}*"),)
 _PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
@@ -50,7 +50,7 @@ _NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
 
 
 class AssociationService:
-    """Association files of the installation, which has one host; checks of a workspace's app."""
+    """Builds the installation's association files and checks the apps of a workspace."""
 
     def __init__(self, websites: WebsiteService, settings: Settings) -> None:
         self._websites, self._settings = websites, settings
@@ -62,31 +62,44 @@ class AssociationService:
         return android_file(await self._websites.mobile_apps())
 
     def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
-        """Raises `NotFound` for an app of another workspace. Blocks: call it from a thread."""
+        """Check an app. Blocks: call it from a thread.
+
+        Raises `NotFound` for an app of another workspace.
+        """
         website = self._websites.app(workspace_id, website_id)
         return check(website, self._settings, self._websites.load_mobile_apps())
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
-    """Apps with a bundle ID and a team ID, each once, in the given order, as far as they fit."""
+    """Apps with a bundle ID and a team ID, without duplicates, in the given order.
+
+    Leaves out the entries that no longer fit into the file.
+    """
     details = filter(None, map(_apple_detail, apps))
-    app_ids = _fitting(dict.fromkeys(app_id for detail in details for app_id in detail.app_ids))
-    # One detail for all apps: they open the same paths, and Apple limits the file to 128 KB.
+    app_ids = _fit_into_file(
+        dict.fromkeys(app_id for detail in details for app_id in detail.app_ids)
+    )
+    # All apps share one detail: they open the same paths, and Apple limits the file to 128 KB.
     return AppleFile(applinks=AppleLinks(details=(_detail_of(*app_ids),) if app_ids else ()))
 
 
 def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
-    """Apps with a package and a fingerprint, each once, in the given order, as far as they fit."""
-    return AndroidFile(tuple(_fitting(dict.fromkeys(filter(None, map(_android_statement, apps))))))
+    """Apps with a package and a fingerprint, without duplicates, in the given order.
+
+    Leaves out the entries that no longer fit into the file.
+    """
+    return AndroidFile(
+        tuple(_fit_into_file(dict.fromkeys(filter(None, map(_android_statement, apps)))))
+    )
 
 
-def _fitting(entries: Iterable[_Entry]) -> list[_Entry]:
-    """The entries that fit into a file, in their order. A large one leaves room to later ones."""
-    fitting, left = [], MAX_FILE_BYTES - _FRAME_BYTES
+def _fit_into_file(entries: Iterable[_Entry]) -> list[_Entry]:
+    """The entries that fit into a file, in order. A smaller one after a large one may still fit."""
+    fitting, free_bytes = [], MAX_FILE_BYTES - _FRAME_BYTES
     for entry in entries:
         size = len(to_json(entry, by_alias=True)) + 1
-        if size <= left:
-            left -= size
+        if size <= free_bytes:
+            free_bytes -= size
             fitting.append(entry)
     return fitting
 
@@ -94,7 +107,7 @@ def _fitting(entries: Iterable[_Entry]) -> list[_Entry]:
 def check(website: Website, settings: Settings, apps: Sequence[MobileApp]) -> AppLinksCheck:
     """An app's entries in the files, its missing settings, and problems with the public URL.
 
-    apps: those of the whole installation.
+    apps: all apps of the installation.
     """
     app = website.app
     apple_entry, android_entry = _apple_detail(app), _android_statement(app)
@@ -102,9 +115,9 @@ def check(website: Website, settings: Settings, apps: Sequence[MobileApp]) -> Ap
     address = AddressCheck(url=settings.link_url, findings=tuple(_address_findings(settings)))
     ios_findings, android_findings = [*_ios_findings(app)], [*_android_findings(app)]
     if apple_entry and not listed_ids.issuperset(apple_entry.app_ids):
-        ios_findings.append(_left_out("iosBundleId"))
+        ios_findings.append(_file_full("iosBundleId"))
     if android_entry and android_entry not in android_file(apps).root:
-        android_findings.append(_left_out("androidPackage"))
+        android_findings.append(_file_full("androidPackage"))
     ios = IosCheck(
         state=_state(app.ios_bundle_id or app.ios_team_id, ios_findings),
         file=settings.link_url + APPLE_FILE,
@@ -148,7 +161,7 @@ def _android_statement(app: MobileApp) -> AndroidStatement | None:
     )
 
 
-def _left_out(field: str) -> Finding:
+def _file_full(field: str) -> Finding:
     return Finding(
         field=field,
         message=f"The file of this installation is full at {MAX_FILE_BYTES // 1024} KB and leaves "
@@ -212,7 +225,7 @@ def _address_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _address_faults(settings: Settings) -> Iterator[str]:
-    """What to set the public URL to, and why, judged by its spelling alone."""
+    """What to set the public URL to, and why. Judges the URL by its spelling only."""
     if settings.public_url is None:
         yield (
             "the https URL of your links, such as https://go.example.com: currently links begin "
@@ -231,7 +244,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
 
 
 def _host_faults(url: str, kind: str) -> Iterator[str]:
-    """kind: what to set, `a URL` or `a host`."""
+    """What is wrong with the host and port of a URL. kind: what to set, `a URL` or `a host`."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     if is_ip_address(host):

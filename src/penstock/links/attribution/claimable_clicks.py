@@ -1,4 +1,4 @@
-"""Stores people's clicks on phones where an app open can claim them, before the outbox."""
+"""Stores people's clicks on phones so that an app open can claim them, before the outbox."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from penstock.settings import DAY_S, Settings
 
 _CLAIMABLE_PLATFORMS = (Platform.IOS, Platform.ANDROID)
 _GRACE_MS = DAY_S * 1000
-"""How long a click is kept after its window, so that a late app gets the reason `expired`."""
+"""How long a click stays after its window, so that a late app gets the reason `expired`."""
 
 
 class ClaimableClickWriter:
@@ -26,7 +26,7 @@ class ClaimableClickWriter:
         self._retention_ms = longest_window_ms + _GRACE_MS
 
     def write(self, db: Connection, rows: Sequence[str]) -> list[str]:
-        """Store the claimable clicks; returns all rows without match keys, for the warehouse."""
+        """Store the claimable clicks. Returns all rows for the warehouse, without match keys."""
         clicks = [json.decode(row) for row in rows]
         store.add_clicks(
             db,
@@ -36,12 +36,12 @@ class ClaimableClickWriter:
                 if click.get("platform") in _CLAIMABLE_PLATFORMS and not click.get("bot")
             ],
         )
-        return [_without_match_key(click, row) for click, row in zip(clicks, rows, strict=True)]
+        return [_drop_match_key(click, row) for click, row in zip(clicks, rows, strict=True)]
 
     def _values(self, click: dict[str, Any]) -> tuple[Any, ...]:
         clicked_at_ms, match_key = parse_time(click["clicked_at"]), click.get("match_key")
         derived = {
-            "link_revision": click.get("link_revision", 1),  # a row of before revisions has none
+            "link_revision": click.get("link_revision", 1),  # rows from before revisions lack it
             "token_hash": bytes.fromhex(click["token_hash"]) or None,
             "clicked_at": clicked_at_ms,
             "match_key": bytes.fromhex(match_key) if match_key else None,
@@ -53,5 +53,5 @@ class ClaimableClickWriter:
         )
 
 
-def _without_match_key(click: dict[str, Any], row: str) -> str:
+def _drop_match_key(click: dict[str, Any], row: str) -> str:
     return json.encode(click).decode() if click.pop("match_key", None) else row

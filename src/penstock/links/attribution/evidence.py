@@ -1,4 +1,7 @@
-"""Parses the evidence that an app sends: the opened URL and the install referrer. Any text."""
+"""Parses the evidence that an app sends: the opened URL and the install referrer.
+
+Both may be any text.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +13,7 @@ _MAX_PARAMS = 100
 
 
 class UrlEvidence(NamedTuple):
-    """What an opened URL names: a link by ID or slug, and its click by token. Empty: absent."""
+    """What an opened URL names: a link by ID or slug, and its click by token. Empty if absent."""
 
     link_id: str = ""
     slug: str = ""
@@ -22,9 +25,9 @@ class UrlEvidence(NamedTuple):
 
 
 def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
-    """The URL's campaign parameters and its path inside the app are ignored.
+    """The link and click that the URL names. Campaign parameters and the app's path are ignored.
 
-    link_urls: where links are served.
+    link_urls: base URLs of the hosts that serve links.
     """
     try:
         parts = urlsplit(url)
@@ -42,16 +45,16 @@ def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
 
 
 def referrer_token(referrer: str) -> str:
-    """The click token in Google Play's install referrer; empty for none.
+    """The click token in Google Play's install referrer; empty without one.
 
-    Some libraries pass the referrer on still percent-encoded.
+    Some libraries pass on the referrer without percent-decoding it.
     """
     token = _parse_query(referrer).get(CLICK_TOKEN_PARAM)
     return token or _parse_query(unquote(referrer)).get(CLICK_TOKEN_PARAM, "")
 
 
 def is_organic(referrer: str) -> bool:
-    """Whether the install referrer says that the person found the app in Google Play by themselves.
+    """Whether the install referrer says that the person found the app in Google Play unaided.
 
     Source: Google, "Play Install Referrer Library".
     """
@@ -62,7 +65,7 @@ def is_organic(referrer: str) -> bool:
 
 
 def _parse_query(query: str) -> dict[str, str]:
-    """Without values that contain NUL, which PostgreSQL does not store."""
+    """A query's parameters, without values that contain NUL, which PostgreSQL cannot store."""
     try:
         pairs = parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace")
     except ValueError:

@@ -1,6 +1,6 @@
-"""Finds the link of an open: each kind of evidence in turn, and claims the click found.
+"""Finds the link of an open and claims its click. Tries each kind of evidence in turn.
 
-All in one transaction of the caller.
+Everything happens in one transaction of the caller.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from penstock.settings import DAY_S
 
 
 def decide(db: Connection, context: OpenContext) -> Decision:
-    """The decision of the most certain evidence that names a link or a click.
+    """Decide by the most certain evidence that names a link or a click.
 
     db: a write transaction, which the caller commits.
     """
@@ -38,8 +38,8 @@ def decide(db: Connection, context: OpenContext) -> Decision:
     return Decision(context.now_ms, reason=Reason.NO_CLICK)
 
 
-def _by_url(db: Connection, context: OpenContext) -> Decision | None:
-    """The URL names the link. With a click token it names that click, for one install only."""
+def _decide_by_url(db: Connection, context: OpenContext) -> Decision | None:
+    """The URL names the link and, with a click token, the click; one install can have a click."""
     evidence = parse_opened_url(context.app_open.url or "", context.settings.link_urls)
     if not evidence.names_link:
         return None
@@ -48,15 +48,15 @@ def _by_url(db: Connection, context: OpenContext) -> Decision | None:
         return None
     click = _click_of_token(db, context, evidence.token)
     if click is not None and click.link_id == link.id:
-        link_then = _link_of_click(db, click) or link
-        return _claim(db, context, link_then, click, Method.URL, None, CERTAIN)
+        clicked_link = _link_of_click(db, click) or link
+        return _claim(db, context, clicked_link, click, Method.URL, None, CERTAIN)
     reason = link_refusal(link, context.now_ms)
     confidence = None if reason else CERTAIN
     return Decision(context.now_ms, Method.URL, reason, [link], confidence=confidence)
 
 
-def _by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
-    """An install has one first open: a retry gets the decision of the first try."""
+def _decide_by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
+    """An install has one first open: a retry gets the decision of the first attempt."""
     if not context.app_open.first_open:
         return None
     match = store.find_first_match(db, context.website.id, context.app_open.install_id)
@@ -72,7 +72,10 @@ def _by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
-    """A match's click, which may be deleted by now. link: as of the match."""
+    """A match's click, rebuilt from the match: its row may be deleted by now.
+
+    link: the link at the time of the match.
+    """
     if match.click_id is None or match.clicked_at_ms is None:
         return None
     return ClaimableClick(
@@ -88,19 +91,19 @@ def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
     )
 
 
-def _by_referrer(db: Connection, context: OpenContext) -> Decision | None:
+def _decide_by_referrer(db: Connection, context: OpenContext) -> Decision | None:
     app_open = context.app_open
     token = referrer_token(app_open.install_referrer or "") if app_open.first_open else ""
     window_ms = context.settings.install_referrer_days * DAY_S * 1000
-    return _by_token(db, context, token, Method.INSTALL_REFERRER, window_ms)
+    return _decide_by_token(db, context, token, Method.INSTALL_REFERRER, window_ms)
 
 
-def _by_click_token(db: Connection, context: OpenContext) -> Decision | None:
+def _decide_by_click_token(db: Connection, context: OpenContext) -> Decision | None:
     token = context.app_open.click_token or ""
-    return _by_token(db, context, token, Method.CLICK_TOKEN, TOKEN_WINDOW_MS)
+    return _decide_by_token(db, context, token, Method.CLICK_TOKEN, TOKEN_WINDOW_MS)
 
 
-def _by_token(
+def _decide_by_token(
     db: Connection, context: OpenContext, token: str, method: Method, window_ms: int
 ) -> Decision | None:
     click = _click_of_token(db, context, token)
@@ -111,7 +114,7 @@ def _by_token(
 
 
 def _link_of_click(db: Connection, click: ClaimableClick) -> Link | None:
-    """The link as the click met it."""
+    """The link at the time of the click."""
     return link_of_revision(db, click.link_id, click.link_revision)
 
 
@@ -119,7 +122,7 @@ def _click_of_token(db: Connection, context: OpenContext, token: str) -> Claimab
     return store.find_click_by_token(db, context.website.id, token) if token else None
 
 
-def _by_network(db: Connection, context: OpenContext) -> Decision | None:
+def _decide_by_network(db: Connection, context: OpenContext) -> Decision | None:
     app_open, app = context.app_open, context.website.app
     if not app_open.first_open or is_organic(app_open.install_referrer or ""):
         return None
@@ -189,10 +192,10 @@ def _claim(
 
 
 _EVIDENCE: tuple[Callable[[Connection, OpenContext], Decision | None], ...] = (
-    _by_url,
-    _by_earlier_open,
-    _by_referrer,
-    _by_click_token,
-    _by_network,
+    _decide_by_url,
+    _decide_by_earlier_open,
+    _decide_by_referrer,
+    _decide_by_click_token,
+    _decide_by_network,
 )
 """Most certain first."""

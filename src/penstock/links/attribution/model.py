@@ -9,7 +9,7 @@ from penstock.links.model import Link
 
 
 class Method(StrEnum):
-    """What an open is matched by, most certain first."""
+    """The evidence that matched an open, most certain first."""
 
     URL = "url"
     INSTALL_REFERRER = "install_referrer"
@@ -18,7 +18,7 @@ class Method(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why there is no match."""
+    """Why an open has no match."""
 
     NO_CLICK = "no_click"
     EXPIRED = "expired"
@@ -32,8 +32,8 @@ class Reason(StrEnum):
 class ClaimableClick(NamedTuple):
     """A click that an install can claim.
 
-    link_revision, utm: the link's, at the time of the click.
-    claimed_by: install ID; None when unclaimed, empty once the claiming visitor was deleted.
+    link_revision, utm: the link's revision and UTM parameters at the time of the click.
+    claimed_by: install ID; None when unclaimed, empty once the claiming visitor is deleted.
     """
 
     id: ClickId
@@ -50,10 +50,10 @@ class ClaimableClick(NamedTuple):
 class Decision(NamedTuple):
     """Which link an open came from.
 
-    at_ms: time of the first decision about it.
-    method: what led to the link, also for a refused click.
-    reason: None for a match.
-    links: those concerned, as of the click if there is one; exactly one for a match.
+    at_ms: time of the first decision about the open.
+    method: the evidence that led to the link, even if the click was refused.
+    reason: why there is no match; None for a match.
+    links: the links concerned, at the time of the click if there is one; exactly one for a match.
     """
 
     at_ms: int
@@ -74,18 +74,19 @@ class Decision(NamedTuple):
 
     @property
     def utm(self) -> Mapping[str, str]:
-        """A match's campaign parameters: as of the click, or the link's without a click."""
+        """A match's campaign parameters, from the click or, without a click, from the link."""
         if self.link is None:
             return {}
         return self.link.utm if self.click is None else self.click.utm
 
 
 class Match(NamedTuple):
-    """A row of the audit list: one decision, as far as it concerns one link.
+    """A row of the audit list: one decision about one link.
 
-    link_id: None when the decision concerns no link. link_revision: of it, else 1.
-    method: what led to the link, also for a refused click.
-    install_id, visitor_id: as the app sent them; None once the visitor was deleted.
+    link_id: None when the decision concerns no link. link_revision: the link's revision; 1 without
+    a link.
+    method: the evidence that led to the link, even if the click was refused.
+    install_id, visitor_id: the IDs that the app sent; None once the visitor is deleted.
     """
 
     id: str
@@ -110,7 +111,7 @@ class Match(NamedTuple):
 
 
 class ListedMatch(NamedTuple):
-    """A match with the slug of its link; None without a link."""
+    """A match with its link's slug. slug: None without a link."""
 
     match: Match
     slug: str | None
@@ -129,7 +130,7 @@ class Touch(NamedTuple):
 class Touches(NamedTuple):
     """A visitor's first and last touch; None when no link led to the app.
 
-    visitor_id: canonical.
+    visitor_id: the canonical visitor.
     """
 
     visitor_id: VisitorId
@@ -140,7 +141,7 @@ class Touches(NamedTuple):
     def of(
         cls, visitor_id: VisitorId, first_touches: Sequence[Touch], last_touches: Sequence[Touch]
     ) -> Self:
-        """Of all visitors merged into this one: the earliest first and the latest last touch."""
+        """The earliest first touch and latest last touch of the visitors merged into this one."""
         return cls(
             visitor_id,
             min(first_touches, key=_at_ms, default=None),

@@ -1,4 +1,4 @@
-"""An open of an app, with what is known of it."""
+"""An open of an app, with everything that a decision needs."""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from penstock.settings import Settings
 class OpenContext(NamedTuple):
     """An open of a website's app.
 
-    visitor_id: of the app, or of the install. address: the client's network address, never stored.
+    visitor_id: the visitor that the app sent, or else the install's visitor.
+    address: the client's network address, never stored.
     """
 
     app_open: AppOpen
@@ -26,11 +27,11 @@ class OpenContext(NamedTuple):
 
 
 def visitor_of(app_open: AppOpen, website: Website) -> VisitorId:
-    """The visitor that the app sent, or else that of its install."""
+    """The visitor that the app sent, or else the visitor of its install."""
     return VisitorId(app_open.visitor_id or _visitor_of_install(website.id, app_open.install_id))
 
 
 def _visitor_of_install(website_id: WebsiteId, install_id: str) -> str:
-    """Always the same one for an install."""
+    """A visitor ID derived from the install, so that each install has one visitor."""
     digest = blake2b(f"{website_id}\0{install_id}".encode(), digest_size=16).hexdigest()
     return f"vis_{digest}"

@@ -1,4 +1,4 @@
-"""An app's open as an event: `install` for the first open, `open` for later ones."""
+"""Turns an app's open into an event: `install` for the first open, `open` for later ones."""
 
 from msgspec import json
 
@@ -12,18 +12,18 @@ INSTALL, OPEN = "install", "open"
 """Event names."""
 
 SAME_OPEN_MS = 60 * 1000
-"""Opens of one install for one link in the same minute count once, without a `dedupeKey`."""
+"""Without a `dedupeKey`, opens of one install for one link in the same minute count once."""
 
 _OS = {Platform.IOS: "iOS", Platform.ANDROID: "Android"}
 
 
 def install_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """One event per install, however often the app reports its first open."""
+    """An event that is the same however often the install reports its first open."""
     return _event(INSTALL, context.app_open.install_id, context, decision)
 
 
 def open_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """One event per `dedupeKey`, or else per click, or else per link and minute."""
+    """An event that is the same per `dedupeKey`, or else per click, or else per link and minute."""
     app_open = context.app_open
     if app_open.dedupe_key is not None:
         own_id = f"key\0{app_open.dedupe_key}"

@@ -1,4 +1,4 @@
-"""HTTP routes of attribution: an app's open, for apps; the audit list, for link owners."""
+"""HTTP routes of attribution: apps report opens; link owners read the audit list."""
 
 from anyio import to_thread
 from litestar import HttpMethod, Response, get, post, route
@@ -76,7 +76,7 @@ async def list_link_matches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """Newest first, with the method of each match or the reason for none."""
+    """Newest first, with the method of each match or the reason why there is none."""
     page = await to_thread.run_sync(
         attribution.matches_of_link,
         caller.workspace_id,

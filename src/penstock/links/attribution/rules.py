@@ -13,15 +13,18 @@ TOKEN_WINDOW_MS = DAY_S * 1000
 
 CERTAIN = 1.0
 SAME_OS = 0.7
-"""Same network, platform and major OS version."""
+"""Confidence when network, platform and major OS version agree."""
 UNKNOWN_OS = 0.5
-"""Same network and platform; one OS version is unknown. Chrome on Android never sends it."""
+"""Confidence when network and platform agree and an OS version is unknown.
+
+Chrome on Android never sends its OS version.
+"""
 
 _MAX_MAJOR_DIGITS = 3
 
 
 def link_refusal(link: Link, now_ms: int) -> Reason | None:
-    """Why a link leads no app that was opened by its URL, without a click; None when it does."""
+    """Why the link does not match an app opened by its URL without a click; None if it matches."""
     if not link.is_active:
         return Reason.DISABLED
     return Reason.LINK_EXPIRED if link.is_expired(now_ms) else None
@@ -30,9 +33,10 @@ def link_refusal(link: Link, now_ms: int) -> Reason | None:
 def refusal_reason(
     click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
 ) -> Reason | None:
-    """Why the install cannot have the click; None when it can, or has it. window_ms None: ever.
+    """Why the install cannot claim the click; None when it can, or has already claimed it.
 
-    The click is from before the link expired, so the link's expiry does not matter.
+    window_ms: how long after the click it can be claimed; None for no limit. The link's expiry does
+    not matter: the click happened before it.
     """
     if click.claimed_by == install_id:
         return None
@@ -46,7 +50,7 @@ def refusal_reason(
 
 
 def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> ClaimableClick | Reason:
-    """The install's own click of a network, or else the only unclaimed one."""
+    """The click that the install has already claimed, or else the only unclaimed click."""
     if own := [click for click in candidates if click.claimed_by == install_id]:
         return own[0]
     unclaimed = [click for click in candidates if click.claimed_by is None]
@@ -58,13 +62,13 @@ def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> Claim
 
 
 def os_major(version: str | None) -> int:
-    """The major version in the OS version that an app sends; 0 when unreadable."""
+    """The major version in an OS version that an app sent; 0 when unreadable."""
     digits = "".join(takewhile(is_digits, (version or "").lstrip()))
     return int(digits) if 1 <= len(digits) <= _MAX_MAJOR_DIGITS else 0
 
 
 def network_confidence(platform: Platform, click_os: int, app_os: int) -> float | None:
-    """Confidence in a click of the same network and platform; None when the systems differ.
+    """Confidence in a click from the same network and platform; None when the OS versions differ.
 
     click_os, app_os: major versions, 0 for unknown.
     """
@@ -72,7 +76,7 @@ def network_confidence(platform: Platform, click_os: int, app_os: int) -> float 
         return UNKNOWN_OS
     if click_os == app_os:
         return SAME_OS
-    # Safari on later systems still sends this version.
+    # Safari on later iOS versions still sends this one.
     if platform is Platform.IOS and click_os == FROZEN_IOS_MAJOR < app_os:
         return UNKNOWN_OS
     return None

@@ -29,7 +29,7 @@ def _install_id(value: str) -> str:
 
 
 def _app_platform(value: Any) -> Any:
-    """Validator: pydantic's own message would show members of a Python enum."""
+    """A validator of our own: pydantic's message would show members of a Python enum."""
     if value not in (Platform.IOS, Platform.ANDROID):
         raise RuleBroken("not_one_of", "Must be 'ios' or 'android'.")
     return value
@@ -40,7 +40,7 @@ Version = EventName
 
 
 class AppOpen(Input):
-    """An open of the app. Its validation context is `EventValidationContext`."""
+    """An open of the app. The validation context is `EventValidationContext`."""
 
     website_id: SentId
     install_id: Annotated[
@@ -85,7 +85,7 @@ class MatchedLinkRecord(Record):
 
 
 class ResolvedRecord(Record):
-    """Without a match, `reason` says why and the link's fields are null."""
+    """The result. Without a match, `reason` says why, and the link's fields are null."""
 
     matched: bool
     method: Annotated[
@@ -131,7 +131,7 @@ class MatchesQuery(PageQuery):
 
 
 class MatchRecord(Record):
-    """An open, as far as it concerns one link; an ambiguous open is listed for each link."""
+    """An open that involved a link. An ambiguous open has one record for each link."""
 
     id: str
     at: str

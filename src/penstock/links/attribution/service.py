@@ -1,4 +1,4 @@
-"""Attribution of app opens: their link, event, touches and the audit list."""
+"""Attribution of app opens: finds their link, stores event and touches, keeps the audit list."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ _TIDY_EVERY_S = 30.0
 
 
 class AttributionService:
-    """Attributes opens to links and stores the results. click_buffer: of this node."""
+    """Attributes opens to links and stores the results. click_buffer: this node's buffer."""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class AttributionService:
     async def resolve(
         self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
-        """The decision on an open and its canonical visitor; its event is on disk by then.
+        """Decide on an open. Returns the decision and the visitor once the event is on disk.
 
-        Raises `RateLimited`, `Malformed`, `Invalid` with every fault, or `Unavailable`. After
-        `Unavailable` a retry is safe: a click that was claimed stays the install's.
+        The visitor is canonical. Raises `RateLimited`, `Malformed`, `Invalid` with every fault, or
+        `Unavailable`. A retry after `Unavailable` is safe: the install keeps a click it claimed.
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),))
@@ -128,9 +128,9 @@ class AttributionService:
         return decision
 
     async def _submit(self, context: OpenContext, decision: Decision) -> Receipt:
-        """Store the event; returns its receipt.
+        """Store the event and return its receipt.
 
-        An install that is stored without a link and matches one only now adds an `open` event.
+        An install that was stored without a link and now matches one adds an `open` event.
         """
         if context.app_open.first_open:
             install = await self._intake.submit_own(install_event(context, decision))
@@ -175,7 +175,7 @@ class AttributionService:
             return store.matches_page(db, workspace_id, page, link_id=link.id)
 
     def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> Touches:
-        """The first and last touch of a visitor, those of merged visitors included.
+        """The first and last touch of a visitor, including those of merged visitors.
 
         Raises `Unauthorized` for a website of another workspace.
         """
@@ -188,24 +188,24 @@ class AttributionService:
     # Clean-up
 
     def delete_expired(self) -> None:
-        """Delete expired match keys, clicks, secrets and matches, some at a time. Blocks."""
+        """Delete expired match keys, clicks, secrets and matches in batches. Blocks."""
         now_ms = self._clock()
         for delete_some, until_ms in (
             (store.clear_expired_match_keys, now_ms),
             (store.delete_expired_clicks, now_ms),
             (store.delete_matches_before, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000),
         ):
-            is_more = True
-            while is_more and not self.worker.stopping:
+            has_more = True
+            while has_more and not self.worker.stopping:
                 self.worker.report_progress()
                 with self._database.write() as db:
-                    is_more = delete_some(db, until_ms)
+                    has_more = delete_some(db, until_ms)
         with self._database.write() as db:
             delete_expired_secrets(db, now_ms)
 
 
 def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
-    """One match for each link that the decision concerns; one without a link for none."""
+    """A match for each link that the decision concerns, or one match without a link."""
     app_open, website, click = context.app_open, context.website, decision.click
     links: Sequence[Link | None] = decision.links or [None]
     return [
@@ -234,19 +234,19 @@ def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
     ]
 
 
-def opens_of(
+def visitor_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The visitors' touches and app opens, for the visitors to read."""
-    return store.opens_of(db, scope_id, visitor_ids)
+    """The visitors' touches and app opens, for an export of their data."""
+    return store.visitor_opens(db, scope_id, visitor_ids)
 
 
 def forget_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> dict[str, int]:
-    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them.
+    """Delete the visitors' touches and unlink their opens. Returns the number of each.
 
-    Returns how many of each.
+    Runs in the transaction that deletes the visitors.
     """
     forgotten = store.forget_visitors(db, scope_id, visitor_ids)
     store.forget_claimers(db, forgotten.click_ids)

@@ -78,7 +78,7 @@ def find_click_by_token(db: Connection, website_id: WebsiteId, token: str) -> Cl
 def clicks_by_match_key(
     db: Connection, website_id: WebsiteId, keys: Sequence[bytes], platform: Platform, after_ms: int
 ) -> Sequence[ClaimableClick]:
-    """The latest clicks with one of the match keys, claimed ones included."""
+    """The latest clicks with one of the match keys, including claimed ones."""
     c = link_clicks.c
     statement = (
         select(link_clicks)
@@ -97,7 +97,7 @@ def clicks_by_match_key(
 def claim_click(
     db: Connection, click_id: ClickId, install_id: str, method: Method, now_ms: int
 ) -> bool:
-    """Give an unclaimed click to an install; False when it is claimed."""
+    """Claim an unclaimed click for an install. False when the click is already claimed."""
     c = link_clicks.c
     result = db.execute(
         update(link_clicks)
@@ -108,7 +108,7 @@ def claim_click(
 
 
 def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
-    """Clear who claimed the clicks; they stay claimed."""
+    """Forget who claimed the clicks. The clicks stay claimed."""
     c = link_clicks.c
     db.execute(
         update(link_clicks)
@@ -118,11 +118,11 @@ def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
 
 
 _CLEAN_UP_ROWS = 5_000
-"""At once: all other writes wait meanwhile, and PostgreSQL stops a statement after some seconds."""
+"""Rows per transaction: other writes wait for it, and PostgreSQL stops long statements."""
 
 
 def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
-    """Clear some match keys that are over. True when there may be more."""
+    """Clear a batch of expired match keys. True when there may be more."""
     c = link_clicks.c
     expired = select(c.click_id).where(c.match_until <= now_ms).limit(_CLEAN_UP_ROWS)
     clear = update(link_clicks).where(c.click_id.in_(expired))
@@ -130,7 +130,7 @@ def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
 
 
 def delete_expired_clicks(db: Connection, now_ms: int) -> bool:
-    """Delete some clicks that are over. True when there may be more."""
+    """Delete a batch of expired clicks. True when there may be more."""
     c = link_clicks.c
     expired = select(c.click_id).where(c.expires_at <= now_ms).limit(_CLEAN_UP_ROWS)
     return db.execute(delete(link_clicks).where(c.click_id.in_(expired))).rowcount == _CLEAN_UP_ROWS
@@ -154,7 +154,7 @@ def _click(row: Row[Any]) -> ClaimableClick:
 
 
 def lock_install(db: Connection, website_id: WebsiteId, install_id: str) -> None:
-    """Let one transaction at a time decide on an install. SQLite has one writer anyway."""
+    """Let one transaction at a time decide on an install. SQLite has only one writer anyway."""
     if db.dialect.name == "postgresql":
         digest = blake2b(f"open\0{website_id}\0{install_id}".encode(), digest_size=8).digest()
         db.execute(_LOCK, {"number": int.from_bytes(digest, signed=True)})
@@ -213,7 +213,7 @@ def matches_page(
 
 
 def delete_matches_before(db: Connection, before_ms: int) -> bool:
-    """Delete some matches from before a time. True when there may be more."""
+    """Delete a batch of matches older than `before_ms`. True when there may be more."""
     c = link_matches.c
     old = select(c.id).where(c.at < before_ms).limit(_CLEAN_UP_ROWS)
     return db.execute(delete(link_matches).where(c.id.in_(old))).rowcount == _CLEAN_UP_ROWS
@@ -241,7 +241,7 @@ def add_touch(
     utm: Mapping[str, str],
     at_ms: int,
 ) -> None:
-    """Store a visitor's touch: as the first without one, as the last unless a later one exists."""
+    """Store a touch: as the first if there is none, as the last unless a later one exists."""
     values = {"scope_id": scope_id, "visitor_id": visitor_id, "at": at_ms, "link_id": link_id}
     values |= {name: utm.get(name) for name in _UTM}
     db.execute(_INSERT_FIRST_TOUCH, values)
@@ -255,14 +255,14 @@ def touches_of_visitors(
     c = visitor_touches.c
     touches: dict[str, list[Touch]] = {"first": [], "last": []}
     for chunk in chunks(visitor_ids):
-        of_chunk = (c.scope_id == scope_id, c.visitor_id.in_(chunk))
-        for row in db.execute(select(visitor_touches).where(*of_chunk)):
+        in_chunk = (c.scope_id == scope_id, c.visitor_id.in_(chunk))
+        for row in db.execute(select(visitor_touches).where(*in_chunk)):
             touch = Touch(row.at, row.link_id, row.utm_source, row.utm_medium, row.utm_campaign)
             touches[row.touch].append(touch)
     return touches["first"], touches["last"]
 
 
-def opens_of(
+def visitor_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[tuple[str, dict[str, Any]]]:
     """The rows of the visitors' touches and app opens, each with its kind."""
@@ -282,7 +282,7 @@ def opens_of(
 
 
 def _readable(row: Row[Any]) -> dict[str, Any]:
-    """A row by field of the API, times as texts."""
+    """A row's values by the API's field names, with times in ISO 8601."""
     return {
         to_camel(name): iso(value) if name in ("at", "clicked_at") and value else value
         for name, value in row._mapping.items()
@@ -290,7 +290,7 @@ def _readable(row: Row[Any]) -> dict[str, Any]:
 
 
 class ForgottenOpens(NamedTuple):
-    """Counts of removed rows of visitors. click_ids: the clicks that they claimed."""
+    """Numbers of rows that were changed. click_ids: the clicks that the visitors claimed."""
 
     click_ids: list[str]
     touches: int
@@ -300,7 +300,7 @@ class ForgottenOpens(NamedTuple):
 def forget_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> ForgottenOpens:
-    """Delete the visitors' touches and clear who their matches were of."""
+    """Delete the visitors' touches, and clear visitor and install in their matches."""
     where, column = {"scope_id": scope_id}, "visitor_id"
     touches = change_rows(db, "DELETE FROM visitor_touches", where, column, visitor_ids)
     columns = ("click_id", "matched")

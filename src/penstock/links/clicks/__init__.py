@@ -1,1 +1,1 @@
-"""Clicks: their columns, and how they reach the outbox."""
+"""Clicks: what they record, and how they reach the outbox."""

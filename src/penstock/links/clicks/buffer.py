@@ -1,9 +1,9 @@
-"""The click buffer: a click is answered before it is in the metadata DB.
+"""The click buffer: the response to a click does not wait for the metadata DB.
 
-A row is first written to a file, without waiting for the disk: it survives the end of this process.
-A moment later the file's rows go into the outbox, in one transaction with the file's name, and the
-file is removed. After a crash the remaining files are flushed at the next start; a file whose name
-is recorded was flushed before. Only a power failure loses rows, those of the last moment.
+Each row is first written to a file, without waiting for the disk, so that it survives a crash of
+this process. Moments later the file's rows and its name go into the outbox in one transaction, and
+the file is removed. After a crash the remaining files are flushed at the next start, except those
+whose names are recorded. Only a power failure loses rows: the latest ones.
 """
 
 import os
@@ -28,16 +28,16 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 ProcessRows = Callable[[Connection, Sequence[str]], Sequence[str]]
-"""Runs in the transaction that ships the rows; returns them as the warehouse stores them."""
+"""Runs in the transaction that ships the rows. Returns the rows for the warehouse."""
 
 _PREFIX = "spl"
-"""Of file names. Earlier versions used it too, and the files that they left must be read."""
+"""Prefix of file names. Kept from earlier versions, whose leftover files must be read."""
 _LINGER_S = 0.05  # gathers rows into one commit
 _BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
 
 
 class ClickBuffer:
-    """Rows of one warehouse table that wait for the outbox."""
+    """Buffers rows of one warehouse table on their way to the outbox."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class ClickBuffer:
         on_stored: Callable[[], None],
         process: ProcessRows | None = None,
     ) -> None:
-        """folder: of this buffer only, created if missing. on_stored: called after each commit."""
+        """folder: used by this buffer only; created if missing. on_stored: called on commit."""
         self._database, self._folder, self._target, self._clock = database, folder, target, clock
         self._on_stored, self._process = on_stored, process
         self._file: tuple[Path, int] | None = None  # the open file and its descriptor
         self._writing = Lock()
         self._removed: set[str] = set()
-        self._added = self._stored = 0  # counts rows of this process
+        self._added = self._stored = 0  # numbers of rows in this process
         self._progress = Condition()
         self.worker = Worker(
             "click_buffer", self._step, clock, last_step=self.flush, backoff=_BACKOFF
@@ -62,7 +62,7 @@ class ClickBuffer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Flush while the service runs: first the files left by a crash, last the newest rows."""
+        """Flush while the service runs, starting with files left by a crash."""
         self._folder.mkdir(parents=True, exist_ok=True)
         async with self.worker.running():
             yield
@@ -70,7 +70,7 @@ class ClickBuffer:
     def add(self, row: bytes) -> None:
         """Write a row, a JSON object, without waiting for the disk.
 
-        A row that cannot be written, for lack of space, is lost and logged.
+        A row that cannot be written, such as on a full disk, is lost and logged.
         """
         try:
             with self._writing:
@@ -80,7 +80,7 @@ class ClickBuffer:
                         path,
                         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600),
                     )
-                # The line break comes first, so that a partly written row does not spoil the next.
+                # The line break comes first, so that a partly written row cannot spoil the next.
                 os.write(self._file[1], b"\n" + row)
                 self._added += 1
         except OSError as error:
@@ -94,22 +94,22 @@ class ClickBuffer:
             return self._progress.wait_for(lambda: self._stored >= added, timeout_s)
 
     def flush(self) -> None:
-        """Move all rows added so far into the outbox. One thread at a time.
+        """Move all rows added so far into the outbox. Call it from one thread at a time.
 
-        Raises what the metadata DB raises; no row is lost then.
+        Errors of the metadata DB propagate; no row is lost then.
         """
         with self._writing:
             added = self._added
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-        # Not under the lock, for which clicks wait on the event loop: after a long outage of the
-        # metadata DB there are thousands of files.
+        # List the files without the lock: clicks wait for it on the event loop, and a long outage
+        # of the metadata DB leaves thousands of files.
         paths = sorted(self._folder.glob(f"{_PREFIX}_*"))
         with self._writing:
             open_path = None if self._file is None else self._file[0]
         for path in paths:
-            if path != open_path:  # of the rows added since
+            if path != open_path:  # the open file holds the rows added since
                 self._flush_file(path)
         with self._progress:
             self._stored = added
@@ -117,7 +117,7 @@ class ClickBuffer:
 
     def _flush_file(self, path: Path) -> None:
         if self._removed:
-            sync_folder(self._folder)  # only names that are durably gone may be forgotten
+            sync_folder(self._folder)  # forget only names of durably removed files
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
                 rows: Sequence[str] = list(_complete_rows(path))
@@ -134,7 +134,7 @@ class ClickBuffer:
 
 
 def _complete_rows(path: Path) -> Iterator[str]:
-    """The complete rows of a file. A truncated one (disk full, power failure) is logged."""
+    """The complete rows of a file. Logs a truncated row (full disk, power failure)."""
     for line in path.read_bytes().split(b"\n"):
         if not line:
             continue

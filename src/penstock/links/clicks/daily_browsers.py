@@ -1,4 +1,4 @@
-"""Which browsers have opened which link today, for unique clicks."""
+"""Remembers which browsers have opened which links today, to count unique clicks."""
 
 from hashlib import blake2b
 from secrets import token_bytes
@@ -10,10 +10,10 @@ _MAX_BROWSERS = 200_000
 
 
 class DailyBrowsers:
-    """Browsers seen per link since midnight UTC, as hashes under a key that lasts one day.
+    """The browsers of each link since midnight UTC, as hashes under a key that lasts one day.
 
-    In this process's memory only: after a restart, on another node, or beyond 200,000 browsers a
-    day (the oldest are forgotten) a browser counts as new again.
+    They are in this process's memory only. After a restart or on another node a browser counts as
+    new again. Beyond 200,000 browsers a day the oldest are forgotten.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class DailyBrowsers:
         self._seen: dict[bytes, None] = {}
 
     def is_first(self, link_id: LinkId, address: str, user_agent: str, now_ms: int) -> bool:
-        """Whether the browser opens the link for the first time today; remembers it.
+        """Whether this is the browser's first visit to the link today. Remembers the browser.
 
         Not thread-safe: call it on the event loop.
         """

@@ -1,4 +1,4 @@
-"""Match keys: recognise a network for an hour without storing its address.
+"""Match keys, which recognise a network for an hour without storing its address.
 
 A match key is an HMAC of the network under a secret key that changes every ten minutes and is
 deleted an hour after its last use.
@@ -32,24 +32,24 @@ def _match_key(secret: bytes, website_id: WebsiteId, network: str) -> bytes:
 
 
 class MatchKeys:
-    """Match keys of new clicks. The secrets are in the metadata DB, shared by all nodes."""
+    """Match keys of new clicks. All nodes share the secrets through the metadata DB."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._secrets: TtlCache[int, bytes] = TtlCache(_PERIOD_MS / 1000)
 
-    def cached(self, website_id: WebsiteId, address: str) -> bytes | None:
-        """As `current`; None unless the secret of the period is cached. Never blocks."""
+    def find_cached(self, website_id: WebsiteId, address: str) -> bytes | None:
+        """Like `fetch`, but returns None unless the period's secret is cached. Never blocks."""
         network = network_of(address)
         if not network:
             return b""
         secret = self._secrets.get(self._clock() // _PERIOD_MS)
         return None if secret is None else _match_key(secret, website_id, network)
 
-    async def current(self, website_id: WebsiteId, address: str) -> bytes:
-        """The match key of a click that happens now.
+    async def fetch(self, website_id: WebsiteId, address: str) -> bytes:
+        """The match key of a click at the current time.
 
-        Empty without an IP address, or while the metadata DB is unavailable: no match by network.
+        Empty without an IP address or while the metadata DB is unavailable: no match by network.
         """
         network = network_of(address)
         if not network:
@@ -73,14 +73,14 @@ class MatchKeys:
                 store.add_match_secret(db, period, token_bytes(32), expires_at_ms)
             with self._database.read() as db:
                 secret = store.find_match_secret(db, period)
-        assert secret is not None  # a period's secret is deleted after the period only
+        assert secret is not None  # a secret outlives its period
         return secret
 
 
 def recent_match_keys(
     db: Connection, website_id: WebsiteId, address: str, now_ms: int
 ) -> list[bytes]:
-    """The match keys that clicks of the last hour from this address's network can have."""
+    """The possible match keys of clicks from this address's network in the last hour."""
     network = network_of(address)
     if not network:
         return []

@@ -17,7 +17,7 @@ _MAX_HOST_CHARS = 253
 
 
 class Answer(StrEnum):
-    """What Penstock sent to whoever opened a link. The value is the warehouse's spelling."""
+    """What Penstock sent to a visitor of a link. The values are those of the warehouse."""
 
     PAGE = "page"
     REDIRECT = "redirect"
@@ -27,10 +27,10 @@ class Answer(StrEnum):
 class Click(NamedTuple):
     """One opening of a link. Texts are empty when unknown.
 
-    robot: why it is not a person; empty for a person.
+    robot: why the visitor is not a person; empty for a person.
     token: the click token on the page; empty without one.
-    qr: the address came from a QR code.
-    match_key: identifies the network for an hour and never reaches the warehouse; empty for none.
+    qr: whether the address came from a QR code.
+    match_key: identifies the network for an hour and never reaches the warehouse; empty if unknown.
     """
 
     id: ClickId
@@ -48,7 +48,7 @@ class Click(NamedTuple):
 
 
 def new_click_token() -> str:
-    """128 random bits. Only their hash is stored."""
+    """A token of 128 random bits. Only its hash is stored."""
     return token_urlsafe(16)
 
 
@@ -83,7 +83,7 @@ def click_row(click: Click, *, first_of_day: bool) -> bytes:
 
 
 def referrer_host(referrer: str) -> str:
-    """The host of a `Referer` header; empty when it has none or cannot be parsed."""
+    """The host in a `Referer` header; empty when absent or unreadable."""
     try:
         host = urlsplit(referrer).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""How many clicks of a link, and of all links of an app, are stored in a minute."""
+"""Limits how many clicks of a link, and of an app, are stored per minute."""
 
 from collections import Counter
 from threading import Lock
@@ -17,17 +17,17 @@ _PERIOD_S = 5.0
 
 
 class ClickQuota:
-    """Admits clicks, and counts those that are not stored.
+    """Admits clicks to storage, and counts the others.
 
-    The rate of a network address is limited at the edge; this limits what many addresses together
-    make the service store. Each node counts for itself.
+    The edge limits each network address; this limits what many addresses together can store. Each
+    node has its own quota.
     """
 
     def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
-        """per_minute: clicks of one link that are stored; an app may have five times as many."""
+        """per_minute: stored clicks of one link; an app may have five times as many."""
         self._database = database
-        self._of_link = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)
-        self._of_website = RateLimiter(
+        self._link_limiter = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)
+        self._website_limiter = RateLimiter(
             RatePolicy("app_clicks", per_minute * _LINKS_WORTH, 60), clock
         )
         self._excess: Counter[LinkId] = Counter()
@@ -41,10 +41,10 @@ class ClickQuota:
         )
 
     def admits(self, link: Link) -> bool:
-        """Whether to store a click on the link now. If not, the click is counted."""
+        """Whether to store a click on the link now. Counts the click if not."""
         try:
-            self._of_link.count(link.id)
-            self._of_website.count(link.website_id)
+            self._link_limiter.count(link.id)
+            self._website_limiter.count(link.website_id)
         except RateLimited:
             with self._lock:
                 self._excess[link.id] += 1

@@ -24,13 +24,16 @@ def is_file_stored(db: Connection, name: str) -> bool:
 
 
 def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> None:
-    """Record that a buffer file's rows are in the outbox, and forget the names of removed files."""
+    """Record that a buffer file's rows are in the outbox, and forget removed files.
+
+    removed: names of removed files.
+    """
     db.execute(delete(click_buffer_files).where(click_buffer_files.c.name.in_({name, *removed})))
     db.execute(insert(click_buffer_files).values(name=name))
 
 
 def add_unstored_clicks(db: Connection, clicks: Mapping[LinkId, int]) -> None:
-    """Add to the counts of links, in the order of their IDs, so that nodes cannot deadlock."""
+    """Add to the links' counts, in the order of their IDs so that nodes cannot deadlock."""
     db.execute(
         update(links)
         .where(links.c.id == bindparam("link_id"))

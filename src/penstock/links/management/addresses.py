@@ -34,14 +34,14 @@ _PRIVATE_SUFFIXES = (
 )
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
-"""Not percent-encoded: `%`, and the reserved and unreserved characters of RFC 3986."""
+"""Characters left unencoded: `%`, and the reserved and unreserved characters of RFC 3986."""
 
 
 def destination_path(value: str) -> str:
-    """Check a route inside the app; returns it unchanged.
+    """Check a route inside the app and return it unchanged.
 
-    It begins with one slash, and no device can read it as another host or a parent folder. It is
-    checked as sent and after each percent-decoding: apps differ in how often they decode.
+    A route begins with one slash, and no device can read it as another host or a parent folder.
+    Checks the text as sent and after each percent-decoding: apps differ in how often they decode.
     """
     if not value:
         raise RuleBroken("too_short", "Must not be empty; use / for the app's first screen.")
@@ -88,16 +88,20 @@ def _decodings(text: str) -> list[str]:
 
 
 class WebUrlRules(NamedTuple):
-    """own_urls: of this service, which no link may target. private_hosts: whether allowed."""
+    """Which web URLs a link may target.
+
+    own_urls: this service's URLs, which are not allowed. private_hosts: whether private hosts are
+    allowed.
+    """
 
     own_urls: Sequence[str]
     private_hosts: bool
 
 
 def web_url(value: str, rules: WebUrlRules) -> str:
-    """Check an absolute http(s) URL; returns it in ASCII: host in Punycode, rest percent-encoded.
+    """Check an absolute http(s) URL and return it in ASCII, in Punycode and percent-encoded.
 
-    Never resolved or fetched: a public name that resolves to a private address passes.
+    Does not resolve or fetch it: a public name that resolves to a private address passes.
     """
     if len(value) > MAX_URL_CHARS:
         raise RuleBroken("too_long", f"Must have at most {MAX_URL_CHARS:,} characters.")
@@ -133,7 +137,7 @@ def _split(value: str) -> tuple[SplitResult, int | None]:
         raise RuleBroken(
             "not_a_url", "Must be an absolute URL with a valid host and port."
         ) from None
-    # Look for the slashes in the text: urlsplit reads no host in `http:/host`, browsers do.
+    # Look for the slashes in the text: unlike browsers, urlsplit reads no host in `http:/host`.
     if (
         parts.scheme not in _DEFAULT_PORTS
         or value[len(parts.scheme) :][:3] != "://"
@@ -148,7 +152,7 @@ def _split(value: str) -> tuple[SplitResult, int | None]:
 
 
 def _host(name: str) -> str:
-    """A host as browsers read it: an IP address in canonical form, or a name in Punycode."""
+    """Normalise a host like browsers do: a canonical IP address, or a name in Punycode."""
     broken = RuleBroken(
         "not_a_url", "Must have a valid host name, or an IP address in its usual form."
     )
@@ -177,7 +181,7 @@ def _host(name: str) -> str:
 
 
 def is_ip_address(host: str) -> bool:
-    """Whether browsers read a host as an IP address, such as 127.1, 0x7f000001 and 2130706433.
+    """Whether browsers read a host as an IP address, such as 127.1, 0x7f000001 or 2130706433.
 
     Source: WHATWG, URL, "ends in a number checker".
     """
@@ -186,13 +190,13 @@ def is_ip_address(host: str) -> bool:
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215: within one network
-_SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated, but Python takes it for global
+_SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated; Python considers it global
 _IPV4_COMPATIBLE = IPv6Network("::/96")
 _IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 
 
 def is_private_name(host: str) -> bool:
-    """Whether a host name is local to this machine or a private network, by its spelling."""
+    """Whether the spelling of a host name is local to this machine or a private network."""
     name = host.removesuffix(".")
     return "." not in name or f".{name}".endswith(_PRIVATE_SUFFIXES)
 
@@ -201,7 +205,7 @@ def _is_private(host: str) -> bool:
     if not is_ip_address(host):
         return is_private_name(host)
     address = ip_address(host)
-    embedded = _embedded(address)
+    embedded = _embedded_address(address)
     return (
         not embedded.is_global
         or embedded.is_multicast
@@ -211,11 +215,11 @@ def _is_private(host: str) -> bool:
     )
 
 
-def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address that an IPv6 address embeds, or the address itself.
 
-    Mapped and the old IPv4-compatible form (RFC 4291), IPv4-translated (RFC 2765), 6to4 (RFC 3056),
-    NAT64 (RFC 6052).
+    Knows the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4
+    (RFC 3056) and NAT64 (RFC 6052).
     """
     if not isinstance(address, IPv6Address):
         return address
@@ -226,7 +230,7 @@ def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _is_this_service(scheme: str, host: str, port: int | None, own_url: str) -> bool:
-    """Whether a URL points to this service: same host and port; both default ports count as one."""
+    """Whether a URL points to this service's host and port. Ports 80 and 443 count as the same."""
     own = urlsplit(own_url)
     own_port = own.port or _DEFAULT_PORTS.get(own.scheme)
     url_port = port or _DEFAULT_PORTS[scheme]

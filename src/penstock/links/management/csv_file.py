@@ -1,5 +1,6 @@
-"""Links as CSV: a row each, with the names of fields in the header. Reading gives back what was
-written, also after a spreadsheet has saved it.
+"""Reads and writes links as CSV, one link per row, with field names in the header.
+
+A written file reads back unchanged, even after a spreadsheet has saved it.
 """
 
 import csv
@@ -27,14 +28,17 @@ _SWITCH_VALUES = {"true": True, "false": False}
 
 
 class CsvRow(NamedTuple):
-    """number: as a spreadsheet counts, so the first link has 2. values: by wire name."""
+    """A row of a file.
+
+    number: the spreadsheet's row number; the first link has 2. values: by wire name.
+    """
 
     number: int
     values: Mapping[str, Any]
 
 
 def write_csv(records: Iterable[LinkRecord]) -> bytes:
-    """The records with a header. No cell runs as a formula."""
+    """A CSV file of the records, with a header. No cell runs as a formula."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(COLUMNS)
@@ -57,7 +61,7 @@ def _text(value: Any) -> str:
 
 
 def read_csv(body: bytes) -> list[CsvRow]:
-    """The rows of a file. Raises `Invalid` when it is no CSV of links, or too long."""
+    """The rows of a file. Raises `Invalid` when it is not a CSV file of links, or is too long."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -105,11 +109,11 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
 
 
 _KEEP = object()
-"""An empty cell of a column that has no empty value."""
+"""Stands for an empty cell in a column that has no empty value."""
 
 
 def _value(name: str, cell: str) -> Any:
-    """A cell as JSON would have it; what is wrong with it, the wire type says."""
+    """A cell's JSON value. The wire type validates it."""
     if name == "tags":
         return [tag for tag in cell.split(",") if tag.strip()]
     if name in _SWITCHES:

@@ -7,9 +7,9 @@ from penstock.base.errors import Fault
 
 
 class LinkUpload(NamedTuple):
-    """What the rows of a CSV file do. created, updated, unchanged, faulty: numbers of rows.
+    """The effect of a CSV file. created, updated, unchanged, faulty: numbers of rows.
 
-    faults: each with the number of its row; with any, nothing is changed.
+    faults: each with the number of its row. Any fault means that nothing changes.
     """
 
     created: int

@@ -1,4 +1,7 @@
-"""QR codes of links (ISO/IEC 18004). Their address is short, for few modules, and marks a scan."""
+"""QR codes of links (ISO/IEC 18004).
+
+They contain a short address, so that they have few modules, with a mark for scans.
+"""
 
 from functools import lru_cache
 from io import BytesIO
@@ -8,7 +11,7 @@ import segno
 from penstock.links.model import Link
 
 SCAN_MARK = "qr=1"
-"""Query of an address in a QR code: its click counts as a scan."""
+"""Query of the address in a QR code. It makes a click count as a scan."""
 
 _MODULE_PX = 4
 _QUIET_ZONE = 4  # modules, as the standard requires
@@ -29,7 +32,7 @@ def qr_file(address: str, kind: str, scale: int) -> bytes:
 
 @lru_cache(maxsize=1_000)
 def qr_svg(address: str) -> str:
-    """The QR code as an SVG element for a page, black on white in any colour scheme."""
+    """The QR code as an inline SVG element, black on white in any colour scheme."""
     return _qr_code(address).svg_inline(
         scale=_MODULE_PX, border=_QUIET_ZONE, light="#fff", omitsize=True
     )

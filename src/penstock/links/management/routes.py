@@ -106,11 +106,11 @@ async def export_links(
     audit_log: NamedDependency[AuditLog],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A row for each link, newest first, at most 5,000. The file can be uploaded again."""
+    """One row per link, newest first, at most 5,000. The file can be uploaded again."""
     query = read_query(request, LinkFilter)
 
     def file() -> bytes:
-        chosen = links.all_of(caller.workspace_id, query)
+        chosen = links.list_all(caller.workspace_id, query)
         content = write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
         audit_log.record(caller, Action.EXPORTED, "links csv")
         return content
@@ -136,9 +136,9 @@ async def upload_links(
     caller: NamedDependency[Caller],
     link_uploads: NamedDependency[LinkUploader],
 ) -> Response[bytes]:
-    """Creates the links whose slug is new, and changes the others in the columns of the file.
+    """Creates links with new slugs and changes the others, in the file's columns only.
 
-    At most 5,000 rows and 2 MB. With any faulty row nothing is changed, and the answer names row
+    At most 5,000 rows and 2 MB. If any row is faulty, nothing changes, and the answer names the row
     and column of each fault.
     """
     query = read_query(request, CsvQuery)
@@ -166,11 +166,11 @@ async def change_link(
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link. The slug stays taken for ever.
+    """A disabled link responds like an unknown link. Its slug stays taken for ever.
 
-    Clicks and their app opens keep the name, destination and UTM of their time. Read-only fields
-    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; an earlier `revision` is
-    409, and `stats` and `unstoredClicks` are ignored.
+    Earlier clicks and their app opens keep their name, destination and UTM. Read-only fields
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values. An earlier `revision` gets
+    409; `stats` and `unstoredClicks` are ignored.
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
 
@@ -215,7 +215,7 @@ async def list_link_revisions(
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
 ) -> Response[bytes]:
-    """Newest first. Each click keeps the revision that it met."""
+    """Newest first. Each click keeps the revision of its time."""
     page = read_query(request, PageQuery).pagination
     revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
     return await answer_list(revisions, LinkRevisionRecord.of)

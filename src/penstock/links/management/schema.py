@@ -34,7 +34,7 @@ RESERVED_SLUGS = frozenset(
         "signup", "sitemap", "static", "true", "undefined", "well-known", "www",
     )
 )  # fmt: skip
-"""Names of service paths, present or future, and what programs write for a missing value."""
+"""Names of present or future service paths, and texts that programs write for missing values."""
 
 
 def _slug(value: str) -> str:
@@ -84,7 +84,7 @@ WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 
 
 class _LinkFields(Input):
-    """Fields that may be null. Their validation context is `WebUrlRules`."""
+    """Fields that may be null. The validation context is `WebUrlRules`."""
 
     fallback_url: Annotated[
         str | None, Field(description="Web page for people who cannot open the app.")
@@ -107,7 +107,7 @@ class _LinkFields(Input):
         return None if value is None else web_url(value, info.context)
 
     def values(self) -> dict[str, Any]:
-        """The fields that were sent, by their names in `Link`, without those that name a record."""
+        """The fields that were sent, by their names in `Link`, without IDs."""
         sent = {name: getattr(self, name) for name in self.model_fields_set - {"id", "website_id"}}
         if "expires_at" in sent:
             sent["expires_at_ms"] = sent.pop("expires_at")
@@ -148,7 +148,7 @@ class LinkChange(_LinkFields):
 
 
 class LinkRow(_LinkFields):
-    """A row of a CSV file: a new link, or changes of the one with this slug."""
+    """A row of a CSV file: a new link, or changes to the link with this slug."""
 
     id: str | None = None
     website_id: str | None = None
@@ -180,7 +180,7 @@ class RowFaultRecord(Record):
 
 
 class LinkUploadRecord(Record):
-    """What a CSV file of links did, or would do. Numbers are of rows."""
+    """What a CSV file of links did, or would do. Counts are numbers of rows."""
 
     dry_run: bool
     created: int
@@ -207,7 +207,7 @@ class LinkUploadRecord(Record):
 
 
 class LinkFilter(Query):
-    """Which links of the workspace."""
+    """Query parameters that select links of the workspace."""
 
     website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
@@ -289,7 +289,7 @@ class LinkRecord(Record):
 
 
 class LinkRevisionRecord(Record):
-    """What a link was from `at` until the next revision."""
+    """The link from `at` until the next revision."""
 
     revision: int
     at: str

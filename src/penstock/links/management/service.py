@@ -28,9 +28,9 @@ _CACHE_S = 1.0
 
 
 class LinkService:
-    """Creates, lists and changes links. url_rules: for validators of links.
+    """Creates, lists and changes links. url_rules: the validation context of links.
 
-    A link of another workspace is `NotFound`, like an unknown one.
+    Methods raise `NotFound` for a link of another workspace, like for an unknown link.
     """
 
     def __init__(
@@ -41,7 +41,9 @@ class LinkService:
         self._by_slug: RecordCache[str, Link] = RecordCache(database, "links", _CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
-        """Raises `Invalid` with every fault, `NotFound` for a website that is not an app of the
+        """Create a link.
+
+        Raises `Invalid` with every fault, `NotFound` for a website that is not an app of the
         workspace, `Conflict` for a slug that is taken.
         """
         form = parse_model(body, NewLink, self.url_rules)
@@ -88,20 +90,20 @@ class LinkService:
             )
 
     def change(self, by: Caller, change: LinkChange, check: Callable[[Link], None]) -> Link:
-        """Change the fields that were sent.
+        """Change the fields that were sent. Returns the link after the change.
 
-        check: raises when the change is not for the link as it is stored. Setting the present
-        values changes nothing.
+        check: raises when the change does not fit the stored link. Sending only stored values
+        changes nothing.
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            before = _existing(db, by.workspace_id, change.id, for_update=True)
+            before = _find_stored(db, by.workspace_id, change.id, for_update=True)
             check(before)
-            after = before.changed(change.values(), now_ms)
+            after = before.with_changes(change.values(), now_ms)
             if after is before:
                 return before
             store.update_links(db, [(before, after)])
-            if changed := _revised_names(before, after):
+            if changed := _changed_fields(before, after):
                 target = f"{after.id} {after.slug}: {', '.join(changed)}"
                 audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
             self._by_slug.announce(db)
@@ -109,17 +111,17 @@ class LinkService:
         return after
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
-        """A link, active or disabled."""
+        """An active or disabled link."""
         with self._database.read() as db:
-            return _existing(db, workspace_id, link_id)
+            return _find_stored(db, workspace_id, link_id)
 
     def slugs(self, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> Mapping[str, str]:
-        """Slugs by ID of those links that belong to the workspace."""
+        """Slugs by link ID, for the links that belong to the workspace."""
         with self._database.read() as db:
             return store.slugs(db, workspace_id, link_ids)
 
-    def all_of(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
-        """Newest first, at most `MAX_ROWS`. Raises `Malformed` when there are more."""
+    def list_all(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
+        """All links that match, newest first. Raises `Malformed` for more than `MAX_ROWS`."""
         listing = self._listing(workspace_id, query, Page(1, MAX_ROWS))
         if listing.total > MAX_ROWS:
             raise Malformed(
@@ -130,11 +132,11 @@ class LinkService:
         return listing.data
 
     def announce(self, db: Connection) -> None:
-        """Other nodes read links again that another service changes in this transaction."""
+        """Make other nodes reload the links that another service changes in this transaction."""
         self._by_slug.announce(db)
 
     def forget(self, slug: str) -> None:
-        """Read the link again: it was changed by another service of this node."""
+        """Drop the cached link after another service of this node has changed it."""
         self._by_slug.forget(slug)
 
     def revisions(
@@ -146,12 +148,12 @@ class LinkService:
             return store.revisions_page(db, link.id, page)
 
     def tags(self, workspace_id: WorkspaceId) -> list[str]:
-        """The workspace's tags in alphabetical order, the first 200 of them."""
+        """The workspace's first 200 tags in alphabetical order."""
         with self._database.read() as db:
             return store.tags(db, workspace_id)
 
-    def cached(self, slug: str) -> tuple[Link, Website] | None:
-        """As `find_public`, if link and app are cached. Never blocks."""
+    def find_cached(self, slug: str) -> tuple[Link, Website] | None:
+        """Like `find_public`, but returns None unless link and app are cached. Never blocks."""
         link = self._by_slug.get(slug)
         if link is None or not link.is_active:
             return None
@@ -159,7 +161,7 @@ class LinkService:
         return None if website is None else (link, website)
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
-        """An active link of any workspace and its app. Does not block the event loop."""
+        """An active link of any workspace, and its app. Does not block the event loop."""
         if not SLUG.fullmatch(slug):
             return None
         link = self._by_slug.get(slug) or await self._by_slug.fetch(slug, partial(self._read, slug))
@@ -174,28 +176,28 @@ class LinkService:
 
 
 def link_of_id(db: Connection, link_id: str) -> Link | None:
-    """A link of any workspace, active or disabled, in the caller's transaction."""
+    """Find an active or disabled link of any workspace, in the caller's transaction."""
     return store.link_of_id(db, link_id)
 
 
 def link_of_slug(db: Connection, slug: str) -> Link | None:
-    """A link of any workspace, active or disabled, in the caller's transaction."""
+    """Find an active or disabled link of any workspace, in the caller's transaction."""
     return store.link_of_slug(db, slug)
 
 
 def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None:
-    """A link of any workspace as it was in a revision, in the caller's transaction.
+    """Find a past revision of a link of any workspace, in the caller's transaction.
 
-    Whether it is active or archived is as of now.
+    `is_active` and `is_archived` have their current values.
     """
     link = store.link_of_id(db, link_id)
     if link is None or link.revision == revision:
         return link
-    then = store.revision(db, link_id, revision)
-    return link if then is None else link.as_of(then)
+    stored = store.revision(db, link_id, revision)
+    return link if stored is None else link.at_revision(stored)
 
 
-def _revised_names(before: Link, after: Link) -> list[str]:
+def _changed_fields(before: Link, after: Link) -> list[str]:
     return [
         to_camel(name.removesuffix("_ms"))
         for name in REVISED
@@ -203,10 +205,10 @@ def _revised_names(before: Link, after: Link) -> list[str]:
     ]
 
 
-def _existing(
+def _find_stored(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link:
-    # PostgreSQL refuses NUL in a text.
+    # PostgreSQL does not accept NUL in a text.
     link = None
     if "\x00" not in link_id:
         link = store.link(db, workspace_id, link_id, for_update=for_update)

@@ -60,15 +60,15 @@ def _link(row: Row[Any]) -> Link:
     )
 
 
-def _revised(link: Link) -> dict[str, Any]:
-    """The columns that revisions have, too."""
+def _revision_columns(link: Link) -> dict[str, Any]:
+    """The columns that revisions have too."""
     return {name.removesuffix("_ms"): getattr(link, name) for name in REVISED}
 
 
-def _changing(link: Link) -> dict[str, Any]:
-    """All columns whose value may change."""
+def _mutable_columns(link: Link) -> dict[str, Any]:
+    """All columns whose values can change."""
     return {
-        **_revised(link),
+        **_revision_columns(link),
         "revision": link.revision,
         # Case-folded here: SQLite folds ASCII letters only.
         "search_text": "\n".join((link.name, link.slug, *link.tags)).casefold(),
@@ -95,20 +95,20 @@ def add_links(db: Connection, added: Sequence[Link]) -> None:
     ]
     db.execute(
         insert(links),
-        [{**values, **_changing(link)} for values, link in zip(fixed, added, strict=True)],
+        [{**values, **_mutable_columns(link)} for values, link in zip(fixed, added, strict=True)],
     )
     _add_revisions(db, added)
     _add_tags(db, added)
 
 
 def update_links(db: Connection, changed: Sequence[tuple[Link, Link]]) -> None:
-    """changed: pairs of a link before and after its change; their rows are locked."""
+    """Store changed links. changed: pairs of a link before and after; their rows are locked."""
     if not changed:
         return
     after = [link for _, link in changed]
     db.execute(
         update(links).where(links.c.id == bindparam("link_id")),
-        [{"link_id": link.id, **_changing(link)} for link in after],
+        [{"link_id": link.id, **_mutable_columns(link)} for link in after],
     )
     _add_revisions(db, [link for before, link in changed if link.revision != before.revision])
     retagged = [link for before, link in changed if link.tags != before.tags]
@@ -123,7 +123,7 @@ def _add_revisions(db: Connection, revised: Sequence[Link]) -> None:
             "link_id": link.id,
             "number": link.revision,
             "at": link.updated_at_ms,
-            **_revised(link),
+            **_revision_columns(link),
         }
         for link in revised
     ]
@@ -144,7 +144,7 @@ def _add_tags(db: Connection, tagged: Sequence[Link]) -> None:
 def link(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link | None:
-    """A link of the workspace. for_update: lock the row until the transaction ends."""
+    """A link of the workspace. for_update: whether to lock its row until the transaction ends."""
     statement = _LINKS.where(links.c.workspace_id == workspace_id, links.c.id == link_id)
     row = db.execute(statement.with_for_update(of=links) if for_update else statement).first()
     return None if row is None else _link(row)
@@ -163,7 +163,7 @@ def link_of_slug(db: Connection, slug: str) -> Link | None:
 
 
 def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> dict[str, str]:
-    """Slugs by ID, of the workspace's links."""
+    """Slugs by link ID, for the links that belong to the workspace."""
     slugs_by_id: dict[str, str] = {}
     for chunk in chunks(link_ids):
         statement = select(links.c.id, links.c.slug).where(
@@ -174,7 +174,7 @@ def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) ->
 
 
 def links_of_slugs(db: Connection, slugs: Sequence[str]) -> list[Link]:
-    """Links of any workspace; their rows are locked until the transaction ends."""
+    """Links of any workspace. Locks their rows until the transaction ends."""
     stored: list[Link] = []
     for chunk in chunks(slugs):
         statement = _LINKS.where(links.c.slug.in_(chunk)).order_by(links.c.id)
@@ -193,9 +193,9 @@ def links_page(
     tag: str | None = None,
     now_ms: int,
 ) -> Listing[Link]:
-    """Newest first. search: part of the name, slug or a tag; empty matches all.
+    """Links, newest first. search: part of the name, slug or a tag; empty matches all.
 
-    Archived links are listed for their state only.
+    Archived links appear only when `state` asks for them.
     """
     statement = _LINKS.where(links.c.workspace_id == workspace_id)
     if search:
@@ -220,7 +220,7 @@ def links_page(
 
 
 def _in_state(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
-    """As `Link.state`. None: every state but archived."""
+    """The condition of a state, like `Link.state`. None means every state except archived."""
     c = links.c
     if state is LinkState.ARCHIVED:
         return [c.is_archived]

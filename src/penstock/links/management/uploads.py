@@ -1,4 +1,4 @@
-"""Creates and changes many links at once, from a CSV file: all of its rows, or none."""
+"""Creates and changes many links from a CSV file: all of its rows, or none."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ RowFault = tuple[int, Fault]
 
 
 class ValidRow(NamedTuple):
-    """A row without a fault of its own. number: as a spreadsheet counts."""
+    """A row that is valid by itself. number: the spreadsheet's row number."""
 
     number: int
     row: LinkRow
@@ -40,7 +40,7 @@ class ValidRow(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What the rows of a file do. changed: pairs of a link before and after."""
+    """The changes of a file. changed: pairs of a link before and after."""
 
     added: list[Link] = field(default_factory=list)
     changed: list[tuple[Link, Link]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Plan:
     faults: list[RowFault] = field(default_factory=list)
 
     def upload(self) -> LinkUpload:
-        """The numbers of rows, and the faults in the order of rows."""
+        """The numbers of rows, and the faults in row order."""
         return LinkUpload(
             created=len(self.added),
             updated=len(self.changed),
@@ -61,7 +61,7 @@ class Plan:
 class LinkUploader:
     """Creates and changes the links of a CSV file.
 
-    links: learns of each link that was changed. validation: the queue of work that needs much CPU.
+    links: told of each changed link. validation: queue for CPU-heavy work.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class LinkUploader:
         self._links, self._validation = links, validation
 
     async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
-        """Create the links whose slug is new, change the others.
+        """Create links with new slugs and change the others.
 
-        Raises `Invalid` when the body is not a CSV file of links. With faulty rows it changes
-        nothing: then it raises `Invalid` with them, or returns them in a dry run. `Conflict` when
-        someone else has just taken a slug.
+        Raises `Invalid` when the body is not a CSV file of links, and `Conflict` when someone else
+        has just taken a slug. Faulty rows prevent any change: a dry run returns their faults;
+        otherwise they are raised as `Invalid`.
         """
         return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
 
     def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
-        valid, faults = _validated(read_csv(body), self._links.url_rules)
+        valid, faults = _validate_rows(read_csv(body), self._links.url_rules)
         apps = self._apps(by.workspace_id, valid)
         slugs = [row.slug for _, row in valid]
         now_ms = self._clock()
@@ -98,7 +98,7 @@ class LinkUploader:
                 if dry_run:
                     return upload
                 if upload.faults:
-                    raise Invalid([_named(number, fault) for number, fault in upload.faults])
+                    raise Invalid([_row_fault(number, fault) for number, fault in upload.faults])
                 store.add_links(db, plan.added)
                 store.update_links(db, plan.changed)
                 self._links.announce(db)
@@ -115,7 +115,7 @@ class LinkUploader:
         return upload
 
     def _apps(self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]) -> Mapping[str, WebsiteId]:
-        """The workspace's apps that rows name, by ID."""
+        """IDs of the workspace's apps that the rows name, by the text that names them."""
         apps: dict[str, WebsiteId] = {}
         for website_id in {row.website_id for _, row in rows if row.website_id}:
             with suppress(NotFound):
@@ -123,11 +123,11 @@ class LinkUploader:
         return apps
 
 
-def _named(number: int, fault: Fault) -> Fault:
+def _row_fault(number: int, fault: Fault) -> Fault:
     return Fault(f"rows[{number}].{fault.field}", fault.code, fault.message)
 
 
-def _validated(
+def _validate_rows(
     rows: Sequence[CsvRow], url_rules: WebUrlRules
 ) -> tuple[list[ValidRow], list[RowFault]]:
     valid: list[ValidRow] = []
@@ -137,7 +137,7 @@ def _validated(
         try:
             row = LinkRow.model_validate(values, context=url_rules)
         except ValidationError as error:
-            faults += ((number, _of_column(fault)) for fault in faults_of(error))
+            faults += ((number, _column_fault(fault)) for fault in faults_of(error))
             continue
         if row.slug in seen:
             message = "An earlier row has the same slug."
@@ -147,8 +147,8 @@ def _validated(
     return valid, faults
 
 
-def _of_column(fault: Fault) -> Fault:
-    """`tags[2]` is in the column `tags`."""
+def _column_fault(fault: Fault) -> Fault:
+    """A fault with its column as the field: `tags[2]` is in the column `tags`."""
     return Fault(fault.field.partition("[")[0], fault.code, fault.message)
 
 
@@ -159,7 +159,10 @@ def _plan(
     apps: Mapping[str, WebsiteId],
     now_ms: int,
 ) -> Plan:
-    """apps: those of the workspace that rows name. stored: links of any workspace by slug."""
+    """Compare the rows with the stored links.
+
+    apps: the workspace's apps that rows name. stored: links of any workspace, by slug.
+    """
     plan = Plan()
     for number, row in rows:
         link = stored.get(row.slug)
@@ -168,7 +171,7 @@ def _plan(
         if faults:
             continue
         if link is not None:
-            after = link.changed(row.values(), now_ms)
+            after = link.with_changes(row.values(), now_ms)
             if after is link:
                 plan.unchanged += 1
             else:

@@ -1,8 +1,8 @@
-"""The public side on the wire: raw requests, raw responses, and a fast path past the framework.
+"""Raw requests and responses of public links, with a fast path around the framework.
 
-Routing and the framework's request and response objects take longer than everything else that a
-redirect needs. So a plain `GET /l/{slug}` is answered before the framework sees it. Any other
-request, and any failure before the click is recorded, goes to the route.
+The framework's routing and its request and response objects take longer than the rest of a
+redirect. So the fast path answers a plain `GET /l/{slug}` before the framework sees it. All other
+requests, and any failure before the click is recorded, go to the route.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ class RedirectFastPath:
 
 
 async def respond(redirects: RedirectService, scope: HTTPScope) -> RawResponse:
-    """The response to a request for a link; records its click."""
+    """Respond to a request for a link, and record its click."""
     visit = _visit(scope, slug_of_path(scope["path"]) or "")
     response = await redirects.respond(visit)
     raw = _raw_response(visit, response)
@@ -90,7 +90,7 @@ def _raw_response(visit: Visit, response: LinkResponse) -> RawResponse:
 
 
 def link_not_found(scope: HTTPScope) -> RawResponse:
-    """The page for an unknown link, for anything else that is asked of the links' host."""
+    """The page of an unknown link, for all other requests to the host of links."""
     accept_language = dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1")
     body = missing_page(page_language(accepted_languages(accept_language))).encode()
     headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(body))]
@@ -98,7 +98,7 @@ def link_not_found(scope: HTTPScope) -> RawResponse:
 
 
 def _visit(scope: HTTPScope, slug: str) -> Visit:
-    """The request as `RedirectService` reads it."""
+    """Convert a request for `RedirectService`."""
     headers = dict(scope["headers"])  # the last of repeated headers counts
     purposes = [headers[name].lower() for name in _PURPOSE_HEADERS if name in headers]
     return Visit(

@@ -5,7 +5,7 @@ from pathlib import Path
 import maxminddb
 
 _TYPES_WITH_COUNTRIES = ("Country", "City", "Enterprise", "Location")
-"""Parts of the database types that hold countries; a file states its type."""
+"""Words in the names of database types that contain countries. A file states its type."""
 
 _MAPPED_PREFIX = "::ffff:"
 """Prefix of an IPv4 address on an IPv6 socket. Source: RFC 4291, 2.5.5.2."""
@@ -16,10 +16,10 @@ class GeoipFileError(Exception):
 
 
 class CountryLookup:
-    """Finds countries in a memory-mapped file, in microseconds. No file: no country is known."""
+    """Finds countries in a memory-mapped file, in microseconds. Without a file, it finds none."""
 
     def __init__(self, file: Path | None) -> None:
-        """file: in MaxMind's format. Raises `GeoipFileError` when it is unusable."""
+        """file: a file in MaxMind's format. Raises `GeoipFileError` when it is unusable."""
         self._reader = None if file is None else _open_database(file)
 
     def country(self, address: str) -> str:
@@ -29,7 +29,7 @@ class CountryLookup:
         try:
             record = self._reader.get(address.removeprefix(_MAPPED_PREFIX))
         except (ValueError, maxminddb.InvalidDatabaseError):
-            # No IP address, an IPv6 address in an IPv4 file, or a damaged part of the file.
+            # Not an IP address, an IPv6 address in an IPv4 file, or a damaged part of the file.
             return ""
         country = record.get("country") if isinstance(record, dict) else None
         code = country.get("iso_code") if isinstance(country, dict) else None

@@ -18,7 +18,7 @@ from penstock.links.redirect.targets import app_url, store_url
 
 
 def _static(name: str) -> tuple[str, str]:
-    """The text of a file that pages contain, and its hash for the Content Security Policy."""
+    """A file that pages include, and its hash for the Content Security Policy."""
     text = files("penstock.links.redirect").joinpath(f"static/{name}").read_text("utf-8")
     return text, f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
@@ -57,10 +57,10 @@ SCRIPTED_PAGE_HEADERS: Mapping[str, str] = {
 
 
 class PageContext(NamedTuple):
-    """What a landing page depends on. base_url: of links.
+    """Input of a landing page. base_url: base URL of links.
 
-    token: of the click; empty for a robot, and then no button opens the app.
-    web_url: the page behind "Continue on the web"; None without one.
+    token: the click's token; empty for a robot, whose page has no button to open the app.
+    web_url: target of "Continue on the web"; None for no such button.
     """
 
     link: Link
@@ -78,7 +78,7 @@ class LandingPage(NamedTuple):
 
 
 class Button(NamedTuple):
-    """copies: the URL that it copies before it leads on; empty for none."""
+    """A button. copies: the URL that it copies before it opens its target; empty for none."""
 
     text: str
     url: str
@@ -86,7 +86,7 @@ class Button(NamedTuple):
 
 
 def landing_page(context: PageContext) -> LandingPage:
-    """The page with the buttons that lead on; on a computer also with a QR code."""
+    """A page with buttons to the app, its stores and the web. Computers also get a QR code."""
     link, user_agent, base_url = context.link, context.user_agent, context.base_url
     texts = TEXTS[context.language]
     buttons = list(_buttons(context))
@@ -105,7 +105,7 @@ def landing_page(context: PageContext) -> LandingPage:
 
 
 def missing_page(language: str) -> str:
-    """The same page for a disabled and for an unknown link."""
+    """The page of a disabled or unknown link."""
     return _missing.render(language=language, texts=TEXTS[language])
 
 
@@ -122,7 +122,7 @@ def _buttons(context: PageContext) -> Iterator[Button]:
 
 
 def _phone_buttons(context: PageContext) -> Iterator[Button]:
-    """The app, if the click has a token, and the store of the phone's system."""
+    """Buttons for the app, if the click has a token, and for the phone's store."""
     link, token, platform = context.link, context.token, context.user_agent.platform
     app, texts = context.website.app, TEXTS[context.language]
     hosted_url = link.hosted_url(context.base_url)

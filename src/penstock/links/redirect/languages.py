@@ -16,9 +16,9 @@ _MAX_HEADER_CHARS = 500
 class PageTexts:
     """Texts of a landing page.
 
-    open_app, get_app, web: buttons. hint: above the buttons on a phone. scan: above the QR code on
-    a computer. missing, missing_hint: heading and text of the 404 page. copies: below the buttons,
-    where get_app copies the link.
+    open_app, get_app, web: buttons. hint: shown above the buttons on a phone. scan: shown above the
+    QR code on a computer. missing, missing_hint: heading and text of the 404 page. copies: shown
+    below the buttons when get_app copies the link.
     """
 
     open_app: str
@@ -98,7 +98,7 @@ TEXTS: Mapping[str, PageTexts] = {
 def accepted_languages(accept_language: str) -> tuple[str, ...]:
     """Language codes of an `Accept-Language` header without regions, most preferred first.
 
-    Unreadable parts are skipped, and so is what follows 500 characters. Source: RFC 9110, 12.5.4.
+    Skips unreadable parts, and everything after 500 characters. Source: RFC 9110, 12.5.4.
     """
     return _languages(accept_language[:_MAX_HEADER_CHARS])
 
@@ -113,5 +113,5 @@ def _languages(accept_language: str) -> tuple[str, ...]:
 
 
 def page_language(languages: Sequence[str]) -> str:
-    """The first of the languages that landing pages have; English for none."""
+    """The first language for which landing pages have texts; English if there is none."""
     return next((language for language in languages if language in TEXTS), "en")

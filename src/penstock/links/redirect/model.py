@@ -1,4 +1,4 @@
-"""Plain types of the public side: a request for a link, and the response."""
+"""Plain types of redirects: a request for a link, and the response."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ class Visit(NamedTuple):
     """A request for a link. Texts are empty when the request lacks them.
 
     address: the client's network address.
-    is_prefetch: a browser loads the page before the person asks for it.
-    is_scan: the address came from a QR code.
+    is_prefetch: whether a browser loads the page before the person asks for it.
+    is_scan: whether the address came from a QR code.
     query: percent-encoded, without the question mark.
     """
 
@@ -26,11 +26,10 @@ class Visit(NamedTuple):
 
 
 class LinkResponse(NamedTuple):
-    """What a visit gets: 200 with a page, 302 with a location, or 404 with a page.
+    """The response to a visit: 200 with a page, 302 with a location, or 404 with a page.
 
     has_script: whether the page contains a script.
-    click: to be recorded once the response is certain; None for a link that is not found or has
-    expired.
+    click: the click to record once the response is certain; None for an unknown or expired link.
     """
 
     status: int

@@ -21,7 +21,7 @@ _SLUG = "{slug:path}"
 
 ROUTES = (
     route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),
-    # People and programs write addresses in capitals.
+    # Some people and programs write addresses in capitals.
     route(
         PUBLIC_PATH.upper() + _SLUG, http_method=_METHODS, status_code=200, include_in_schema=False
     )(open_link),

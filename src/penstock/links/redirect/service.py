@@ -1,4 +1,4 @@
-"""The public side: decides what a person who opens a link gets, and records the click."""
+"""Decides what to send to people who open a link, and records their clicks."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from penstock.settings import Settings
 
 
 class RedirectService:
-    """Responds to visits. add_click: takes a click's row; does not wait until it is stored."""
+    """Responds to visits. add_click: buffers a click's row without waiting until it is stored."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RedirectService:
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
-        """The response and its click. Has no effect: call `record` when the response is certain."""
+        """The response and its click. Call `record` with the click once the response is certain."""
         target = await self._links.find_public(visit.slug)
         if target is None:
             language = page_language(accepted_languages(visit.accept_language))
@@ -47,17 +47,17 @@ class RedirectService:
         user_agent = await parse_in_thread(visit.user_agent)
         match_key = b""
         if _has_match_key(visit, user_agent):
-            match_key = await self._match_keys.current(target[1].id, visit.address)
+            match_key = await self._match_keys.fetch(target[1].id, visit.address)
         return self._response(visit, target, user_agent, match_key)
 
     def respond_cached(self, visit: Visit) -> LinkResponse | None:
-        """As `respond`, if all that it takes is cached; else None. Never blocks."""
-        target, user_agent = self._links.cached(visit.slug), parsed_before(visit.user_agent)
+        """Like `respond`, but returns None unless everything is cached. Never blocks."""
+        target, user_agent = self._links.find_cached(visit.slug), parsed_before(visit.user_agent)
         if target is None or user_agent is None:
             return None
         match_key: bytes | None = b""
         if _has_match_key(visit, user_agent):
-            match_key = self._match_keys.cached(target[1].id, visit.address)
+            match_key = self._match_keys.find_cached(target[1].id, visit.address)
         if match_key is None:
             return None
         return self._response(visit, target, user_agent, match_key)
@@ -105,7 +105,7 @@ class RedirectService:
         return LinkResponse(200, page.html, page.has_script, click=click)
 
     def record(self, visit: Visit, click: Click) -> None:
-        """Hand the click over to storage, exactly once for each response. Call it on the loop."""
+        """Buffer the click. Call it exactly once for each response, on the event loop."""
         if not self._quota.admits(click.link):
             return
         first_of_day = not click.robot and self._browsers.is_first(
@@ -115,22 +115,22 @@ class RedirectService:
 
 
 def _has_match_key(visit: Visit, user_agent: UserAgent) -> bool:
-    """Whether an app open may claim the click by its network: a person's, on a phone."""
+    """Whether an app open may claim the click by its network: only people's clicks on phones."""
     is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
     return is_phone and not user_agent.robot and not _non_person(visit)
 
 
 def _non_person(visit: Visit) -> str:
-    """Why a browser's request is not a click of a person; empty when it is one."""
+    """Why a browser's request is not a person's click; empty when it is."""
     if visit.is_head:
         return "head"
     return "prefetch" if visit.is_prefetch else ""
 
 
 def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
-    """The decision table of docs/links.md.
+    """Implements the decision table of docs/links.md.
 
-    The server cannot know whether the app is installed: a system that has the app opens it without
+    The server cannot know whether the app is installed: a phone with the app opens it without
     asking the server.
     """
     if user_agent.robot:

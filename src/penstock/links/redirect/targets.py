@@ -16,9 +16,9 @@ _PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
 
 
 def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
-    """The app's page in the platform's store; None when unknown.
+    """The app's page in the platform's store; None when unknown. token: may be empty.
 
-    Google Play passes the `referrer` on to the app after the install. token: may be empty.
+    Google Play passes the `referrer` on to the app after the install.
     """
     if platform is Platform.IOS:
         return app.app_store_url
@@ -38,23 +38,23 @@ def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str
 
 
 def web_target(link: Link, query: str) -> str | None:
-    """The link's fallback URL, with the query of the visit if the link passes it on; None: no URL.
+    """The link's fallback URL, with the visit's query if the link passes it on. None without one.
 
-    The page's own parameters stay as they are, and no parameter is added under their names. The
-    link's UTM parameters come before those of the query, since nobody can forge them.
+    The page's own parameters stay unchanged and win over added ones. The link's UTM parameters win
+    over the query's, because nobody can forge them.
     """
     if link.fallback_url is None or not link.pass_query:
         return link.fallback_url
     parts = urlsplit(link.fallback_url)
     own = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    added = {**dict(_passed_on(query)), **link.utm}
+    added = {**dict(_visit_params(query)), **link.utm}
     passed = urlencode({name: added[name] for name in added if name not in own}, quote_via=quote)
     target = urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, passed)))))
     return target if len(target) <= _MAX_TARGET_CHARS else link.fallback_url
 
 
-def _passed_on(query: str) -> Iterator[tuple[str, str]]:
-    """The parameters of a visit, without Penstock's own."""
+def _visit_params(query: str) -> Iterator[tuple[str, str]]:
+    """The parameters of a visit, without Penstock's own parameters."""
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OWN_PARAMS and (name + value).isprintable():
             yield name, value
@@ -63,11 +63,11 @@ def _passed_on(query: str) -> Iterator[tuple[str, str]]:
 def app_url(
     app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str, web: str | None
 ) -> str | None:
-    """The URL that opens the app at the link's destination; None when no such URL is known.
+    """The URL that opens the app at the link's destination; None when there is none.
 
-    iOS: the app's own scheme. A link to the page's own host stays in Safari, so there is no other.
-    Android: an intent with the app's own scheme, or else with the link's address. It falls back to
-    the store when the app is not installed, or else to web.
+    On iOS only the app's own scheme works: a link to the page's own host stays in Safari.
+    On Android it is an intent with the app's own scheme, or else with the link's address. Without
+    the app it falls back to the store, or else to `web`.
     """
     scheme, route = app.custom_scheme, _route(link, token)
     if platform is Platform.IOS:
@@ -75,7 +75,7 @@ def app_url(
     package = app.android_package or _package_of(app.play_store_url)
     if scheme is None and package is None:
         return None
-    web_scheme, _, rest = _with_token(hosted_url, token).partition("://")
+    web_scheme, _, rest = _add_token(hosted_url, token).partition("://")
     extras = [f"scheme={scheme or web_scheme}"]
     if package is not None:
         extras.append(f"package={quote(package, safe='')}")
@@ -88,10 +88,10 @@ def _route(link: Link, token: str) -> str:
     """The destination path with the link's ID and the click token in its query."""
     path, mark, fragment = quote(link.destination_path, safe=URL_CHARACTERS).partition("#")
     separator = "&" if "?" in path else "?"
-    return _with_token(f"{path}{separator}{LINK_ID_PARAM}={link.id}", token) + mark + fragment
+    return _add_token(f"{path}{separator}{LINK_ID_PARAM}={link.id}", token) + mark + fragment
 
 
-def _with_token(address: str, token: str) -> str:
+def _add_token(address: str, token: str) -> str:
     return f"{address}&{CLICK_TOKEN_PARAM}={token}"
 
 

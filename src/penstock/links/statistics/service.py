@@ -25,7 +25,7 @@ from penstock.warehouse.queries import load
 
 @dataclass(slots=True)
 class Counts:
-    """Clicks and scans are those of people; a unique click is a browser's first on a day."""
+    """Counts of a link. Clicks and scans exclude robots. Unique clicks: a browser's first a day."""
 
     clicks: int = 0
     unique_clicks: int = 0
@@ -46,7 +46,7 @@ _COUNT_NAMES = tuple(field.name for field in fields(Counts))
 
 
 class StatisticsService:
-    """Its methods block; call them from a worker thread."""
+    """Counts clicks, opens and installs of links. Methods block; call them from a worker thread."""
 
     def __init__(
         self,
@@ -65,10 +65,12 @@ class StatisticsService:
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
         self._find_link, self.wait_until_shipped = find_link, wait_until_shipped
 
-    def of_link(
+    def link_statistics(
         self, workspace_id: WorkspaceId, link_id: str, query: StatisticsQuery
     ) -> LinkStatisticsRecord:
-        """Raises `NotFound` for a link of another workspace, `Malformed` for too many buckets,
+        """The statistics of a link.
+
+        Raises `NotFound` for a link of another workspace, `Malformed` for too many buckets,
         `Unavailable` when the warehouse does not respond.
         """
         link = self._find_link(workspace_id, link_id)
@@ -119,7 +121,7 @@ class StatisticsService:
     def _counts(
         self, link: Link, edges: Sequence[int], start_ms: int, end_ms: int
     ) -> Mapping[str, dict[str, Counts]]:
-        """Counts by value of bucket (its start in ms), platform, country and method.
+        """Counts by bucket (its start in ms), by platform, by country and by method.
 
         Most clicks first.
         """

@@ -1,5 +1,5 @@
--- The latest events received after a time. An empty text selects all. values: JSON texts of the
--- property.
+-- The latest events received after a time. An empty filter selects all events. values: possible
+-- JSON texts of the property.
 SELECT
     * EXCEPT (scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,

@@ -1,5 +1,5 @@
 -- All events of a visitor or user, oldest first. visitors: all IDs of the visitor in the scope.
--- user: '' for none.
+-- user: empty without a user.
 SELECT
     * EXCEPT (scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,

@@ -1,5 +1,5 @@
 -- One page of the visitors with events in a period, most recently active first, and their total
--- number. Events are first summed by stored visitor ID, then by canonical visitor: merges are few.
+-- number. Sums events by stored visitor ID first, then by canonical visitor, since merges are few.
 SELECT
     any(stored.scope) AS scope,
     any(if(aliases.canonical_key = 0, stored.name, aliases.canonical_id)) AS name,

@@ -1,5 +1,5 @@
-// "Get the app" copies the link with its click token first, where the browser allows it. Without
-// script it is a plain link.
+// "Get the app" first copies the link with its click token, if the browser allows it. Without
+// scripts it is a plain link.
 const button = document.querySelector("a[data-copies]");
 if (button && navigator.clipboard) {
   document.querySelector("#copies").hidden = false;

@@ -46,7 +46,7 @@ async def live_events(
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(RecentQuery), websites)
-        recent = live.recent(view.workspace_id, query)
+        recent = live.recent_events(view.workspace_id, query)
         attempt_properties = {
             funnel.attempt_property
             for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
