@@ -327,3 +327,17 @@ def test_no_line_of_code_is_longer_than_100_characters():
         if len(line) > 100
     ]
     assert too_long == []
+
+
+def test_the_settings_for_small_machines_fit_into_their_memory():
+    page = (DOCS / "operating.md").read_text("utf-8")
+    _, _, section = page.partition("\n### Small machines\n")
+    blocks = re.findall(r"^(\d) GB:\n\n```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert [gigabytes for gigabytes, _ in blocks] == ["1", "2", "4"]
+    for gigabytes, block in blocks:
+        lines = dict(line.split("=") for line in block.splitlines())
+        values = {name.removeprefix("PENSTOCK_").lower(): value for name, value in lines.items()}
+        assert set(values) <= set(Settings.model_fields)
+        settings = Settings(**values)
+        queries = settings.queries_at_once * settings.query_memory_bytes
+        assert 500e6 + queries + 4 * settings.bodies_bytes < int(gigabytes) * 1e9

@@ -65,7 +65,7 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
     from penstock.stores import migrate
 
     with opened_stores(settings) as stores:
-        with one_line_for_errors(settings), every_few_seconds(_still("stores_upgrade_running")):
+        with one_line_for_errors(settings), every_few_seconds(_still("stores_migrating")):
             versions = migrate(stores)
         yield stores, versions
 
