@@ -16,16 +16,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from threading import Event, Thread
 from typing import NamedTuple
 
 import httpx
 
 from tests import scratch
+from tests.faults.neighbour import (
+    client_of,
+    cpu_s,
+    memory_mb,
+    post_event,
+    repeated,
+    sign_up,
+)
 from tests.processes import new_python
 from tests.serving import Served
 
@@ -98,42 +105,6 @@ ATTACKS = {
 }
 
 
-def _memory_mb(service: Served, name: str) -> float:
-    """Memory in MB. name: VmRSS for current resident memory, VmHWM for its peak."""
-    lines = Path(f"/proc/{service.process.pid}/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
-
-
-def _cpu_s(service: Served) -> float:
-    fields = Path(f"/proc/{service.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def _repeated(call: Callable[[], object]) -> Iterator[list[float]]:
-    """Call repeatedly in a thread. Yields the seconds of each call."""
-    seconds, stop = list[float](), Event()
-
-    def repeat() -> None:
-        while not stop.wait(_PAUSE_S):
-            began_s = time.perf_counter()
-            call()
-            seconds.append(time.perf_counter() - began_s)
-
-    thread = Thread(target=repeat)
-    thread.start()
-    try:
-        yield seconds
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _post(client: httpx.Client, website_id: str) -> None:
-    event = {"websiteId": website_id, "event": "e", "userId": "u"}
-    assert client.post("/api/v1/events", json=event).status_code == 202
-
-
 def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
     """Upload a file and wait until it is read. Returns the state of the import."""
     answer = client.post(
@@ -149,38 +120,21 @@ def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
     return str(job["state"])
 
 
-def _attacked_website(service: Served) -> tuple[str, str]:
-    """An API key and a website in another workspace than the neighbour's."""
-    form = {"email": "b@example.com", "password": "correct horse battery", "workspaceName": "B"}
-    with httpx.Client(base_url=service.url, timeout=60) as browser:
-        assert browser.post("/api/auth/signup", json=form).status_code == 201
-        key = browser.post("/api/settings/api-keys", json={"name": "B"}).json()["key"]
-        website = browser.post("/api/settings/websites", json={"name": "B", "kind": "web"})
-        return key, str(website.json()["id"])
-
-
-def _client(service: Served, address: str, key: str | None) -> httpx.Client:
-    headers = {"X-Forwarded-For": address}
-    if key is not None:
-        headers["Authorization"] = f"Bearer {key}"
-    return httpx.Client(base_url=service.url, headers=headers, timeout=600)
-
-
 def run(name: str | None, bodies: int) -> str:
     """A line with the results of one run. name: None for no attack."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-attack-"))
     with Served(folder / "data", start=new_python, PENSTOCK_SIGNUP_OPEN="true") as service:
         key, neighbour_id = service.first_account()
-        attacker_key, website_id = _attacked_website(service)
+        attacker_key, website_id = sign_up(service, "attacked")
         attack = None if name is None else ATTACKS[name]
         body = b"" if attack is None else attack.body(website_id)
         is_file = attack is not None and attack.path == _IMPORTS
         with (
-            _client(service, "198.51.100.1", key) as neighbour,
-            _client(service, "203.0.113.1", attacker_key if is_file else None) as attacker,
-            _repeated(lambda: _post(neighbour, neighbour_id)) as posts,
+            client_of(service, "198.51.100.1", key) as neighbour,
+            client_of(service, "203.0.113.1", attacker_key if is_file else None) as attacker,
+            repeated(lambda: post_event(neighbour, neighbour_id), _PAUSE_S) as posts,
             (
-                _repeated(lambda: _import(neighbour, neighbour_id, _LINE))
+                repeated(lambda: _import(neighbour, neighbour_id, _LINE), _PAUSE_S)
                 if is_file
                 else nullcontext(list[float]())
             ) as imports,
@@ -195,7 +149,7 @@ def run(name: str | None, bodies: int) -> str:
                 return str(answer.status_code)
 
             time.sleep(_SETTLE_S)
-            before_mb, before_s = _memory_mb(service, "VmRSS"), _cpu_s(service)
+            before_mb, before_s = memory_mb(service, "VmRSS"), cpu_s(service)
             posts.clear()
             imports.clear()
             outcomes = Counter[str]()
@@ -206,14 +160,14 @@ def run(name: str | None, bodies: int) -> str:
                 with ThreadPoolExecutor(_AT_ONCE) as pool:
                     outcomes.update(pool.map(send, range(bodies)))
             took_s = time.perf_counter() - began_s
-            cpu_s, seconds = _cpu_s(service) - before_s, sorted(posts)
+            used_s, seconds = cpu_s(service) - before_s, sorted(posts)
             time.sleep(_SETTLE_S)
-            after_mb = _memory_mb(service, "VmRSS") - before_mb
-            peak_mb = _memory_mb(service, "VmHWM") - before_mb
+            after_mb = memory_mb(service, "VmRSS") - before_mb
+            peak_mb = memory_mb(service, "VmHWM") - before_mb
         slowest_import = f"  slowest import {max(imports) * 1000:6.0f} ms" if imports else ""
     return (
         f"{name or 'no attack':14} {len(body):>9,} bytes {took_s:7.1f} s"
-        f" {cpu_s:7.2f} CPU s  +{after_mb:5.0f} MB after  +{peak_mb:5.0f} MB peak"
+        f" {used_s:7.2f} CPU s  +{after_mb:5.0f} MB after  +{peak_mb:5.0f} MB peak"
         f"  slowest post {seconds[-1] * 1000:6.0f} ms"
         f"  median {seconds[len(seconds) // 2] * 1000:4.0f} ms{slowest_import}"
         f"  {dict(outcomes)}"

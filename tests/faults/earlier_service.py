@@ -1,0 +1,11 @@
+"""A service that merges any number of public claims into a user, as the first release did.
+
+`python -m tests.faults.earlier_service serve ...`
+"""
+
+from penstock.cli.main import app
+from penstock.identity import resolution
+
+if __name__ == "__main__":
+    resolution.MAX_VISITORS_BY_PUBLIC_CLAIMS = 1 << 60
+    app()

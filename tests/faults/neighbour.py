@@ -1,0 +1,69 @@
+"""Another workspace beside an attack: how long its calls take, and what the service uses."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import httpx
+
+from tests.serving import Served
+
+
+def memory_mb(service: Served, name: str) -> float:
+    """Memory in MB. name: VmRSS for current resident memory, VmHWM for its peak."""
+    lines = Path(f"/proc/{service.process.pid}/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+def cpu_s(service: Served) -> float:
+    fields = Path(f"/proc/{service.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def repeated(call: Callable[[], object], pause_s: float) -> Iterator[list[float]]:
+    """Call again and again in a thread. Yields the seconds of each call."""
+    seconds, stop = list[float](), Event()
+
+    def repeat() -> None:
+        while not stop.wait(pause_s):
+            began_s = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - began_s)
+
+    thread = Thread(target=repeat)
+    thread.start()
+    try:
+        yield seconds
+    finally:
+        stop.set()
+        thread.join()
+
+
+def post_event(client: httpx.Client, website_id: str) -> None:
+    event = {"websiteId": website_id, "event": "e", "userId": "u"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+
+
+def sign_up(service: Served, name: str) -> tuple[str, str]:
+    """An API key and a website in another workspace than the neighbour's."""
+    form = {
+        "email": f"{name}@example.com",
+        "password": "correct horse battery",
+        "workspaceName": name,
+    }
+    with httpx.Client(base_url=service.url, timeout=60) as browser:
+        assert browser.post("/api/auth/signup", json=form).status_code == 201
+        key = browser.post("/api/settings/api-keys", json={"name": name}).json()["key"]
+        website = browser.post("/api/settings/websites", json={"name": name, "kind": "web"})
+        return str(key), str(website.json()["id"])
+
+
+def client_of(service: Served, address: str, key: str | None) -> httpx.Client:
+    headers = {"X-Forwarded-For": address}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.Client(base_url=service.url, headers=headers, timeout=1_800)
