@@ -1,7 +1,7 @@
-"""Static files of the pages: stylesheets, modules, libraries. Browsers cache them for a year.
+"""Static files of the pages, which browsers cache for a year: stylesheets, modules, libraries.
 
-One hash over all files is part of their addresses, so that modules that import each other by
-relative paths always come from the same version.
+Their addresses contain one hash of all files, so that modules that import each other by relative
+paths always have the same version.
 """
 
 import gzip
@@ -25,7 +25,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> tuple[str, Mapping[str, Asset]]:
-    """The hash over all files, and the files by their path below `static/`."""
+    """The hash of all files, and the files by their path below `static/`."""
     by_path = {
         path: _asset(path, file)
         for path, file in _files(files("penstock.web").joinpath("static"))
@@ -38,7 +38,7 @@ def assets() -> tuple[str, Mapping[str, Asset]]:
 
 
 def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
-    """Paths relative to the first folder, and their files, subfolders included."""
+    """The files of a folder and its subfolders, with their paths relative to the first folder."""
     entries = [(prefix + entry.name, entry) for entry in folder.iterdir()]
     nested = [_files(entry, f"{path}/") for path, entry in entries if entry.is_dir()]
     files = [(path, entry) for path, entry in entries if entry.is_file()]
@@ -55,7 +55,7 @@ def _suffix(path: str) -> str:
 
 
 def asset_url(path: str) -> str:
-    """The address of a file below `static/`; KeyError for an unknown one, to fail early."""
+    """The address of a file below `static/`. Raises KeyError for an unknown file, to fail early."""
     version, by_path = assets()
     if path not in by_path:
         raise KeyError(f"web/static has no {path}")

@@ -1,4 +1,4 @@
-"""Errors as pages that people can read, never as JSON."""
+"""Shows errors as pages for people, never as JSON."""
 
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -40,11 +40,11 @@ _INTERNAL_ERROR = Message(
     "Something went wrong", "Penstock had an internal error. The service log has the details."
 )
 LIMIT_CODES = frozenset({"query_timeout", "query_too_large"})
-"""Codes of queries that a limit of the workspace stopped. Their details say what to do."""
+"""Codes of queries stopped by a limit of the workspace. Their details say what to do."""
 
 
 def on_log_in_required(request: AnyRequest, error: LogInRequired) -> Response[Any]:
-    """401 for a part, because its page is still open and may hold what the reader typed."""
+    """Redirect to the log-in. A part gets 401 instead: its page may hold unsaved input."""
     if "hx-request" in request.headers:
         return Response(b"", status_code=401, media_type="text/html")
     suffix = "" if error.next_path == "/" else f"?next={quote(error.next_path, safe='/')}"
@@ -52,7 +52,7 @@ def on_log_in_required(request: AnyRequest, error: LogInRequired) -> Response[An
 
 
 def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
-    """Status and log line are those of the API."""
+    """Show an error as a page, with the same status and log line as the API."""
     status = problem_of(request, error).status_code or 500
     message = _MESSAGES.get(status, _INTERNAL_ERROR)
     if isinstance(error, PenstockError) and error.code in LIMIT_CODES:
@@ -63,7 +63,7 @@ def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
 
 
 def on_unknown_address(request: AnyRequest, error: HTTPException) -> Response[Any]:
-    """An address without a route: a page for browsers, a problem document for programs."""
+    """Answer an unknown address with a page for browsers, a problem document for programs."""
     accepts_html = "text/html" in request.headers.get("accept", "")
     is_program = path_of(request).startswith(_PROGRAM_PATHS)
     if accepts_html and request.method in ("GET", "HEAD") and not is_program:

@@ -1,12 +1,12 @@
-"""The navigation of all pages. The first entry is the page after the log-in."""
+"""The navigation of all pages. The first entry opens after the log-in."""
 
 from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A link.
+    """A link of the navigation.
 
-    icon: a name in `ui.icon`. also: more path prefixes that belong to the entry. for_owners:
+    icon: a name in `ui.icon`. also: other path prefixes that belong to the entry. for_owners:
     whether only owners see it.
     """
 
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     for_owners: bool = False
 
     def contains(self, path: str) -> bool:
-        """Whether the path is this page or one below it."""
+        """Whether the path is this page or below it."""
         return any(
             path == start or path.startswith(f"{start}/") for start in (self.href, *self.also)
         )

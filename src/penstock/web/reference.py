@@ -1,4 +1,4 @@
-"""The OpenAPI document, arranged for the reference page: operations by tag, and shared schemas."""
+"""Arranges the OpenAPI document for the reference page: operations by tag, and shared schemas."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 TypeText = Sequence[tuple[str, str | None]]
-"""A type in words: pairs of text and the name of the schema it links to, or None."""
+"""A type in words. Each pair is a text and the schema it links to, or None."""
 
 _REF_PREFIX = "#/components/schemas/"
 _FORMATS = {"uri": "URL", "email": "email address", "date-time": "time", "password": "password"}
@@ -40,7 +40,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One route. open: needs neither key nor session. status: on success. media: of the body."""
+    """One route.
+
+    open: whether it needs neither key nor session. status: HTTP status of a success. media: media
+    type of the body.
+    """
 
     anchor: str
     method: str
@@ -64,7 +68,7 @@ class Reference:
 
 
 def reference(document: Mapping[str, Any]) -> Reference:
-    """The content of the page. document: from `openapi_document`."""
+    """The reference page's content. document: from `openapi_document`."""
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
@@ -105,7 +109,7 @@ def _operation(
 
 
 def _answer(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
-    """The schema of a response, or of one page of a list."""
+    """The type of a response, or of one page of a list."""
     if "data" in schema.get("properties", {}):
         return [("A page with a", None), *_type(schema["properties"]["data"], schemas)]
     return _type(schema, schemas) if schema else []
@@ -124,12 +128,12 @@ def _parameter(parameter: Schema, schemas: Mapping[str, Schema]) -> Field:
         parameter["name"],
         _type(parameter["schema"], schemas),
         parameter["required"],
-        _with_default(text, parameter["schema"]),
+        _add_default(text, parameter["schema"]),
     )
 
 
 def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
-    """The fields of an object; for a union, one entry for each member."""
+    """The fields of an object. A union has one entry for each member."""
     if "$ref" in schema:
         return _fields(schemas[_name(schema)], schemas)
     members = schema.get("anyOf") or schema.get("oneOf")
@@ -137,7 +141,7 @@ def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
         return [Field("", _type(member, schemas), False, "") for member in members]
     required = schema.get("required", ())
     return [
-        Field(name, _type(rule, schemas), name in required, _with_default(_text(rule), rule))
+        Field(name, _type(rule, schemas), name in required, _add_default(_text(rule), rule))
         for name, rule in schema.get("properties", {}).items()
     ]
 
@@ -152,7 +156,7 @@ def _text(schema: Schema) -> str:
     return text
 
 
-def _with_default(text: str, rule: Schema) -> str:
+def _add_default(text: str, rule: Schema) -> str:
     default = rule.get("default")
     return (
         text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}.".strip()
@@ -165,24 +169,24 @@ def _type(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
         return [(name, name)] if schemas[name].get("properties") else _type(schemas[name], schemas)
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return _joined([_type(member, schemas) for member in schema[key]])
+            return _join_types([_type(member, schemas) for member in schema[key]])
     if "const" in schema:
         return [(json.dumps(schema["const"]), None)]
     if "enum" in schema:
-        return _joined([[(json.dumps(value), None)] for value in schema["enum"]])
+        return _join_types([[(json.dumps(value), None)] for value in schema["enum"]])
     if schema.get("type") == "array":
         return [("list of ", None), *_type(schema.get("items", {}), schemas)]
-    return [(_plain(schema), None)]
+    return [(_plain_type(schema), None)]
 
 
-def _joined(types: Iterable[TypeText]) -> TypeText:
+def _join_types(types: Iterable[TypeText]) -> TypeText:
     runs: list[tuple[str, str | None]] = []
     for words in types:
         runs += [(" or ", None), *words] if runs else words
     return runs
 
 
-def _plain(schema: Schema) -> str:
+def _plain_type(schema: Schema) -> str:
     name = _FORMATS.get(schema.get("format", ""), _NAMES.get(schema.get("type", ""), "any value"))
     minimum = schema.get("minimum", schema.get("minLength"))
     maximum = schema.get("maximum", schema.get("maxLength"))

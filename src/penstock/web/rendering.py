@@ -1,4 +1,4 @@
-"""From a template to a response: the Jinja environment and the headers of every page."""
+"""Renders templates into responses: the Jinja environment and the headers of every page."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """A text that breaks after these characters, such as slashes of a path, not inside words."""
+    """Text that may break after these characters, such as a path's slashes, but not in words."""
     breakable = str(escape(text))
     for character in after:
         breakable = breakable.replace(character, f"{character}<wbr>")
@@ -33,28 +33,28 @@ def _breakable(text: str, after: str = "/") -> Markup:
 
 
 def _with_ids(text: str) -> Markup:
-    """Text in which Penstock's own IDs do not break."""
+    """Text in which Penstock's IDs do not break."""
     return Markup(_ID.sub(lambda match: f'<span class="id">{match[0]}</span>', str(escape(text))))
 
 
 def _coded(text: str) -> Markup:
-    """Text with `backticks` as code elements."""
+    """Text with code elements instead of `backticks`."""
     return Markup(_CODE.sub(lambda code: f"<code>{code[1]}</code>", str(escape(text))))
 
 
 def _as_data(value: Any) -> Markup:
-    """JSON for `<script type="application/json">`; no text can close the element."""
+    """JSON for `<script type="application/json">`. No text can close the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _sentence(text: str) -> str:
-    """Text with its first letter in upper case; the others stay."""
+    """Text with its first letter in upper case. Other letters stay unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def _with_times(text: str) -> Markup:
-    """A sentence of the API, its ISO times as time elements, which the browser formats."""
+    """A sentence of the API with time elements instead of ISO times. The browser formats them."""
     return Markup(_ISO_TIME.sub(lambda match: _time_element(match[0]), str(escape(text))))
 
 
@@ -73,9 +73,9 @@ def _as_json(value: Any) -> str:
 
 
 def _number(value: float | None, style: str = "number") -> Markup:
-    """A number as the reader's browser formats it (static/formats.js); None is a dash.
+    """A number that the reader's browser formats (static/formats.js). None becomes a dash.
 
-    style: number, exact (four decimals), percent (of a rate), duration (of seconds), bytes.
+    style: number, exact (four decimals), percent (for rates), duration (for seconds) or bytes.
     """
     if value is None:
         return Markup('<span class="none">–</span>')
@@ -103,7 +103,7 @@ _templates.filters.update(
     sentence=_sentence,
 )
 _templates.filters.update(path_part=_path_part, as_json=_as_json, with_times=_with_times)
-# Global, because blocks that are rendered alone have no imports.
+# Global, because blocks that are rendered separately have no imports.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 
 
@@ -133,7 +133,7 @@ def _text(name: str, block: str | None, content: Mapping[str, Any]) -> str:
 
 
 def _headers(nonce: str) -> dict[str, str]:
-    """Scripts and styles are own files with the nonce: nothing inline, nothing from other hosts."""
+    """Headers that allow only own script and style files: nothing inline, no other hosts."""
     policy = {
         "default-src": "'none'",
         "script-src": f"'nonce-{nonce}'",

@@ -1,4 +1,4 @@
-"""The routes of all pages. Readers without a session are sent to the log-in; errors are pages."""
+"""The routes of all pages. Readers without a session go to the log-in; errors appear as pages."""
 
 from copy import copy
 
@@ -48,7 +48,7 @@ AREAS = (
     settings_routes,
     system_routes,
 )
-"""Routes by area of pages; a new area is added here."""
+"""Routes by area of pages. Add new areas here."""
 
 _DEPENDENCIES = {
     "view": Provide(provide_view),
@@ -67,7 +67,7 @@ def _page(handler: HTTPRouteHandler) -> HTTPRouteHandler:
 
 @get("/static/{version:str}/{path:path}", sync_to_thread=True)
 def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> Response[bytes]:
-    """Only under the current hash: a cache must not hold a file under the address of another."""
+    """A static file, under the current hash only, so that caches cannot mix up versions."""
     current, files = assets()
     file = files.get(path.lstrip("/")) if version == current else None
     if file is None:

@@ -1,4 +1,4 @@
-"""What every page behind the log-in needs: the reader, the query parameters, the response."""
+"""The context of every page behind the log-in: reader, query parameters, response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from penstock.web.rendering import html
 Q = TypeVar("Q", bound=Query)
 
 _PERIOD = {"startAt", "endAt"}
-"""Parameters that are only valid together."""
+"""Parameters that are valid only together."""
 
 
 class LogInRequired(Exception):
@@ -44,7 +44,7 @@ class LogInRequired(Exception):
 class View:
     """One page for one reader: the Litestar dependency `view`.
 
-    ignored: message by name of each query parameter that is invalid, so that the page says so.
+    ignored: error messages by invalid query parameter, so that the page can show them.
     """
 
     request: AnyRequest
@@ -63,12 +63,12 @@ class View:
 
     @property
     def requested_part(self) -> str | None:
-        """The ID of the element that htmx replaces; None for a whole page."""
+        """ID of the element that htmx replaces; None for a whole page."""
         headers = self.request.headers
         return None if "hx-history-restore-request" in headers else headers.get("hx-target")
 
     def query(self, model: type[Q]) -> Q:
-        """The query parameters. Unknown ones are skipped; invalid ones are noted in `ignored`."""
+        """The query parameters. Skips unknown ones, and records invalid ones in `ignored`."""
         names = {info.alias or name for name, info in model.model_fields.items()}
         parameters = {
             name: value
@@ -85,8 +85,8 @@ class View:
             {name: value for name, value in parameters.items() if name not in invalid}
         )
 
-    def own_websites_only(self, query: Q, websites: Sequence[Website]) -> Q:
-        """The query without a `websiteId` of another workspace, which is noted in `ignored`."""
+    def without_foreign_website(self, query: Q, websites: Sequence[Website]) -> Q:
+        """The query without a `websiteId` of another workspace, which is recorded in `ignored`."""
         website_id = getattr(query, "website_id", None)
         if website_id is None or website_id in {website.id for website in websites}:
             return query
@@ -94,7 +94,7 @@ class View:
         return query.model_copy(update={"website_id": None})
 
     def address(self, **changes: Any) -> str:
-        """This page's path and query with some parameters changed; None removes a parameter."""
+        """This page's path and query with changed parameters. None removes a parameter."""
         parameters = {**self._parameters, **changes}
         query = urlencode(
             {name: value for name, value in parameters.items() if value is not None}, doseq=True
@@ -108,9 +108,9 @@ class View:
     def render(
         self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any
     ) -> Response[bytes]:
-        """The page, or only one block of its template when htmx requests that part.
+        """Render the page, or only one block of its template when htmx requests that part.
 
-        parts: blocks that htmx may request. Each is one element with the block's name as its ID.
+        parts: blocks that htmx may request. Each is one element whose ID is the block's name.
         """
         block = self.requested_part if self.requested_part in parts else None
         shared = {
@@ -157,12 +157,12 @@ async def required_reader(request: AnyRequest, accounts: AccountService) -> Curr
 async def provide_respond(
     view: NamedDependency[View], jobs: NamedDependency[JobService]
 ) -> CancellableResponse:
-    """For pages that query the warehouse, within the workspace's limits."""
+    """Responds within the workspace's limits, for pages that query the warehouse."""
     return CancellableResponse(view.request, view.reader.caller, jobs)
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
-    """The user of the session cookie, if it is valid. Pages only read, so any origin may link."""
+    """The user of a valid session cookie, or None. Pages only read, so any origin may link."""
     token = session_token(request)
     if not token:
         return None

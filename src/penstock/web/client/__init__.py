@@ -1,1 +1,1 @@
-"""The client for browsers, which this service serves."""
+"""The client for browsers, served as `/t.js`."""

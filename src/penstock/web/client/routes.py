@@ -1,4 +1,4 @@
-"""`/t.js`: the client for browsers. `make sdk` builds it from `sdk/js` into `client/t.js`."""
+"""Serves the client for browsers, `/t.js`. `make sdk` builds it from `sdk/js`."""
 
 import gzip
 from hashlib import sha256
@@ -13,17 +13,17 @@ _BODY = files("penstock.web").joinpath("client", "t.js").read_bytes()
 _GZIPPED = gzip.compress(_BODY, 9, mtime=0)
 _HASH = sha256(_BODY).hexdigest()[:12]
 _HEADERS = {"Vary": "Accept-Encoding", "Access-Control-Allow-Origin": "*"}
-"""Any page may load the script, also with an `integrity` attribute, which needs CORS."""
+"""Any page may load the script. An `integrity` attribute needs CORS."""
 
 SCRIPT_PATH = "/t.js"
-"""The address for pages: browsers ask for changes every five minutes."""
+"""The address for pages. Browsers check for changes every five minutes."""
 IMMUTABLE_SCRIPT_PATH = f"/t-{_HASH}.js"
-"""The address of this very version."""
+"""The address of this version only."""
 
 
 @get(SCRIPT_PATH, sync_to_thread=False)
 def script(request: AnyRequest) -> Response[bytes]:
-    """304 without a body when the browser has this version."""
+    """Answers 304 without a body when the browser has this version."""
     headers = {"Cache-Control": "public, max-age=300", "ETag": f'W/"{_HASH}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(b"", status_code=304, headers=_HEADERS | headers)

@@ -1,1 +1,1 @@
-"""The pages by area. Each area has `routes`, which read from services and render templates."""
+"""The pages, by area. Each area's `routes` read from services and render templates."""

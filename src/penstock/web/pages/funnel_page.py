@@ -1,4 +1,4 @@
-"""What all pages about one funnel share."""
+"""Data that all pages about one funnel share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from penstock.web.view import View
 
 
 def no_window_note(units: str) -> str:
-    """What pages say instead of the API's note, which calls unfinished units pending.
+    """The pages' wording of the API's note, which calls unfinished units pending.
 
-    units: the counted unit in the plural.
+    units: plural of the counted unit.
     """
     unfinished = f"Unfinished {units} may still convert at any time."
     return f"This funnel has no conversion window. {unfinished}"
@@ -34,10 +34,10 @@ def no_window_note(units: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunnelPage:
-    """A page about a funnel. definition: of the selected revision. now_ms: when it is evaluated.
+    """A page about a funnel. definition: the selected revision's. now_ms: time of evaluation.
 
-    selection: the query parameters that select its units, as they were sent.
-    revisions: the newest hundred, newest first; none of a funnel that was never changed.
+    selection: the query parameters that select its units, as sent.
+    revisions: the newest hundred, newest first; empty for a funnel that was never changed.
     """
 
     view: View
@@ -52,7 +52,7 @@ class FunnelPage:
 
     @property
     def revision(self) -> int:
-        """The selected revision."""
+        """Number of the selected revision."""
         return self.query.revision or self.funnel.revision
 
     @property
@@ -61,25 +61,25 @@ class FunnelPage:
         return next(selected, None)
 
     @property
-    def older(self) -> RevisionRecord | None:
-        """The selected revision, when it is not the current one."""
+    def past_revision(self) -> RevisionRecord | None:
+        """The selected revision; None when it is the current one."""
         if self.query.revision in (None, self.funnel.revision):
             return None
         selected = (item for item in self.revisions if item.revision == self.query.revision)
         return next(selected, None)
 
     @property
-    def required(self) -> list[SavedStep]:
+    def required_steps(self) -> list[SavedStep]:
         return [row for row in self.definition.steps if not row.diagnostic]
 
     @property
     def has_window(self) -> bool:
-        """Whether unfinished units drop off some day; without a window they stay pending."""
+        """Whether unfinished units can drop off. Without a window they stay pending."""
         return self.definition.conversion_window_seconds is not None
 
     @property
-    def pending(self) -> str:
-        """The word for units that have not completed and have not dropped off."""
+    def pending_word(self) -> str:
+        """The word for units that have neither completed nor dropped off."""
         return "Pending" if self.has_window else "Not converted"
 
     @property
@@ -87,17 +87,19 @@ class FunnelPage:
         return f"/funnels/{self.funnel.id}"
 
     def noun(self, count: int = 2) -> str:
-        """The counted unit: attempt, attempts, visitor or visitors."""
+        """The word for counted units: attempt, attempts, visitor or visitors."""
         return f"{self.definition.counting_unit}{'' if count == 1 else 's'}"
 
     def outcome(self, outcome: str) -> str:
         """An outcome in words."""
-        return {"completed": "Completed", "pending": self.pending, "droppedOff": "Dropped off"}[
-            outcome
-        ]
+        return {
+            "completed": "Completed",
+            "pending": self.pending_word,
+            "droppedOff": "Dropped off",
+        }[outcome]
 
     def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:
-        """Query parameters for the API. cohort: include the cohort filter."""
+        """Query parameters for the API. cohort: whether to include the cohort filter."""
         return {
             **self.query.parameters(self.now_ms, cohort=cohort),
             **{name: str(value) for name, value in more.items() if value is not None},
@@ -110,7 +112,7 @@ class FunnelPage:
         path = f"{self._path}/units/{quote(unit, safe='')}"
         return address_with_selection(path, self.selection)
 
-    def back(self) -> str:
+    def report_address(self) -> str:
         return address_with_selection(self._path, self.selection)
 
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
@@ -134,7 +136,10 @@ class FunnelPages:
     clock: Clock
 
     def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
-        """NotFound for an unknown funnel, Malformed for an unknown revision. Blocks."""
+        """Load a page. Blocks.
+
+        Raises `NotFound` for an unknown funnel, `Malformed` for an unknown revision.
+        """
         workspace_id = self.view.workspace_id
         funnel = self.funnels.get(workspace_id, funnel_id)
         is_current = query.revision in (None, funnel.revision)
@@ -155,7 +160,7 @@ class FunnelPages:
             definition=definition,
             revisions=revisions,
             websites=websites,
-            query=self.view.own_websites_only(query, websites),
+            query=self.view.without_foreign_website(query, websites),
             selection=selection_of(self.view.request.query_params),
             now_ms=self.clock(),
             base_url=self.settings.base_url,

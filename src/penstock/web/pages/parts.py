@@ -1,4 +1,4 @@
-"""Parts of pages that load separately, so that a slow query delays no page."""
+"""Parts of pages that load separately, so that a slow query does not delay its page."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,7 +13,7 @@ from penstock.web.view import View
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """A part of a page: its content, or the error that takes its place."""
+    """A part of a page: its content, or an error in its place."""
 
     content: Any = None
     error: PenstockError | None = None
@@ -25,7 +25,7 @@ class PagePart:
 
 
 def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None:
-    """A part that htmx requests by its element's ID. None in the page, which shows a skeleton."""
+    """A part that htmx requests by its element's ID. None for the page, which shows a skeleton."""
     if view.requested_part != name:
         return None
     try:
@@ -37,9 +37,10 @@ def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None
 def load_parts(
     view: View, loads: Mapping[str, Callable[[], Any]], *, in_page: bool
 ) -> Mapping[str, PagePart | None]:
-    """As `load_part` for each. in_page: the page itself has those before the first uncached one.
+    """Load several parts like `load_part`.
 
-    loads: in the page itself they wait for nothing; they raise `NotCached` instead.
+    in_page: whether the page itself includes the parts before the first uncached one.
+    loads: raise `NotCached` instead of waiting when the page itself calls them.
     """
     parts = {name: load_part(view, name, load) for name, load in loads.items()}
     if in_page and view.requested_part is None:

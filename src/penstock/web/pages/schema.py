@@ -1,4 +1,4 @@
-"""Query parameters of pages: the state of a page, so that a link to it restores it."""
+"""Query parameters of pages. They hold a page's whole state, so that a link restores it."""
 
 import json
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ class Show(StrEnum):
 class PeriodPageQuery(InPeriod, InBuckets):
     """The period and time zone of a page.
 
-    period: days until today, or `custom`: from `start` to `end`, both inclusive, in the time zone.
-    startAt and endAt, as in the API, take precedence.
+    period: days until today, or `custom` for `start` to `end`, both inclusive, in the time zone.
+    startAt and endAt of the API take precedence.
     """
 
     period: Literal["7d", "30d", "90d", "all", "custom"] = "30d"
@@ -50,7 +50,7 @@ class PeriodPageQuery(InPeriod, InBuckets):
 
     @property
     def period_error(self) -> str | None:
-        """What is wrong with a custom period; None when it can be used."""
+        """The problem with a custom period; None when it is valid."""
         if self.period != "custom" or self.start_at is not None:
             return None
         if self.start is None or self.end is None:
@@ -60,7 +60,7 @@ class PeriodPageQuery(InPeriod, InBuckets):
         return None
 
     def days(self, now_ms: int) -> tuple[date | None, date | None]:
-        """First and last day, for the fields of the custom period."""
+        """The first and last day, for the fields of the custom period."""
         if self.period == "custom":
             return self.start, self.end
         today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
@@ -69,7 +69,7 @@ class PeriodPageQuery(InPeriod, InBuckets):
     def span(self, now_ms: int) -> tuple[int, int] | None:
         """Start and end (exclusive) in milliseconds; None for all time.
 
-        Malformed for a custom period that cannot be used.
+        Raises `Malformed` for an invalid custom period.
         """
         if self.start_at is not None and self.end_at is not None:
             return self.start_at, self.end_at
@@ -85,10 +85,10 @@ class PeriodPageQuery(InPeriod, InBuckets):
 
 
 class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
-    """The units that a page is about."""
+    """Query parameters that select the units of a page."""
 
     def parameters(self, now_ms: int, *, cohort: bool = True) -> dict[str, str]:
-        """The same selection as query parameters of the API. cohort: include the cohort filter."""
+        """The selection as the API's query parameters. cohort: whether to include the filter."""
         span = self.span(now_ms)
         cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
         parameters = {
@@ -102,9 +102,10 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
 
 
 class ReportPageQuery(FunnelPageQuery):
-    """The whole state of a report page.
+    """The state of a report page.
 
-    bars: compare each step with all entries, or with the step before. pair: two steps, as `1-3`.
+    bars: whether to compare each step with all entries or with the previous step. pair: two steps,
+    such as `1-3`.
     """
 
     bars: Literal["overall", "steps"] = "overall"
@@ -131,12 +132,12 @@ _SELECTION = (
 
 
 def selection_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those query parameters of a page that select its units."""
+    """The query parameters of a page that select its units."""
     return {name: parameters[name] for name in _SELECTION if parameters.get(name)}
 
 
 def address_with_selection(path: str, selection: Mapping[str, Any], **changes: Any) -> str:
-    """The address of another page about the same units. changes: None removes a parameter."""
+    """The address of a page about the same units. changes: None removes a parameter."""
     query = {**selection, **changes}
     text = urlencode({name: value for name, value in query.items() if value is not None})
     return path + (f"?{text}" if text else "")

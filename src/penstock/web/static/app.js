@@ -1,5 +1,5 @@
-// Modules of every page. They listen at the document, so that parts which htmx loads later work,
-// too.
+// Modules of every page. They listen at the document, so that they also handle parts that htmx
+// loads later.
 import "./colours.js";
 import "./clipboard.js";
 import "./dialogs.js";

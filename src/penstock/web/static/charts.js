@@ -4,10 +4,10 @@
 // `scripts`, and has a table of the same numbers.
 import { formatNumber, formatTime } from "./formats.js";
 
-const HALF_DAY_S = 43_200; // on both sides of a single mark
+const HALF_DAY_S = 43_200; // margin on both sides of a single mark
 const charts = new Map(); // element -> uPlot
 
-// Custom properties contain light-dark(); only a computed color is one of the two.
+// Custom properties contain light-dark(). Only a computed color resolves it.
 function colour(name) {
   const probe = document.createElement("i");
   probe.className = "unseen";
@@ -31,7 +31,7 @@ function uplotSeries(series, index) {
   };
 }
 
-// Several marks on a day: only the first is labelled.
+// Labels only the first of several marks on a day.
 const withoutRepeats = (labels) =>
   labels.map((label, index) => (label === labels[index - 1] ? "" : label));
 

@@ -6,7 +6,7 @@ async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    copyBySelection(text); // no clipboard outside https and localhost
+    copyBySelection(text); // browsers offer no clipboard outside https and localhost
   }
   toast("Copied.");
 }

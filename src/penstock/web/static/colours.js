@@ -18,7 +18,7 @@ on("click", "[data-theme-choice]", (button) => {
   try {
     localStorage.setItem("theme", selected);
   } catch {
-    // storage is disabled: the choice holds for this page
+    // Storage is disabled: the choice applies to this page only.
   }
   show();
   document.dispatchEvent(new CustomEvent("theme"));

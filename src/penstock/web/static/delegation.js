@@ -1,4 +1,4 @@
-// on("click", "[data-copy]", (element, event) => ...): a listener at the document for present and
+// on("click", "[data-copy]", (element, event) => ...) listens at the document, for present and
 // future elements.
 export function on(type, selector, handle, options) {
   document.addEventListener(

@@ -1,5 +1,5 @@
-// data-opens="#id" on a button opens a dialog. data-closes in it, a click outside or Escape closes
-// it.
+// data-opens="#id" on a button opens a dialog. An element with data-closes in it, a click outside
+// or Escape closes it.
 import { on } from "./delegation.js";
 
 on("click", "[data-opens]", (button) => document.querySelector(button.dataset.opens).showModal());

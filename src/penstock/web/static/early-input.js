@@ -1,5 +1,6 @@
-// Repeats clicks on buttons and changes of fields from before the modules were loaded, so that a
-// slow connection loses none and no form leaves the page. Runs in the head, so it is not a module.
+// Repeats clicks on buttons and changes of fields from before the modules were loaded. A slow
+// connection then loses none, and no form leaves the page. It runs in the head, so it is not a
+// module.
 (() => {
   const clicked = new Set();
   const changed = { input: new Set(), change: new Set() };

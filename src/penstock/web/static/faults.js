@@ -1,4 +1,4 @@
-// The errors of a problem document: each at its field; those without a field above the form.
+// Shows the errors of a problem document at their fields, and those without a field above the form.
 import { formatNumber } from "./formats.js";
 
 export function clearFaults(form) {
@@ -24,7 +24,7 @@ export function showFaults(form, problem) {
   first?.focus();
 }
 
-// The same without moving the focus, for checks while the reader types.
+// Shows errors without moving the focus, for checks while the reader types.
 export function placeFaults(form, faults) {
   const withoutField = faults.filter((fault) => !showAtField(form, fault));
   if (withoutField.length)
@@ -84,8 +84,8 @@ function listOf(lines) {
   return list;
 }
 
-// The message about a file. bytes: its size; most: the limit.
-export function tooLarge(bytes, most) {
-  const [size, limit] = [bytes, most].map((number) => formatNumber(number, "bytes"));
-  return `The file has ${size}. The limit is ${limit}: split the file.`;
+// The message about a file that is too large. bytes: its size; limit: the maximum size in bytes.
+export function tooLarge(bytes, limit) {
+  const [size, maximum] = [bytes, limit].map((number) => formatNumber(number, "bytes"));
+  return `The file has ${size}. The limit is ${maximum}: split the file.`;
 }

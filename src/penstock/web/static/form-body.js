@@ -1,4 +1,5 @@
-// The inputs of a form as a request body. An input's name is the path of its value: steps[2].value.
+// Turns a form's inputs into a request body. An input's name is the path of its value, such as
+// steps[2].value.
 
 export function collect(form) {
   const body = {};
@@ -29,12 +30,12 @@ function valueOf(input, empty) {
   return input.value;
 }
 
-// The stored time unless the reader changed it: the field drops milliseconds.
+// The stored time unless the reader changed it, because the field drops milliseconds.
 function utcOf({ value, defaultValue, dataset }) {
   return Date.parse(`${value}Z`) === Date.parse(`${defaultValue}Z`) ? dataset.exact : `${value}Z`;
 }
 
-// Invalid text is sent unchanged: the server says what is wrong.
+// The number in a text. Invalid text stays unchanged, and the server says what is wrong.
 function numberOf(text) {
   const number = Number(text);
   return text.trim() === "" || Number.isNaN(number) ? text : number;

@@ -1,6 +1,6 @@
-// Formats <time> in the reader's time zone, and <data>. The pages are in English, so dates and
-// numbers are, too: a page that mixed English text with the formats of the browser's language would
-// have two spellings of the same number.
+// Formats <time> in the reader's time zone, and <data>. Like the pages, dates and numbers are in
+// English: with the formats of the browser's language, a page could spell the same number in two
+// ways.
 export const LOCALE = "en-GB";
 
 const TIME_STYLES = {
@@ -46,7 +46,7 @@ function relativeTimeOf(date) {
   return relativeTime.format(Math.round(seconds / size), unit);
 }
 
-// 93784 as "1 day, 2 hr": the two largest units.
+// A duration in its two largest units: 93784 becomes "1 day, 2 hr".
 function durationOf(seconds) {
   const at = DURATION_UNITS.findIndex(([, length]) => seconds >= length);
   if (at < 0) return unitOf("second", seconds, 2);
@@ -77,7 +77,7 @@ function unitOf(unit, value, digits) {
   }).format(value);
 }
 
-// zone: IANA name of a time zone; by default the reader's.
+// zone: IANA name of a time zone; the reader's by default.
 export function formatTime(date, style = "datetime", zone = undefined) {
   if (style === "ago") return relativeTimeOf(date);
   if (style === "recent")
@@ -98,7 +98,7 @@ export function formatTime(date, style = "datetime", zone = undefined) {
   return formatters.get(key).format(date);
 }
 
-// A sentence of the API with its ISO times as on the rest of the page.
+// A sentence of the API, with its ISO times formatted like the rest of the page.
 export function formatTimesIn(text) {
   return text.replace(ISO_TIME, (at) => formatTime(new Date(at)));
 }

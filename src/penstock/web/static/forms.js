@@ -1,8 +1,8 @@
-// Sends forms with data-api to the API as JSON (macro ui.form). The input stays until it is stored.
+// Sends forms with data-api to the API as JSON (macro ui.form). Inputs stay until they are stored.
 //
-// Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed;
-// "form:done" with detail.answer, preventDefault() keeps the page as it is; "form:refused" with
-// detail.problem, preventDefault() hides it.
+// Dispatches events at the form for modules of pages: "form:body" before sending, whose detail.body
+// may be changed; "form:done" with detail.answer, where preventDefault() keeps the page as it is;
+// "form:refused" with detail.problem, where preventDefault() hides it.
 import { call, Unreachable } from "./api.js";
 import { collect } from "./form-body.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
@@ -13,7 +13,7 @@ import { toast, toastLater } from "./toast.js";
 
 const SLOW_MS = 4000;
 
-// Conflicts that belong to a field, by their codes.
+// Fields of conflicts, by code.
 const FIELD_OF_CODE = {
   name_taken: "name",
   slug_taken: "slug",
@@ -91,8 +91,8 @@ async function finish(form, answer) {
   if (form.dataset.api === "POST") form.reset();
 }
 
-// Disables the buttons while a form is sent, and says so when it takes long. Returns a function
-// that ends this.
+// Disables the buttons while a form is being sent, and shows a message when that takes long.
+// Returns a function that enables them again.
 function showBusy(form) {
   form.dataset.sending = "true";
   const buttons = [...form.querySelectorAll("button[type=submit]")];

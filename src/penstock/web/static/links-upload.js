@@ -1,4 +1,4 @@
-// Uploads links as CSV: first a check that changes nothing, then the same file again to apply it.
+// Uploads links as CSV: first to check the file without changes, then again to apply it.
 import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
 import { formatNumber } from "./formats.js";
 import { sessionEnded } from "./session.js";
@@ -7,7 +7,7 @@ import { toastLater } from "./toast.js";
 const form = document.querySelector("#links-upload");
 const outcome = document.querySelector("#outcome");
 const apply = document.querySelector("#apply");
-let checked = null; // what is applied is what was checked, even if the file changes on disk
+let checked = null; // apply exactly what was checked, even if the file changes on disk
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();

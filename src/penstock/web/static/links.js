@@ -1,4 +1,4 @@
-// Managed links: the form for a new link, and the names of countries.
+// Managed links: the form for a new link, and country names.
 import { clearFaultAt, showAtField } from "./faults.js";
 import { LOCALE } from "./formats.js";
 
@@ -8,9 +8,9 @@ if (form) watch(form);
 function watch(form) {
   const { name, slug, destinationPath, fallbackUrl } = form.elements;
   const pattern = new RegExp(`^(?:${slug.dataset.pattern})$`);
-  let typed = slug.value !== ""; // the slug follows the name until the reader types one
+  let typed = slug.value !== ""; // the slug follows the name until the reader types a slug
 
-  // A hyphen at the end is valid while the reader still types.
+  // Allow a hyphen at the end while the reader is typing.
   const check = (text) =>
     text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug");
   const showSlugFault = () => {

@@ -1,4 +1,4 @@
-// Adds new rows on top of a list: polls the part #stream with the cursor of the list.
+// Polls the part #stream with the list's cursor, and adds new rows at the top of the list.
 import { formatAll } from "./formats.js";
 import { on } from "./delegation.js";
 import { sessionEnded } from "./session.js";
@@ -24,7 +24,7 @@ async function poll() {
   }
   if (!response.ok) return "No response from the server; retrying";
   const text = await response.text();
-  // The list is another one when the filters have changed.
+  // The list was replaced if the filters have changed.
   if (paused || list !== document.querySelector("#stream")) return status.textContent;
   const update = new DOMParser().parseFromString(text, "text/html");
   addRows(list, update.querySelector("#stream"));
@@ -44,14 +44,14 @@ function addRows(list, update) {
   setTimeout(() => rows.forEach((row) => row.classList.remove("fresh")), FRESH_MS);
 }
 
-// Lost events are on the page of accepted events only.
+// Only the page of accepted events shows lost events.
 function updateLost(update) {
   const shown = document.querySelector("#lost");
   if (update && shown.textContent !== update.textContent)
     shown.replaceChildren(...update.childNodes);
 }
 
-// Screen readers announce the status, so only a change is written.
+// Screen readers announce the status, so write only changes.
 function showStatus(text) {
   if (status.textContent !== text) status.textContent = text;
   status.parentElement.dataset.state = text === "Watching" ? "watching" : "waiting";

@@ -1,5 +1,5 @@
-// The two steps of a log-in: once the password is right, the form for the code takes the place of
-// the first form.
+// The two steps of a log-in. After the right password, the form for the code replaces the first
+// form.
 import { on } from "./delegation.js";
 import { showAbove } from "./faults.js";
 
@@ -9,7 +9,7 @@ on("form:refused", "[data-first-step]", (form, event) => {
   show(form, form.parentElement.querySelector("[data-second-step]"));
 });
 
-// Five wrong codes, or five minutes: back to the password.
+// Return to the password after five wrong codes or five minutes.
 on("form:refused", "[data-second-step]", (form, event) => {
   form.elements.code.value = "";
   if (event.detail.problem.code !== "log_in_expired") return;

@@ -2,7 +2,7 @@
 import { sessionEnded } from "./session.js";
 import { toast } from "./toast.js";
 
-// Reload a part of this page. selector: the element, here and in the response.
+// Reloads a part of this page. selector: selects the element, here and in the response.
 export function loadPart(selector) {
   return htmx.ajax("GET", location.pathname + location.search, {
     target: selector,

@@ -1,4 +1,4 @@
-// Reports: the reader's time zone by default, and an error in parts without a response.
+// Reports: sets the reader's time zone by default, and shows an error in parts without a response.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const here = new URL(location.href);
 
@@ -9,7 +9,7 @@ if (zone && !here.searchParams.has("timezone")) {
   for (const input of document.querySelectorAll("#timezone")) input.value = zone;
 }
 
-// The parts in the first page do not know the time zone yet.
+// Parts of the first page do not have the time zone yet.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   const parameters = new URL(detail.path || location.href, location.href).searchParams;
   if (zone && !parameters.has("timezone") && !detail.parameters.timezone)
@@ -29,7 +29,7 @@ for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
   });
 }
 
-// Escape closes a menu, and so does a click or focus outside.
+// Escape closes a menu, as does a click or focus outside.
 function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (menu !== except) menu.open = false;

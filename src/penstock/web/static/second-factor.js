@@ -1,5 +1,5 @@
-// Setting up a second factor: the password first, then the QR code with a form for the first code
-// of the app.
+// Sets up a second factor: asks for the password, then shows the QR code and a form for the app's
+// first code.
 import { on } from "./delegation.js";
 
 on("form:done", "#second-factor-begin", (form, event) => {
@@ -14,7 +14,7 @@ on("form:done", "#second-factor-begin", (form, event) => {
   form.closest("dialog").addEventListener("close", () => restart(form, step), { once: true });
 });
 
-// The secret leaves the page with the dialog.
+// Closing the dialog removes the secret from the page.
 function restart(form, step) {
   step.querySelector("img").removeAttribute("src");
   step.querySelector("#second-factor-secret").textContent = "";

@@ -1,16 +1,15 @@
-// When the session has ended: a dialog asks for the password (and code) on the open page, then
-// repeats the request.
+// After the session has ended, a dialog on the open page asks for the password (and code), and then
+// the request is repeated.
 
 let retryRequest = null;
 let wasShown = false;
 
-// Whether a response means that nobody is logged in. A website that this workspace does not have is
-// also a 401.
+// Whether a response means that nobody is logged in. A website of another workspace is also a 401.
 export function needsLogIn(status, problem) {
   return status === 401 && problem?.code !== "website_not_owned";
 }
 
-// insist: show the dialog again after the reader closed it; polling does not.
+// insist: whether to show the dialog again after the reader closed it. Polling does not insist.
 export function sessionEnded(retry, { insist = true } = {}) {
   const dialog = document.querySelector("#session-ended");
   if (dialog.open || (wasShown && !insist)) return;
@@ -26,7 +25,7 @@ document.addEventListener("form:done", (event) => {
   const { user, workspace } = event.detail.answer;
   const { account, workspace: pageWorkspace } = document.body.dataset;
   document.querySelector("#again-password").value = "";
-  // Of another account or workspace: this page is not theirs.
+  // Reload for another account or workspace, to which this page does not belong.
   if (user.id !== account || workspace.id !== pageWorkspace) location.reload();
   wasShown = false;
   retryRequest?.();

@@ -1,6 +1,6 @@
-// Values that are shown only once: data-shows="key" on a form writes that field of the response (a
-// text or a list of texts) into the element data-shows-in="#id" and opens the dialog around it;
-// closing the dialog removes the value.
+// Shows values only once. data-shows="key" on a form writes that field of the response (a text or a
+// list of texts) into the element of data-shows-in="#id" and opens the dialog around it. Closing
+// the dialog removes the value.
 import { on } from "./delegation.js";
 
 on("form:done", "form[data-shows]", (form, event) => {

@@ -1,5 +1,5 @@
-// Links to pages and parts that count days have the reader's time zone in their address, so that
-// the server knows it.
+// Adds the reader's time zone to addresses of pages and parts that count days, so that the server
+// knows it.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {

@@ -1,4 +1,4 @@
-// A short message that screen readers announce; a click closes it. tone: "" or "bad".
+// Shows a short message that screen readers announce. A click closes it. tone: "" or "bad".
 const DURATION_MS = 5000;
 
 export function toast(text, tone = "") {
@@ -10,7 +10,7 @@ export function toast(text, tone = "") {
   setTimeout(() => element.remove(), tone === "bad" ? DURATION_MS * 2 : DURATION_MS);
 }
 
-// For the next page.
+// Shows a message on the next page.
 export function toastLater(text) {
   sessionStorage.setItem("toast", text);
 }

@@ -1,4 +1,4 @@
-// Uploads a file to import. XMLHttpRequest, because fetch reports no upload progress.
+// Uploads a file to import, by XMLHttpRequest, because fetch does not report upload progress.
 import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
 import { needsLogIn, sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
@@ -60,7 +60,7 @@ function finish({ status, responseText }) {
   try {
     answer = JSON.parse(responseText);
   } catch {
-    /* the page of a proxy */
+    /* a proxy's error page */
   }
   if (needsLogIn(status, answer)) return sessionEnded(send);
   if (status !== 201) return showFaults(form, answer);
@@ -68,8 +68,8 @@ function finish({ status, responseText }) {
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
 }
 
-// What is wrong with the format of a file, by its first bytes; null when it may be NDJSON, plain or
-// gzip.
+// The problem with a file's format, judged by its first bytes; null if it may be plain or gzipped
+// NDJSON.
 async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;

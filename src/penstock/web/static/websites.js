@@ -1,4 +1,4 @@
-// Fields of an app are shown and sent only for the type "mobile".
+// Shows and sends an app's fields only for the type "mobile".
 import { on } from "./delegation.js";
 
 const fields = document.querySelector("#app-fields");

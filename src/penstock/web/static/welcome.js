@@ -1,4 +1,4 @@
-// The first run: writes the new API key into the curl command, and nowhere else.
+// The first run: writes the new API key into the curl command only.
 document.querySelector("#make-key").addEventListener("form:done", (event) => {
   const command = document.querySelector("#curl");
   command.textContent = command.textContent.replace("API_KEY", event.detail.answer.key);

@@ -1,4 +1,4 @@
-"""The attribution report: campaigns and links with their traffic, and a funnel's completions."""
+"""The attribution report: traffic and funnel completions by campaign or link."""
 
 from urllib.parse import quote, urlencode
 
@@ -40,7 +40,7 @@ async def attribution_page(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.own_websites_only(view.query(AttributionPageQuery), websites)
+        query = view.without_foreign_website(view.query(AttributionPageQuery), websites)
         funnel = _funnel(funnels, view, query)
         now_ms = clock()
 
@@ -75,7 +75,7 @@ async def attribution_page(
 
 
 def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
-    """The notes of the funnel's coverage, in the words of the pages."""
+    """The notes about the funnel's coverage, in the words of the pages."""
     if record.coverage is None or funnel is None:
         return []
     return [
@@ -85,7 +85,7 @@ def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
 
 
 def _funnel(funnels: FunnelService, view: View, query: AttributionPageQuery) -> FunnelRecord | None:
-    """NotFound for an unknown funnel."""
+    """The selected funnel, if any. Raises `NotFound` for an unknown funnel."""
     return None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
 
 

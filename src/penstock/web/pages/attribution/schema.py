@@ -11,7 +11,7 @@ class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
     """The whole state of the page."""
 
     def parameters(self, now_ms: int) -> Mapping[str, str]:
-        """The same query as parameters of the API, without those of paging."""
+        """The same query as parameters of the API, without paging."""
         span = self.span(now_ms)
         parameters = {
             "groupBy": self.group_by.value,

@@ -1,4 +1,4 @@
-"""The pages of the API documentation, which are public."""
+"""The public pages of the API documentation."""
 
 from litestar import Response, get
 

@@ -49,7 +49,7 @@ async def row(
     clock: NamedDependency[Clock],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """One row of the list, loaded separately so that a slow funnel delays no other row."""
+    """One row of the list. It loads separately, so that a slow funnel does not delay others."""
 
     def render() -> Response[bytes]:
         funnel = funnels.get(view.workspace_id, funnel_id)
@@ -69,9 +69,9 @@ def _figures(
     funnel: FunnelRecord,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Numbers of the period that a report opens with: 30 days of the reader's time zone.
+    """Figures for a report's default period, 30 days in the reader's time zone.
 
-    The totals are those of the report: the days of a trend of visitors do not add up.
+    The totals come from the report: a trend's days do not add up when visitors are counted.
     """
     page = view.query(FunnelPageQuery)
     selection = page.parameters(now_ms)
@@ -117,7 +117,7 @@ def edit_page(
 
 
 def _form_data(funnel: FunnelRecord) -> dict[str, Any]:
-    """The definition as in a request to the API."""
+    """The definition in the format of an API request."""
     return {"name": funnel.name, **funnel.definition.model_dump(mode="json")}
 
 

@@ -1,4 +1,4 @@
-"""A small trend chart for a table cell: the points of its lines."""
+"""The lines of a small trend chart for a table cell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ WIDTH, HEIGHT, _MARGIN = 120, 32, 2
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """The conversion rate by time of entry, from 0 upwards.
+    """The conversion rate by time of entry. The axis starts at 0.
 
-    settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. The maturing rates may
+    settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. Maturing rates may
     still rise, because units are pending. first, last: rates; None without entries.
     """
 
@@ -25,7 +25,10 @@ class Sparkline:
 
 
 def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) -> Sparkline:
-    """has_window: without a conversion window every rate may rise, and the line is not split."""
+    """Draw the lines.
+
+    has_window: without a conversion window every rate may still rise, so the line is not split.
+    """
     rates = [bucket.conversion_rate for bucket in buckets]
     known = [rate for rate in rates if rate is not None]
     highest, intervals = max(known, default=0) or 1, max(len(buckets) - 1, 1)
@@ -44,14 +47,14 @@ def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) 
 
 
 def _point(x: float, y: float) -> str:
-    """x, y: from 0 to 1, y upwards."""
+    """A point of a polyline. x, y: 0 to 1, with y pointing up."""
     left = _MARGIN + x * (WIDTH - 2 * _MARGIN)
     top = HEIGHT - _MARGIN - y * (HEIGHT - 2 * _MARGIN)
     return f"{left:.1f},{top:.1f}"
 
 
 def _lines(points: Sequence[str | None]) -> list[str]:
-    """One line for each run without gaps. A single point is a line to itself: a dot."""
+    """One line for each run without gaps. A single point becomes a line to itself, a dot."""
     runs: list[list[str]] = [[]]
     for point in points:
         if point is None:

@@ -1,4 +1,4 @@
-"""The list of goals with the funnels that use them, and the form of a goal."""
+"""The list of goals with the funnels that use them, and the form for a goal."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

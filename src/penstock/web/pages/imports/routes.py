@@ -32,7 +32,7 @@ def list_imports(
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    query = view.without_foreign_website(view.query(RecordsQuery), websites)
     listing = imports.page(view.workspace_id, query)
     return view.render(
         "imports/list.html",
@@ -77,7 +77,7 @@ def list_deletions(
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    query = view.without_foreign_website(view.query(RecordsQuery), websites)
     listing = deletions.page(view.workspace_id, query)
     return view.render(
         "imports/deletions.html",
@@ -97,11 +97,11 @@ async def new_deletion(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """First a form for the target; with a target in the address, a preview to confirm."""
+    """A form for the target, or, with a target in the address, a preview to confirm."""
 
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.own_websites_only(view.query(NewDeletionQuery), websites)
+        query = view.without_foreign_website(view.query(NewDeletionQuery), websites)
         website = next((site for site in websites if site.id == query.website_id), None)
         is_span = query.from_ is not None and query.to is not None
         if website is None or not (query.visitor_id or query.user_id or is_span):
@@ -121,7 +121,7 @@ async def new_deletion(
 def _visitor_of(
     visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery
 ) -> VisitorDetailRecord | None:
-    """The visitor that a deletion is about, None when no visitor has the ID."""
+    """The visitor to delete; None when no visitor has the ID."""
     visitor_id = query.visitor_id
     if visitor_id is None and query.user_id is not None:
         matches = visitors.visitors(

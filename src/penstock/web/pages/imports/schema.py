@@ -20,11 +20,11 @@ def _is_a_time(text: str) -> str:
 
 
 FieldTime = Annotated[str, Field(pattern=_LOCAL_TIME), AfterValidator(_is_a_time)]
-"""The value of a browser's date and time field, which is read as UTC."""
+"""The value of a browser's date and time field, read as UTC."""
 
 
 class NewDeletionQuery(Query):
-    """The target of a deletion, before it is confirmed."""
+    """The target of a deletion that is not confirmed yet."""
 
     website_id: str | None = None
     visitor_id: Text | None = None

@@ -1,4 +1,4 @@
-"""The flow chart of a link: from its clicks to installs by match method, and to no install."""
+"""The flow chart of a link, from its clicks to installs by match method and to no install."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from penstock.links.statistics.schema import LinkStatisticsRecord
 
 _ROW_HEIGHT, _WIDTH = 56.0, 100.0
 _FULL_HEIGHT = 44.8
-"""Thickness of all clicks together, on both sides of the chart; fits into a row."""
+"""Combined thickness of all clicks, on both sides of the chart. It fits into a row."""
 _MIN_HEIGHT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Some of the clicks. method: how their installs were matched; empty for no install.
+    """A share of the clicks. method: how their installs were matched; empty for no install.
 
-    path: of an SVG that is `_WIDTH` wide and as high as the flow.
+    path: the path in an SVG that is `_WIDTH` wide and as high as the flow.
     """
 
     method: str
@@ -26,10 +26,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """streams: add up to the clicks, unless some installs are of clicks before the period.
+    """The streams of a chart.
 
-    direct_installs, direct_opens: the app was opened by the link's address, without a click.
-    height: of the drawing.
+    streams: add up to the clicks, unless some installs belong to clicks before the period.
+    direct_installs, direct_opens: opens of the app by the link's address, without a click.
+    height: height of the drawing.
     """
 
     streams: list[Stream]
@@ -41,7 +42,7 @@ class Flow:
 
 
 def flow_of(stats: LinkStatisticsRecord) -> Flow:
-    """The thickness of a stream is its share of the clicks, the same at both ends."""
+    """Draw a link's flow. A stream is as thick as its share of the clicks, at both ends."""
     installs, opens = stats.installs_by_method, stats.opens_by_method
     amounts = [
         (str(method), installs.get(method, 0))
@@ -69,7 +70,7 @@ def flow_of(stats: LinkStatisticsRecord) -> Flow:
 
 
 def _ribbon(left_top: float, right_middle: float, thickness: float) -> str:
-    """A band from `left_top` on the left to around `right_middle` on the right."""
+    """A band that starts below `left_top` on the left and ends around `right_middle`."""
     thickness, half = max(thickness, _MIN_HEIGHT), _WIDTH / 2
     left_bottom = left_top + thickness
     right_top, right_bottom = right_middle - thickness / 2, right_middle + thickness / 2

@@ -1,6 +1,6 @@
 """Accepted and rejected events as they arrive.
 
-The page polls its part `stream` with the cursor of the last response, for new rows only
+The page polls its part `stream` with the last response's cursor, to get only new rows
 (static/live.js).
 """
 
@@ -29,7 +29,7 @@ _LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
 class Attempt(NamedTuple):
-    """The attempt of an event, by the attempt property of a saved funnel."""
+    """An event's value of a saved funnel's attempt property."""
 
     property: str
     value: str
@@ -45,7 +45,7 @@ async def live_events(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.own_websites_only(view.query(RecentQuery), websites)
+        query = view.without_foreign_website(view.query(RecentQuery), websites)
         recent = live.recent_events(view.workspace_id, query)
         attempt_properties = {
             funnel.attempt_property
@@ -73,7 +73,7 @@ def rejected(
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.own_websites_only(view.query(RejectedQuery), websites)
+    query = view.without_foreign_website(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
     records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
@@ -92,7 +92,7 @@ def rejected(
 def attempts_of(
     events: Iterable[StoredEventRecord], properties: Collection[str]
 ) -> dict[str, list[Attempt]]:
-    """The attempts of each event, by event ID. properties: the attempt properties of funnels."""
+    """The attempts of each event, by event ID. properties: attempt properties of funnels."""
     return {
         event.event_id: [
             Attempt(name, _text(event.properties[name]))

@@ -8,7 +8,7 @@ from penstock.http.schema import Query
 
 
 class RejectedQuery(Query):
-    """after: the number of the last rejection on the page."""
+    """Query parameters of rejections. after: number of the last rejection on the page."""
 
     website_id: str | None = None
     after: Annotated[int, Field(ge=0)] = 0

@@ -1,6 +1,6 @@
-"""The report of one funnel. The page opens at once.
+"""The report of one funnel. The page opens immediately.
 
-The bars and the tab are in it where their answers are cached; else they load separately.
+It includes the bars and the tab if their results are cached; otherwise they load separately.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from penstock.web.view import View
 
 
 class Tab(NamedTuple):
-    """panel: loads what the template of the tab draws."""
+    """A tab of the report. panel: loads the data for the tab's template."""
 
     text: str
     panel: Callable[[ReportContext], dict[str, Any]]
@@ -64,7 +64,7 @@ async def report(
     def render() -> Response[bytes]:
         query = view.query(ReportPageQuery)
         page = funnel_pages.load(funnel_id, query)
-        query = view.own_websites_only(query, page.websites)
+        query = view.without_foreign_website(query, page.websites)
         tabs = {
             show: tab.text
             for show, tab in TABS.items()
@@ -86,7 +86,7 @@ async def report(
             "overview": partial(overview, context),
             "detail": partial(TABS[show].panel, context),
         }
-        # Without a time zone in the address, the browser loads the parts in its own.
+        # Without a time zone in the address, the browser loads the parts in its own time zone.
         parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
         return view.render(
             "report/report.html",
@@ -108,7 +108,7 @@ def outcomes_build(
     funnel_id: FromPath[str],
     outcomes: NamedDependency[OutcomeService],
 ) -> Response[bytes]:
-    """The build of stored outcomes, in the overview, which polls it apart from its numbers."""
+    """The build of stored outcomes, which the overview polls separately from its numbers."""
     build = build_of(outcomes, view.workspace_id, funnel_id, view.query(OutcomesQuery))
     return view.render("report/outcomes.html", build=build)
 

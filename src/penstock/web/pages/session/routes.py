@@ -53,7 +53,7 @@ async def start_page(
     accounts: Accounts,
     website_service: NamedDependency[WebsiteService],
 ) -> Redirect:
-    """Redirects to the sign-up, the log-in, the first website, or the first page."""
+    """Redirects to the sign-up, the log-in, the form for a first website, or the first page."""
     reader = await reader_of(request, accounts)
     if reader is None:
         has_accounts = await to_thread.run_sync(accounts.has_accounts)
@@ -69,7 +69,7 @@ async def log_in(
     single_sign_on: SingleSignOn,
     settings: NamedDependency[Settings],
 ) -> Response[Any]:
-    """With `code`: the second step, for a log-in by single sign-on."""
+    """The log-in. The query parameter `code` opens its second step, after single sign-on."""
     next_path = safe_next(request.query_params.get("next"))
     if await reader_of(request, accounts):
         return Redirect(next_path, status_code=302)
@@ -87,7 +87,7 @@ async def log_in(
 async def leave_for_provider(
     request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
 ) -> Response[Any]:
-    """Leads to the identity provider."""
+    """Redirects to the identity provider."""
     next_path = safe_next(request.query_params.get("next"))
     try:
         url, sealed_attempt = await single_sign_on.begin(next_path, address_of(request))
@@ -102,7 +102,7 @@ async def leave_for_provider(
 async def return_from_provider(
     request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
 ) -> Response[Any]:
-    """Where the identity provider sends the browser back to."""
+    """Handles the browser's return from the identity provider."""
     query = request.query_params
     answer = ProviderAnswer(
         query.get("code"), query.get("state"), query.get("iss"), query.get("error")
@@ -145,7 +145,7 @@ async def secured(
     accounts: Accounts,
     own_account: NamedDependency[OwnAccountService],
 ) -> Response[Any]:
-    """Where a log-in leads that took the account from whoever had it before."""
+    """The page after a log-in that took the account back from someone else."""
     next_path = safe_next(request.query_params.get("next"))
     reader = await required_reader(request, accounts)
     page = Page(1, MAX_PAGE_SIZE)
@@ -158,7 +158,7 @@ async def secured(
 async def confirm_email(
     request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
 ) -> Response[Any]:
-    """Where a mailed link leads. It needs the session of the account as well."""
+    """Target of a mailed link. It also needs a session of the account."""
     reader, token = await required_reader(request, accounts), request.query_params.get("token", "")
     is_confirmed = reader.user.email_confirmed_at_ms is not None
     is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
@@ -185,7 +185,7 @@ def reset_password(
 
 @get("/reset-password/new", sync_to_thread=True)
 def new_password(request: AnyRequest) -> Response[bytes]:
-    """Where a mailed link leads. Its token stands behind `#`, so only the browser knows it."""
+    """Target of a mailed link. Its token follows `#`, so only the browser sees it."""
     return html(request, "session/new_password.html", {})
 
 
@@ -196,10 +196,10 @@ async def sign_up(
     settings: NamedDependency[Settings],
     invitations: NamedDependency[InvitationService],
 ) -> Response[Any]:
-    """Also for invitations. The first account needs the setup token from another machine."""
+    """Sign-up and invitations. The first account needs the setup token from other machines."""
     token = request.query_params.get("invitation")
     if token:
-        return await _invited(request, accounts, invitations, token)
+        return await _invitation_page(request, accounts, invitations, token)
     if await reader_of(request, accounts):
         return Redirect("/", status_code=302)
     is_first = not await to_thread.run_sync(accounts.has_accounts)
@@ -211,7 +211,7 @@ async def sign_up(
     return await to_thread.run_sync(html, request, "session/signup.html", content)
 
 
-async def _invited(
+async def _invitation_page(
     request: AnyRequest, accounts: AccountService, invitations: InvitationService, token: str
 ) -> Response[Any]:
     reader = await reader_of(request, accounts)

@@ -1,4 +1,4 @@
-"""How this installation is: the pipeline, the stores, this node. For owners."""
+"""The state of this installation for owners: the pipeline, the stores, this node."""
 
 from anyio import to_thread
 from litestar import Response, get

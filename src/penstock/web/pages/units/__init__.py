@@ -1,1 +1,1 @@
-"""Pages: the units of a funnel, and the trace of one."""
+"""Pages: the units of a funnel, and the trace of one unit."""

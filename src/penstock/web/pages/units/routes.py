@@ -31,7 +31,7 @@ DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.UNVERIFIED_PROVIDER: ("Unverified provider", "warn"),
     Decision.DIAGNOSTIC: ("Diagnostic", "info"),
 }
-"""Text and tone of the badge for each decision."""
+"""Text and tone of each decision's badge."""
 
 _QUALITIES = {
     "sequenceSkip": "with an event skipped by sequence number",
@@ -78,7 +78,7 @@ async def units(
 
 
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
-    """The conditions of a list in words, such as `Attempts that reached step 2`."""
+    """A list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
     step, outcome = query.step, query.outcome
     outcomes = {
@@ -87,7 +87,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         "droppedOff": "that dropped off",
     }
     if step is not None:
-        row = page.required[step - 1] if step <= len(page.required) else None
+        row = page.required_steps[step - 1] if step <= len(page.required_steps) else None
         name = f"step {step}" + (f", {row.value}" if row else "")
         stopped = {
             "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
@@ -135,7 +135,7 @@ async def trace(
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:
-    """The trace, and each event with the seconds since entry; None without an entry."""
+    """The trace, and each event with its seconds since entry; None without an entry."""
     entry_ms = None if record.entry_at is None else parse_time(record.entry_at)
     seconds = [
         None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000

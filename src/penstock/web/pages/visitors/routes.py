@@ -25,7 +25,7 @@ async def find_visitors(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.own_websites_only(view.query(VisitorsQuery), websites)
+        query = view.without_foreign_website(view.query(VisitorsQuery), websites)
         return view.render(
             "visitors/list.html",
             parts=("list",),
@@ -46,12 +46,12 @@ async def visitor(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """An ID that several visitors have leads to the list of them."""
+    """One visitor. An ID that several visitors have redirects to their list."""
 
     def render() -> Response[bytes]:
         visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
         websites = website_service.websites(view.workspace_id)
-        query = view.own_websites_only(view.query(TimelineQuery), websites)
+        query = view.without_foreign_website(view.query(TimelineQuery), websites)
         try:
             detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
         except Malformed:

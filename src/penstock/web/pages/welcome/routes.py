@@ -1,4 +1,4 @@
-"""The first run: add a website or app, send events, see the first event."""
+"""The pages of the first run: add a website or app, send events, see the first event."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -28,7 +28,7 @@ async def connect(
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """The page polls its part `arrival` every two seconds, until there is an event."""
+    """Instructions to send events. The part `arrival` polls every two seconds until one arrives."""
 
     def render() -> Response[bytes]:
         website = website_service.website(view.workspace_id, website_id)

@@ -1,4 +1,4 @@
-// The funnel builder. The form is the definition: form-body.js reads it by the names of its inputs.
+// The funnel builder. The form holds the definition; form-body.js reads it by its inputs' names.
 import { collect } from "../form-body.js";
 import { showCopies } from "./code.js";
 import { changed, showFaultsSoFar, startEditing } from "./form.js";
@@ -20,7 +20,7 @@ const rows = form.querySelector('[data-list="steps"]');
 const breakdowns = form.querySelector('[data-list="breakdownProperties"]');
 const addBreakdown = form.querySelector('[data-does="add-breakdown"]');
 const window_s = form.elements.conversionWindowSeconds;
-let windowIsDefault = !saved; // until the reader selects one
+let windowIsDefault = !saved; // until the reader selects a window
 
 const read = () => collect(form).body;
 const withoutName = ({ name: _, ...definition }) => JSON.stringify(definition);
@@ -31,8 +31,7 @@ function makeBreakdown(property) {
   return item;
 }
 
-// Updates what depends on other fields: the attempt fields, the numbers of rows, the names of
-// inputs.
+// Updates everything that depends on other fields: attempt fields, row numbers, names of inputs.
 function update() {
   const attempts = form.elements.countingUnit.value === "attempt";
   if (windowIsDefault) window_s.value = DEFAULT_WINDOW_S[form.elements.countingUnit.value];
@@ -65,7 +64,7 @@ function handleClick(button) {
   return true;
 }
 
-form.elements.attemptProperty.required = false; // omitted when empty: the server says what needs it
+form.elements.attemptProperty.required = false; // omitted when empty; the server checks it
 rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
 breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
 update();
@@ -79,7 +78,7 @@ const show = () => {
   if (recalculates) recalculates.hidden = withoutName(definition) === before;
   preview();
 };
-window_s.addEventListener("input", () => (windowIsDefault = false)); // before the form hears it
+window_s.addEventListener("input", () => (windowIsDefault = false)); // runs before the form's
 form.addEventListener("input", show);
 startEditing(form, handleClick);
 dragRows(rows, () => changed(form));

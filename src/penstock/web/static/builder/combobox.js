@@ -1,5 +1,5 @@
-// Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the
-// ARIA practices. Any text is valid.
+// Inputs with data-suggests suggest values for the typed text: a combobox with a listbox, built by
+// the ARIA practices. Any text is valid.
 import { on } from "../delegation.js";
 
 const DELAY_MS = 150;
@@ -12,8 +12,8 @@ popup.setAttribute("role", "listbox");
 popup.setAttribute("aria-label", "Suggestions");
 popup.hidden = true;
 
-// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before it is
-// called again while the list is empty and the input has the focus.
+// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before further
+// calls while the list is empty and the input has the focus.
 export function suggestBy(suggest, retries_ms) {
   const request = (combobox, delay_ms) => requestSoon(combobox, suggest, delay_ms, retries_ms);
   for (const type of ["focusin"]) on(type, "[data-suggests]", prepare);
@@ -25,7 +25,7 @@ export function suggestBy(suggest, retries_ms) {
   on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, 0));
   on("focusout", "[data-suggests]", close);
   on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, request));
-  // Keeps the focus in the input.
+  // Keep the focus in the input.
   popup.addEventListener("pointerdown", (event) => event.preventDefault());
   popup.addEventListener("click", (event) => {
     const item = event.target.closest("[role=option]");
@@ -33,7 +33,7 @@ export function suggestBy(suggest, retries_ms) {
   });
   const focused = document.activeElement;
   if (!focused.matches("[data-suggests]")) return;
-  prepare(focused); // the reader was quicker than this module
+  prepare(focused); // the reader focused an input before this module was loaded
   if (focused.value) request(focused, 0);
 }
 

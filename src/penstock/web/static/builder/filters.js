@@ -1,6 +1,6 @@
-// The value of a filter: the inputs for its operator, and a hidden input with the text for the API.
+// The value of a filter: inputs for its operator, and a hidden input with the text for the API.
 //
-// The hidden text stays as saved until an input changes.
+// The hidden input keeps the saved text until an input changes.
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
@@ -25,7 +25,7 @@ const list = {
   inputs: (value) => [area("Values, one per line", listed(value).map(plain).join("\n"))],
   read: ([field]) => JSON.stringify(field.value.split("\n").filter((line) => line !== "")),
 };
-// JSON of a number as it was typed; anything else is a text, which the server refuses.
+// The number as typed, as JSON. Anything else becomes a text, which the server rejects.
 function numberOrText(value) {
   const trimmed = value.trim();
   return NUMBER.test(trimmed) ? trimmed : JSON.stringify(value);
@@ -89,7 +89,7 @@ export function fillFilterValue(filter, value) {
   hiddenOf(filter).disabled = kind === none;
 }
 
-// A new operator keeps the typed value when it has the same kind of input.
+// A new operator keeps the typed value if it has the same kind of input.
 export function operatorChanged(filter) {
   const typed = inputsOf(filter);
   const value =

@@ -1,4 +1,4 @@
-// What the funnel builder and the goal form share: filter inputs, unknown event names, errors while
+// Shared by the funnel builder and the goal form: filter inputs, unknown event names, errors while
 // typing.
 import { clearFaults, fieldOf, placeFaults } from "../faults.js";
 import { on } from "../delegation.js";
@@ -15,7 +15,7 @@ let latestFaults = [];
 // Changes dispatch input events.
 export function startEditing(form, handleClick) {
   suggestBy(suggest, RETRIES_MS);
-  // In the capture phase, before the form reads the hidden text.
+  // Listen in the capture phase, before the form reads the hidden text.
   on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), {
     capture: true,
   });
@@ -50,7 +50,7 @@ export function changed(form) {
   form.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-// Says so when no event has the name, until there is one.
+// Shows a notice until an event has the name.
 async function showUnknown(match, retries_ms = RETRIES_MS) {
   clearTimeout(rechecks.get(match));
   const checked = selectionOf(match);
@@ -66,7 +66,7 @@ async function showUnknown(match, retries_ms = RETRIES_MS) {
   );
 }
 
-// Errors before the first attempt to save. Empty fields of the row with the focus are marked once
+// Shows errors before the first attempt to save. Marks empty fields of the focused row only after
 // the reader leaves it. Returns whether an error is visible.
 export function showFaultsSoFar(form, faults) {
   latestFaults = faults;

@@ -1,8 +1,8 @@
-// Names inputs by their place: steps[2].or[0].value, for the request body and for the errors of
+// Names inputs by position, such as steps[2].or[0].value, for the request body and for errors of
 // fields.
 //
-// data-list="steps" contains items in order; data-part="value" is a field of its item, data-part=""
-// the item itself.
+// data-list="steps" contains items in order. data-part="value" marks a field of its item, and
+// data-part="" the item itself.
 
 export function nameAll(form) {
   for (const list of form.querySelectorAll("[data-list]")) {
@@ -35,7 +35,7 @@ function walk(element, path) {
   }
 }
 
-// path: null removes the field from the request body.
+// path: null to leave the field out of the request body.
 function nameField(field, path) {
   const control =
     field.querySelector("[data-named]") ?? field.querySelector("input, select, textarea");

@@ -34,7 +34,7 @@ export function selectionOf(match) {
   };
 }
 
-// Handles a click on a button in a match; returns whether it was one of these buttons.
+// Handles a click on a button in a match. Returns whether it handled the click.
 export function handleMatchClick(button) {
   const does = button.dataset.does;
   if (does === "add-filter") {

@@ -1,4 +1,4 @@
-// The live preview: one job per query, with its progress. A newer query cancels the older job.
+// The live preview, one job per query, with its progress. A newer query cancels the older job.
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
 import { needsLogIn, sessionEnded } from "../session.js";
@@ -62,7 +62,7 @@ function isReady({ steps = [] }) {
 
 function period() {
   if (!days.value) return {};
-  // The same all day, so that cached results can be used.
+  // Use the same end all day, so that cached results can be used.
   const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS;
   return { startAt: end - Number(days.value) * DAY_MS, endAt: end };
 }
@@ -92,7 +92,7 @@ function cancelJob() {
 const cancel = (id) => call("DELETE", `/api/jobs/${id}`).catch(() => {});
 
 function showProgress({ rowsRead, rowsToRead, elapsedSeconds }, turn) {
-  if (turn < 2) return; // most responses arrive at once
+  if (turn < 2) return; // most responses arrive immediately
   progress.hidden = false;
   if (rowsToRead) progress.value = Math.min(rowsRead / rowsToRead, 1);
   if (elapsedSeconds > 3)

@@ -6,7 +6,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
   panel.querySelector("[data-rate]").textContent = dash(aggregate.conversionRate);
-  // Without a conversion window, unfinished units may convert at any time: nobody drops off.
+  // Nobody drops off without a conversion window: unfinished units may convert at any time.
   const pending = definition.conversionWindowSeconds ? "pending" : "not converted";
   const sums = [
     `${countOf(aggregate.entered, noun)} entered`,
@@ -44,8 +44,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     );
 }
 
-// The bar shows the units of the step before: those that reached this step, are pending or dropped
-// off.
+// The bar shows which of the previous step's units reached this step, are pending or dropped off.
 function stepItem(panel, definition, step, previous, entered, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;

@@ -1,5 +1,4 @@
-// The rows of a funnel: their titles and buttons. Each change dispatches an input event of the
-// list.
+// Titles and buttons of a funnel's rows. Each change dispatches an input event at the list.
 import { on } from "../delegation.js";
 import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
@@ -71,8 +70,8 @@ function showLabels(row, title, index, count) {
     .setAttribute("aria-disabled", String(index === count - 1));
 }
 
-// Handles a click on a button in or below the list; returns whether it was one of these. read: a
-// row's definition by index.
+// Handles a click on a button in or below the list. Returns whether it handled the click. read:
+// returns a row's definition by index.
 export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
@@ -98,7 +97,7 @@ function addRow(list, limits, row, after = list.lastElementChild) {
   focusFirst(row);
 }
 
-// A new diagnostic row is added before the last step.
+// A new diagnostic row goes before the last step.
 const lastButOne = (list) => list.lastElementChild?.previousElementSibling ?? list.lastElementChild;
 
 function focusFirst(row) {
@@ -117,8 +116,8 @@ function removeOption(item, row) {
   row.querySelector('[data-does="add-or"]').focus();
 }
 
-// Rows are dragged by their handle. The dragged row stays in place in the document, and its
-// neighbours move around it.
+// Drags rows by their handles. The dragged row stays in place in the document, and its neighbours
+// move around it.
 export function dragRows(list, onChange) {
   on("pointerdown", "[data-drag]", (handle, event) => {
     const row = handle.closest("[data-row]");

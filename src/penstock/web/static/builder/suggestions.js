@@ -1,4 +1,4 @@
-// Suggestions for the inputs of a builder: stored event names, properties and values, and goals.
+// Suggestions for a builder's inputs: goals, and stored event names, properties and values.
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
 import { part, selectionOf } from "./matches.js";
@@ -11,8 +11,7 @@ const KINDS = {
 };
 const MAX_SUGGESTIONS = 12;
 
-// Pauses before an empty answer is asked for again: events that were just sent take a moment until
-// they are suggested.
+// Pauses before retries after an empty answer: new events take a moment until they are suggested.
 export const RETRIES_MS = [300, 600, 1200, 2400, 4800, 9600, 9600, 9600];
 
 export async function suggest(input) {
@@ -35,7 +34,7 @@ export async function suggest(input) {
   }
 }
 
-// Whether events of this name are stored; true when that is unknown.
+// Whether events with this name are stored; true if that is unknown.
 export async function isKnown({ type, value }) {
   if (!KINDS[type] || !value || (type === "Pageview" && !/^\/[^*?#]*$/.test(value))) return true;
   const path = type === "Pageview" && value.length > 1 ? value.replace(/\/+$/, "") : value;
@@ -85,7 +84,7 @@ async function valuesLike(property, { type, value }, search) {
   }));
 }
 
-// Without a response there are no suggestions.
+// Returns no suggestions without a response.
 async function get(path, parameters) {
   const query = Object.entries(parameters).filter(
     ([, value]) => value !== undefined && value !== "",

@@ -1,1 +1,1 @@
-"""The parts of a report: results as in the API, with what the templates need to draw them."""
+"""The parts of a report: the API's results, prepared for the templates."""

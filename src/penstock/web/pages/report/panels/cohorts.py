@@ -1,4 +1,4 @@
-"""The cohorts: one page of their table."""
+"""One page of the table of cohorts."""
 
 from typing import Any
 

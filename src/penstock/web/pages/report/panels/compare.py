@@ -1,4 +1,4 @@
-"""The comparison of cohorts: their rates with intervals, on one scale."""
+"""The comparison of cohorts by rates with intervals, on one scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def compare(context: ReportContext) -> dict[str, Any]:
     prepared = context.prepare(cohort=False)
     try:
         comparison = _comparison(context, prepared, more)
-    except Malformed:  # no unit has the baseline in this period: the largest cohort replaces it
+    except Malformed:  # no unit has the baseline in this period; use the largest cohort
         more["baseline"] = None
         comparison = _comparison(context, prepared, more)
     return {
@@ -51,7 +51,7 @@ def _comparison(
 
 
 def _scale(comparison: ComparisonRecord) -> Scale:
-    """A scale for every interval, with some room on both sides."""
+    """A scale that covers every interval, with some room on both sides."""
     low = min((cohort.rate_interval.lower for cohort in comparison.cohorts), default=0.0)
     high = max((cohort.rate_interval.upper for cohort in comparison.cohorts), default=1.0)
     room = max(high - low, 0.01) * 0.05

@@ -1,4 +1,4 @@
-"""What the panels of a report get: the query, and the services that answer it."""
+"""The context of a report's panels: the query, and the services that answer it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +17,9 @@ from penstock.web.pages.schema import ReportPageQuery
 
 @dataclass
 class ReportContext:
-    """A query about a funnel, for one thread. Methods block, and raise as the services do.
+    """A query about a funnel, for one thread. Methods block and raise the services' errors.
 
-    only_cached: whether the panels want only what is known without waiting.
+    only_cached: whether to use cached results only, without waiting.
     """
 
     workspace_id: WorkspaceId
@@ -31,20 +31,20 @@ class ReportContext:
     comparisons: CompareService
     outcomes: OutcomeService
     only_cached: bool
-    # Not `cached_property`: in Python 3.11 one report would wait for those of all other readers.
+    # Not `cached_property`: in Python 3.11 its lock makes reports of all readers wait.
     _prepared: QueryContext | None = field(default=None, init=False)
     _report: ResultsRecord | None = field(default=None, init=False)
 
     @property
     def report(self) -> ResultsRecord:
-        """The results with the cohorts that the page shows: one answer for all panels."""
+        """The results, with the cohorts that the page shows. All panels share them."""
         if self._report is None:
             self._report = self.results.report(self.prepared)
         return self._report
 
     @property
     def prepared(self) -> QueryContext:
-        """The query of the page, for figures over the same data."""
+        """The page's query. Panels that use it count the same data."""
         if self._prepared is None:
             query = self.query
             self._prepared = self.prepare(
@@ -53,7 +53,7 @@ class ReportContext:
         return self._prepared
 
     def prepare(self, **more: Any) -> QueryContext:
-        """more: as of `FunnelPage.parameters`."""
+        """Prepare a query. more: further parameters, see `FunnelPage.parameters`."""
         query, page = ResultsQuery.model_validate(self.page.parameters(**more)), self.page
         funnel = ReadFunnel(page.funnel.id, page.revision, page.definition)
         return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)

@@ -1,4 +1,4 @@
-"""What came next: the events after a step, of units that did not go on."""
+"""The events that came after a step, for units that did not reach the next step."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 
 def next_events(context: ReportContext) -> dict[str, Any]:
-    n, outcome = len(context.page.required), context.query.outcome
+    n, outcome = len(context.page.required_steps), context.query.outcome
     if not context.page.has_window:
         outcome = "pending"  # nobody drops off
     more: dict[str, Any] = {

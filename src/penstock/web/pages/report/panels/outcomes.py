@@ -1,4 +1,4 @@
-"""The build of stored outcomes: how far it is, and where it can be cancelled."""
+"""The progress of a build of stored outcomes, and the address to cancel it."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -10,9 +10,10 @@ from penstock.funnels.outcomes.service import OutcomeService
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A build that waits or runs. path: of its part of the page; the API has the same under /api.
+    """A build that waits or runs.
 
-    share: of the rows of this step that it has read; None while it waits.
+    path: path of its part of the page; the API has the same path under /api.
+    share: how much of this step's rows it has read, 0 to 1; None while it waits.
     """
 
     path: str
@@ -22,7 +23,7 @@ class Build:
 def build_of(
     outcomes: OutcomeService, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery
 ) -> Build | None:
-    """The build of a funnel's outcomes; None without one. Blocks, and raises as `status` does."""
+    """The build of a funnel's outcomes, if any. Blocks, and raises the errors of `status`."""
     record = outcomes.status(workspace_id, funnel_id, query)
     if record.state not in (OutcomesState.QUEUED, OutcomesState.BUILDING):
         return None

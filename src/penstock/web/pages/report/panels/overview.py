@@ -1,4 +1,4 @@
-"""The overview: figures, and a bar for each step."""
+"""The overview, with figures and a bar for each step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ Parts = list[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One step of the funnel. median_s: from the step before.
+    """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    options: index, name and count, when there are several. filters: how many.
+    options: index, name and count of each option, if there are several. filters: their number.
     """
 
     step: StepRecord
@@ -34,7 +34,7 @@ class Bar:
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
-    """The figures, and the bars with the median time of each step."""
+    """The figures, and the bars with each step's median time."""
     results = context.report
     timing_query = TimingQuery.model_validate(context.page.parameters())
     timing = context.insights.timing_of(context.prepared, timing_query)
@@ -61,18 +61,18 @@ _REASONS: Mapping[DirectReason, str] = {
 
 
 def _source(results: ResultsRecord) -> str | None:
-    """What the figures were counted from, in words; None where that says nothing new."""
+    """The source of the figures in words; None when it is not worth mentioning."""
     if results.served_from is ServedFrom.OUTCOMES:
         return "stored outcomes"
     return _REASONS.get(results.direct_reason) if results.direct_reason else None
 
 
 def _build(context: ReportContext) -> Build | None:
-    """The build that these results may have requested; it is of the current revision."""
-    if context.page.older is not None or not context.outcomes.has_build(context.prepared):
+    """The build that these results may have requested, for the current revision."""
+    if context.page.past_revision is not None or not context.outcomes.has_build(context.prepared):
         return None
     if context.only_cached:
-        raise NotCached  # how far a build is, only the event store knows
+        raise NotCached  # only the event store knows the progress of a build
     query = OutcomesQuery.model_validate({"websiteId": context.query.website_id})
     return build_of(context.outcomes, context.workspace_id, context.funnel_id, query)
 
@@ -100,7 +100,7 @@ def _bar(
 
 
 def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Of all entries: units that reached the step, are pending or dropped off before it."""
+    """Shares of all entries that reached the step, are pending or dropped off before it."""
     earlier = steps[:index]
     return _parts(
         steps[0].count,
@@ -111,7 +111,7 @@ def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
 
 
 def _share_of_previous(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Of the units at the step before: those that reached this one, are pending or dropped off."""
+    """Shares of the previous step's units that reached this step, are pending or dropped off."""
     if index == 0:
         return _share_of_entries(steps, 0)
     previous = steps[index - 1]
@@ -129,7 +129,7 @@ def _parts(total: int, reached: int, pending: int, dropped: int) -> Parts:
 
 
 def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
-    """The notes of the coverage, with the pending units of the cohort that the page shows.
+    """The notes about coverage, with the pending units of the cohort that the page shows.
 
     The API's note counts the pending units of all cohorts.
     """

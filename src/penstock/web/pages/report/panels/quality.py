@@ -1,4 +1,4 @@
-"""The data quality: what was skipped, and what is uncertain."""
+"""Data quality: skipped and uncertain events."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 @dataclass(frozen=True, slots=True)
 class DataQualityIssue:
-    """A number of the data quality. words: what it counts; they follow the number.
+    """A number about data quality. words: what it counts; shown after the number.
 
-    quality, property: the conditions for its units; None where events are counted.
+    quality, property: the conditions that select its units; None when events are counted.
     """
 
     count: int
@@ -80,7 +80,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             "overLimit",
         ),
     ]
-    # A property name stands last: one with right-to-left text then affects no other text.
+    # The property name comes last, so that right-to-left text cannot affect other text.
     for name, count in numbers.unknown_entry_values.items():
         issues.append(
             DataQualityIssue(

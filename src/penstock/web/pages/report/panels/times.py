@@ -1,4 +1,4 @@
-"""The times between two steps: percentiles and a histogram."""
+"""The times between two steps, as percentiles and a histogram."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 
 class Bin(NamedTuple):
-    """A bin of the histogram. to_s: None in the last. share: of all units."""
+    """A bin of the histogram. to_s: None for the last bin. share: share of all units, 0 to 1."""
 
     from_s: float
     to_s: float | None
@@ -17,8 +17,8 @@ class Bin(NamedTuple):
 
 
 def times(context: ReportContext) -> dict[str, Any]:
-    """Between the first step and the last, or between the two that the reader chose."""
-    n = len(context.page.required)
+    """The times between the two steps that the reader chose, or between the first and last."""
+    n = len(context.page.required_steps)
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
     timing = context.insights.timing_of(

@@ -1,4 +1,4 @@
-"""The trend: rates or counts by time of entry, as series for a chart."""
+"""The trend of rates or counts by time of entry, as series for a chart."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 
 def trend(context: ReportContext) -> dict[str, Any]:
-    """chart: as `static/charts.js` reads it."""
+    """The trend. chart: the input of `static/charts.js`."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
     trend = context.insights.trend_of(
@@ -18,7 +18,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     series = (
         _rates(trend.data, has_window=context.page.has_window)
         if query.measure == "rate"
-        else _counts(trend.data, context.page.pending)
+        else _counts(trend.data, context.page.pending_word)
     )
     chart = {
         "times": [parse_time(bucket.from_) // 1000 for bucket in trend.data],
@@ -29,7 +29,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
 
 
 def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[dict[str, Any]]:
-    """Two lines that meet: settled rates, and dashed the rates that may still rise."""
+    """Two lines that meet: settled rates, and, dashed, the rates that may still rise."""
     rates = [bucket.conversion_rate for bucket in buckets]
     maturing_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
     first = next(maturing_buckets, len(buckets)) if has_window else len(buckets)
@@ -52,7 +52,7 @@ def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[di
 
 
 def _counts(buckets: Sequence[TrendBucketRecord], pending: str) -> list[dict[str, Any]]:
-    """pending: the word for pending units."""
+    """A line for each count. pending: the word for pending units."""
     series = {
         "Entered": [bucket.entered for bucket in buckets],
         "Completed": [bucket.completed for bucket in buckets],
