@@ -1,4 +1,4 @@
-"""Requests that are answered at once, and their answers: the same for both clients."""
+"""Requests with an immediate answer, and their answers: the same for both clients."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class PenstockError(Exception):
-    """The server's answer was an error. problem: its problem document, with `code` and `errors`."""
+    """The server's answer is an error. problem: its problem document, with `code` and `errors`."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
@@ -28,7 +28,7 @@ class ResultsQuery(TypedDict, total=False):
 
 
 def read_answer(response: httpx.Response) -> Json:
-    """The JSON object of a response; `PenstockError` if it is an error, or no Penstock's."""
+    """The JSON object of a response; `PenstockError` for an error or a response without one."""
     answer = json_object(response)
     if not response.is_success or answer is None:
         raise PenstockError(response.status_code, answer or {"detail": response.text})

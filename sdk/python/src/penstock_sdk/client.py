@@ -1,4 +1,4 @@
-"""The clients. They differ in how a program waits: it blocks, or it awaits."""
+"""The clients. One blocks while it waits, the other is for asyncio."""
 
 from asyncio import to_thread
 from collections.abc import Awaitable
@@ -9,7 +9,7 @@ from penstock_sdk.sending import EXIT_S, Sending
 
 
 class Penstock(Sending[Json]):
-    """Sends events from a thread of its own. Options: see `Sending`."""
+    """Sends events from a separate thread. Options: see `Sending`."""
 
     def __enter__(self) -> Self:
         return self
@@ -23,7 +23,7 @@ class Penstock(Sending[Json]):
 
 
 class AsyncPenstock(Sending[Awaitable[Json]]):
-    """As `Penstock`, for asyncio: `async with AsyncPenstock(...) as penstock:`.
+    """Like `Penstock`, for asyncio: `async with AsyncPenstock(...) as penstock:`.
 
     With `spill_to`, a call writes a small file, which blocks for its sync.
     """
@@ -35,11 +35,11 @@ class AsyncPenstock(Sending[Awaitable[Json]]):
         await self.close()
 
     async def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """As `Penstock.flush`."""
+        """Like `Penstock.flush`."""
         return await to_thread(self._flush, timeout_s)
 
     async def close(self, timeout_s: float = EXIT_S) -> bool:
-        """As `Penstock.close`."""
+        """Like `Penstock.close`."""
         return await to_thread(self._close, timeout_s)
 
     def _ask(self, method: str, url: str, **sent: Any) -> Awaitable[Json]:

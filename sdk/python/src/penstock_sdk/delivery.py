@@ -1,4 +1,4 @@
-"""What to send next, and what an answer means. No I/O: both clients share it."""
+"""The choice of the next request, and the handling of its answer. No I/O: both clients share it."""
 
 import logging
 import random
@@ -12,10 +12,11 @@ from penstock_sdk.calls import Json, json_object
 from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
-MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 refused events of a request
+MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock stores up to 100 rejected events of a request
 _FIRST_RETRY_S, _LAST_RETRY_S, _DAY_S = 0.5, 30.0, 86_400.0
 _RETRIED = frozenset({408, 425, 429})
-_ABOUT_EVENTS = frozenset({400, 403, 413, 422})  # a single event may have caused it: find it
+# A single event may have caused it: find that event.
+_ABOUT_EVENTS = frozenset({400, 403, 413, 422})
 _ADVICE = "Events wait. Check host, website_id, api_key and firewall."
 _log = logging.getLogger("penstock_sdk")
 
@@ -27,7 +28,7 @@ class Request(NamedTuple):
 
 
 class Delivery:
-    """Takes requests from an outbox, one at a time, so that the order stays."""
+    """Takes requests from an outbox, one at a time, which keeps their order."""
 
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
@@ -35,7 +36,7 @@ class Delivery:
         self._last_log, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
-        """The oldest entry, or as many events as fit into one request; None when nothing waits."""
+        """The oldest entry, or as many events as fit into one request; None if none waits."""
         waiting = self._outbox.first(self._max_items)
         if not waiting:
             return None
@@ -51,30 +52,30 @@ class Delivery:
         return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
 
     def broke(self, error: Exception) -> float:
-        """No answer came, or one that nobody thought of: the seconds to wait."""
-        is_known = isinstance(error, httpx.TransportError)  # its text may have the key
+        """Handle a missing or unexpected answer. Returns the seconds to wait."""
+        is_known = isinstance(error, httpx.TransportError)  # its text may contain the key
         self._log_fault(f"no answer ({type(error).__name__}).", None if is_known else error)
         return self.failed()
 
     def failed(self, retry_after: str | None = None) -> float:
-        """There was no answer, or one that asks to come again: the seconds to wait."""
+        """Handle a missing answer or a request to retry. Returns the seconds to wait."""
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
         self._failures, self._is_down = min(self._failures + 1, 10), True
         stated = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
         return max(backoff * random.uniform(0.5, 1.0), min(stated, _DAY_S))
 
     def can_go_on(self) -> bool:
-        """Whether there is more that need not wait, as only others were refused."""
+        """Whether there are entries that need not wait, because only others were rejected."""
         return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
 
     def answered(self, request: Request, response: httpx.Response) -> float:
-        """Take the answer in. The seconds to wait before the next request, mostly 0."""
+        """Handle an answer. Returns the seconds before the next request, usually 0."""
         self._is_down = False
         status, answer, errors = _read(response)
         if status in _ABOUT_EVENTS and len(request.entries) > 1:
             self._max_items = (len(request.entries) + 1) // 2
             return 0.0
-        # Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
+        # Events are removed only by Penstock's verdict: not by a proxy's page, nor for a wrong key.
         is_refusal = status in _ABOUT_EVENTS and status != 403 and errors
         results = len(errors) or int("visitorId" in answer)
         if is_refusal or (200 <= status < 300 and results == len(request.entries)):
@@ -90,7 +91,8 @@ class Delivery:
                 is_known = (number := request.entries[0][0]) in self._outbox.postponed
                 self._outbox.postpone(number)
                 self._retry_at = time.monotonic() + _LAST_RETRY_S
-                if is_known or not self._failures:  # the others wait only for several in a row
+                # Other entries only wait after several failures in a row.
+                if is_known or not self._failures:
                     self._failures = max(self._failures, 1)
                     return _LAST_RETRY_S
             else:
@@ -100,20 +102,21 @@ class Delivery:
     def _report(self, refusal: Refusal) -> None:
         try:
             self._on_refused(refusal)
-        except Exception:  # an error of the program's own must not end the delivery
+        except Exception:  # an error in the program's callback must not end the delivery
             _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
-        """Log, once an hour for each fault, that the server takes nothing."""
+        """Log, once an hour for each fault, that the server accepts nothing."""
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
             _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
-    """Status, body, errors of each entry. A key of another website is a 403, also in a batch."""
+    """Status, body, and each entry's errors. Another website's key is a 403, also in a batch."""
     status, answer = response.status_code, json_object(response) or {}
-    problem = [answer] if isinstance(answer.get("code"), str) else []  # a gateway's is a number
+    # A gateway's code is a number.
+    problem = [answer] if isinstance(answer.get("code"), str) else []
     results = answer.get("results", []) if status < 300 else problem
     own = [{"code": answer.get("code"), "message": answer.get("detail")}] if status >= 300 else []
     errors = [result.get("errors") or own for result in results if isinstance(result, dict)]

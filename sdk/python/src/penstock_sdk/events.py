@@ -1,4 +1,4 @@
-"""Events as requests: what waits for an answer of the server."""
+"""Events as requests, which wait for the server's answer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ JSON = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
 
 EVENTS, TRANSACTIONS = "/api/v1/events", "/api/v1/transactions"
 TRACK, IDENTIFY = "/api/track", "/api/identify"
-BATCHES = {EVENTS: f"{EVENTS}/batch", TRACK: TRACK}  # where many entries of a route go at once
+BATCHES = {EVENTS: f"{EVENTS}/batch", TRACK: TRACK}  # routes that accept many entries at once
 
 ItemType = Literal["pageview", "screenview", "event", "transaction"]
 
 
 class Entry(NamedTuple):
-    """A request that waits. path: its route."""
+    """A waiting request. path: its route."""
 
     path: str
     body: dict[str, Any]
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The server refused an event, which is not sent again. errors: field, code and message."""
+    """An event that the server rejected; it is not sent again. errors: field, code and message."""
 
     body: Mapping[str, Any]
     errors: Sequence[Mapping[str, Any]]
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 
 
 class EventFields(TypedDict, total=False):
-    """Fields of an event. `user_id` or `visitor_id` is required; default of `timestamp`: now."""
+    """Fields of an event. `user_id` or `visitor_id` is required; `timestamp` defaults to now."""
 
     user_id: str | int | None
     visitor_id: str | int | None
@@ -57,7 +57,7 @@ class EventFields(TypedDict, total=False):
 
 
 class TransactionFields(EventFields, total=False):
-    """A second transaction with the `transaction_id` is a duplicate. currency: such as `EUR`."""
+    """Fields of a transaction. A repeated `transaction_id` is a duplicate. currency: `EUR`."""
 
     transaction_id: str | int | None
     amount: float | None
@@ -67,7 +67,7 @@ class TransactionFields(EventFields, total=False):
 class ItemFields(TypedDict, total=False):
     """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
 
-    dedupe_key: makes a repeat a duplicate; by default, a random one.
+    dedupe_key: makes a repeat a duplicate; random by default.
     """
 
     visitor_id: Required[str | int]
@@ -89,14 +89,14 @@ class ItemFields(TypedDict, total=False):
 
 
 def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
-    """An event with an ID, which makes a repeat a duplicate, and the time when it happened."""
+    """An event with an ID, which makes a repeat a duplicate, and its time."""
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
     return _dated_entry(path, body)
 
 
 def item_entry(website_id: str, item_type: ItemType, fields: ItemFields) -> Entry:
-    """As `event_entry`."""
+    """Like `event_entry`, for an item."""
     dedupe_key = fields.get("dedupe_key") or str(uuid4())
     body = {"website_id": website_id, "type": item_type, **fields, "dedupe_key": dedupe_key}
     return _dated_entry(TRACK, body)
@@ -118,7 +118,7 @@ def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
 
 
 def _time(value: object) -> datetime:
-    """The time of an event; now without one. A text is ISO 8601. TypeError for anything else."""
+    """The time of an event; now for None. Text must be ISO 8601. `TypeError` for anything else."""
     if value is None:
         return datetime.now(UTC)
     try:
@@ -137,7 +137,7 @@ _ITEM_IDS = ("session_id", "dedupe_key")
 
 
 def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields with whole-number IDs, such as those of a database, as texts."""
+    """The fields with whole-number IDs, such as a database's, as text."""
     return {
         name: str(value) if name in (*_IDS, *_ITEM_IDS) and type(value) is int else value
         for name, value in fields.items()
@@ -145,7 +145,7 @@ def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values under the names of the API, without those that are None."""
+    """The values under the API's names, without None."""
     return {
         camel(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
@@ -167,7 +167,7 @@ def metadata(
     """Metadata for a payment provider's checkout, payment or subscription.
 
     attempt: the funnel's attempt property and the attempt's ID, such as `{"checkoutId": "c-1"}`.
-    ValueError without any ID. Source: docs/providers.md of Penstock.
+    `ValueError` without an ID. Source: docs/providers.md of Penstock.
     """
     ids = {"userId": user_id, "visitorId": visitor_id}
     if not (known := {name: str(value) for name, value in ids.items() if value not in (None, "")}):

@@ -1,4 +1,4 @@
-"""Entries that wait for an answer of the server, oldest first."""
+"""Entries that wait for the server's answer, oldest first."""
 
 import os
 from collections import OrderedDict
@@ -8,18 +8,18 @@ from threading import Lock
 
 from penstock_sdk.events import IDENTIFY, Entry
 
-_DROPPED = "dropped"  # the file with the number of events that were dropped and not yet stated
+_DROPPED = "dropped"  # file with the number of dropped events that no event has stated yet
 
 
 class Full(Exception):
-    """As many entries wait as may wait: the server has been out of reach for long."""
+    """The outbox is full, because the server has been out of reach for long."""
 
 
 class Outbox:
     """A queue in memory and, if there is a folder, a file for each entry.
 
-    Thread-safe. A folder belongs to one process at a time; what a dead one left is read at the
-    start. Files are written under another name first, so a kill never leaves half an entry.
+    Thread-safe. A folder belongs to one process at a time; a new process reads the entries of a
+    dead one. Files are first written under another name, so a kill never leaves half an entry.
     """
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
@@ -38,9 +38,9 @@ class Outbox:
         return len(self._entries) + len(self.postponed)
 
     def add(self, entry: Entry) -> None:
-        """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written.
+        """Add an entry. `Full`; `ValueError` for non-JSON; `OSError` if the folder is not writable.
 
-        An event that does not fit is counted; the next one states the number.
+        An event that does not fit is counted; the next event states the number.
         """
         text = entry.dump()
         is_event = entry.path != IDENTIFY
@@ -69,7 +69,7 @@ class Outbox:
     def postpone(self, number: int) -> None:
         with self._lock:
             entry = self._entries.pop(number, None) or self.postponed.pop(number)
-            self.postponed[number] = entry  # behind all others, also those that come later
+            self.postponed[number] = entry  # after all others, including later ones
 
     def remove(self, numbers: list[int]) -> None:
         with self._lock:

@@ -18,15 +18,15 @@ from penstock_sdk.delivery import Delivery
 from penstock_sdk.outbox import Outbox
 
 Answer = TypeVar("Answer", bound=calls.Json | Awaitable[calls.Json])
-EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
+EXIT_S = 10.0  # maximum time for the last deliveries when the process ends
 _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk: %s")
 
 
 class Sending(ABC, Generic[Answer]):
     """Events wait in the outbox until the thread has delivered them.
 
-    What waits is delivered when the process ends, also by SIGTERM if the main thread makes the
-    client and the program has no handler of its own.
+    The rest is delivered when the process ends, also after SIGTERM if the main thread creates the
+    client and the program does not handle SIGTERM.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Sending(ABC, Generic[Answer]):
         max_waiting: int = 10_000,
         on_refused: Callable[[events.Refusal], None] = _log_refusal,
     ) -> None:
-        """api_key: with the scope `ingest`, and `read` for results. spill_to: a folder that keeps
-        events over the death of the process. max_waiting: beyond it, calls raise `Full`.
-        on_refused: called with each event that the server refuses.
+        """api_key: key with the scope `ingest`, and `read` for results. spill_to: a folder that
+        preserves events if the process dies. max_waiting: maximum queued events, after which calls
+        raise `Full`. on_refused: called with each event that the server rejects.
         """
         if not host.startswith(("http://", "https://")):
             raise ValueError(f"host {host!r} needs its scheme, such as https://penstock.example")
@@ -58,11 +58,11 @@ class Sending(ABC, Generic[Answer]):
 
     @property
     def waiting(self) -> int:
-        """How many entries have no answer yet."""
+        """Number of entries without an answer."""
         return len(self._outbox)
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
-        """Queue an event. `Full` when too many wait; ValueError for what cannot be sent."""
+        """Queue an event. `Full` if too many wait; `ValueError` if it cannot be sent."""
         self._add(events.event_entry(events.EVENTS, self._website_id, event, fields))
 
     def transaction(self, event: str, **fields: Unpack[events.TransactionFields]) -> None:
@@ -70,13 +70,13 @@ class Sending(ABC, Generic[Answer]):
         self._add(events.event_entry(events.TRANSACTIONS, self._website_id, event, fields))
 
     def track_item(self, item_type: events.ItemType, **fields: Unpack[events.ItemFields]) -> None:
-        """Queue what a page or an app would send itself, such as a page view."""
+        """Queue an item that a page or an app would otherwise send, such as a page view."""
         self._add(events.item_entry(self._website_id, item_type, fields))
 
     def attempt(
         self, attempt_id: str, *, attempt_property: str, sequence_property: str, after: int
     ) -> "Attempt":
-        """Continue an attempt that a browser began. after: the number of its last event."""
+        """Continue an attempt that a browser started. after: number of its last event."""
         return Attempt(self, attempt_id, attempt_property, sequence_property, after)
 
     def identify(
@@ -93,7 +93,7 @@ class Sending(ABC, Generic[Answer]):
         return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
-        """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
+        """Start an import of NDJSON. Use its `id` with `import_state` to see its progress."""
         params = events.named({"website_id": self._website_id, "file_name": file_name})
         headers = {"Content-Type": "application/x-ndjson"}
         return self._ask("POST", "/api/imports", params=params, content=content, headers=headers)
@@ -113,12 +113,12 @@ class Sending(ABC, Generic[Answer]):
             self._changed.notify_all()
 
     def _flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until everything is answered for. False if something still waits after the time."""
+        """Wait until all entries are answered. False if some still wait after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def _close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
+        """Deliver queued events and stop. False if some are left, which `spill_to` preserves."""
         is_empty = self._flush(timeout_s)
         with self._changed:
             self._is_closing = True
@@ -137,15 +137,16 @@ class Sending(ABC, Generic[Answer]):
                 self._changed.wait_for(lambda: self._is_closing or can_go_on(), wait_s)
 
     def _send_next(self) -> float | None:
-        """Send one request. The seconds to wait before the next; None if there is none."""
+        """Send one request. Returns the seconds before the next one; None if there is none."""
         request = self._delivery.next_request()
         if request is None:
             return None
-        headers = {"User-Agent": ""} if request.path == events.TRACK else {}  # not the visitor's
+        # Hide the SDK's, which is not the visitor's.
+        headers = {"User-Agent": ""} if request.path == events.TRACK else {}
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
             return self._delivery.answered(request, response)
-        except Exception as error:  # none ends the delivery
+        except Exception as error:  # no error ends the delivery
             return 0.0 if self._is_closing else self._delivery.broke(error)
 
 
@@ -160,11 +161,11 @@ class Attempt:
 
     @property
     def last_number(self) -> int:
-        """The number of the last event, for who continues: `lastNumber` of the browser's client."""
+        """The number of the last event, for its successor: `lastNumber` of the browser's client."""
         return self._numbers
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
-        """As `track` of the client."""
+        """Like `track` of the client."""
         with self._lock:
             self._numbers = number = self._numbers - self._numbers % 1_000 + 1_000
         own: dict[str, events.JSON] = {**self._own, self._sequence: number}
@@ -173,7 +174,7 @@ class Attempt:
 
 
 def _exit_at_sigterm() -> None:
-    """SIGTERM ends the program in an orderly way, unless it has a handler of its own."""
+    """Let SIGTERM end the program in an orderly way, unless the program handles it."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
