@@ -23,9 +23,7 @@ from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
 CLUSTER, EVERYWHERE = "penstock", "penstock_everywhere"
-"""Clusters of the servers: in one each server is a shard, in the other a replica of a
-single shard.
-"""
+"""Clusters: each server is a shard of the first, and the only shard's replica in the second."""
 
 DATABASE, USER, PASSWORD = "penstock", "penstock", "Secret-1"
 ADMIN, ADMIN_PASSWORD = "admin", "Secret-2"

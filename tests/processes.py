@@ -57,8 +57,9 @@ class ForkedProcess:
         stderr: Path,
         descriptors: tuple[int, int] | None = None,
     ) -> None:
-        """stdout, stderr: output files, which may be the same. descriptors: soft and hard limit of
-        open files.
+        """stdout, stderr: output files, possibly the same.
+
+        descriptors: soft and hard limit of open files.
         """
         stdout.touch()
         stderr.touch()

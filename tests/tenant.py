@@ -39,8 +39,9 @@ def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workspace. client: sends its API key. browser: sends its owner's session cookie.
-    website_id: a website of kind `web`.
+    """A workspace. client: sends its API key.
+
+    browser: sends its owner's session cookie. website_id: a website of kind `web`.
     """
 
     id: str

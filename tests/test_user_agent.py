@@ -122,7 +122,7 @@ def test_a_new_user_agent_takes_little_time_whatever_its_letters_are():
 def test_only_the_first_characters_of_a_long_user_agent_are_read_and_kept():
     start = user_agents.DESKTOP["edge"].ljust(user_agent.MAX_CHARS)
     assert parse_user_agent(start + "Googlebot" * 7_000) is parse_user_agent(start)
-    assert max(map(len, user_agent._parsed)) <= user_agent.MAX_CHARS
+    assert max(map(len, user_agent._cache)) <= user_agent.MAX_CHARS
 
 
 @pytest.mark.parametrize(

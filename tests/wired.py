@@ -26,9 +26,7 @@ from tests.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Wire:
-    """client: calls the application over its protocol. state: the server's state, with
-    connections.
-    """
+    """client: calls over the protocol. state: the server's state, with its connections."""
 
     server: TestClient[Litestar]
     client: httpx.Client

@@ -252,9 +252,7 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
 def _read_gaps(
     events: EventsRoom, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[Gap]:
-    """Imports, deletions and losses of some websites as gaps in a report's coverage,
-    oldest first.
-    """
+    """Imports, deletions and losses of websites as gaps in a report's coverage, oldest first."""
     imports = events.imports.spans(workspace_id, website_ids)
     deletions = events.deletions.spans(workspace_id, website_ids)
     gaps = [

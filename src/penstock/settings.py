@@ -27,9 +27,7 @@ MOST_WAITING_EVENTS = 20_000
 SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 """Default port by scheme of the mail server's URL."""
 SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
-"""Schemes of `PENSTOCK_PORT` that Kubernetes sets in containers beside a Service named
-`penstock`.
-"""
+"""Schemes of the `PENSTOCK_PORT` that Kubernetes sets beside a Service named `penstock`."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """Minimum memory for a funnel query."""
 
@@ -455,9 +453,7 @@ class Settings(BaseSettings):
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:
-        """Reject an empty path, from a script's unset variable: it would mean the current
-        folder.
-        """
+        """Reject an empty path from a script's unset variable: it means the current folder."""
         if isinstance(path, str) and not path.strip():
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
         return path

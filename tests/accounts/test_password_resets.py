@@ -216,7 +216,7 @@ def test_a_mail_that_fails_is_tried_again_and_delays_no_other(
 def test_more_mails_than_can_wait_are_refused(
     workspace: Tenant, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.accounts.mail.service._MOST_WAITING", 0)
+    monkeypatch.setattr("penstock.accounts.mail.service._MAX_QUEUED", 0)
     answer = forget(workspace)
     assert (answer.status_code, answer.json()["code"]) == (503, "busy")
     assert invited(workspace)["mailed"] is False

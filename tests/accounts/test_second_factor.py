@@ -298,7 +298,7 @@ def test_secrets_are_encrypted_or_hashed_and_everything_is_in_the_audit_log(
     phone, codes = turn_on(workspace.browser, clock)
     browser, _ = enter_password(workspace)
     enter_code(browser, phone.wrong_code())
-    services.audit_log.write_noted()
+    services.audit_log.write_queued()
     with services.database.read() as db:
         stored = [
             tuple(row)

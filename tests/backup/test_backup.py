@@ -433,7 +433,7 @@ BACKUP_KILLS = (
     "copy_tree after",
     "sync_folder before",
 )
-RESTORE_KILLS = ("copy_listed after", "_empty after", "copy_listed before", "sync_folder after")
+RESTORE_KILLS = ("copy_listed after", "_clear after", "copy_listed before", "sync_folder after")
 
 
 def killed(boundary: str, *arguments: str) -> None:
@@ -484,7 +484,7 @@ def test_a_killed_restore_is_never_served_and_can_be_repeated(
 ) -> None:
     data = ("--data", str(tmp_path / "data"))
     killed(boundary, "restore", str(backup), *data)
-    if boundary != "_empty after":  # nothing was written yet
+    if boundary != "_clear after":  # nothing was written yet
         assert "only partly restored" in refused("serve", "--port", "0", *data)
     code, output = quickly("restore", str(backup), *data)
     assert (code, "Restored" in output) == (0, True), output

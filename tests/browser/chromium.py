@@ -4,8 +4,10 @@ import shutil
 from typing import Any
 
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Programs in order of preference. The shell is the same engine without a browser around it: a new
-context with three pages costs 0.7 s of CPU time instead of 2.0 s.
+"""Programs in order of preference.
+
+The shell is the same engine without a browser around it: a new context with three pages costs 0.7 s
+of CPU time instead of 2.0 s.
 """
 
 _DISABLED_FEATURES = (

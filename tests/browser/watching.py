@@ -29,9 +29,7 @@ _WIDE = """[...document.querySelectorAll("main *")]
 
 
 class Watch:
-    """Records errors and foreign requests. A violation of the page's policy is also a console
-    error.
-    """
+    """Records errors and foreign requests. A violation of the policy is a console error, too."""
 
     def __init__(self, page: Page) -> None:
         self._page, self._hosts, self.errors = page, set[str](), list[str]()
@@ -48,9 +46,7 @@ class Watch:
         self.errors.append(text)
 
     def allow(self, part: str) -> None:
-        """Forget errors that a test causes, such as a rejected request. part: part of
-        their text.
-        """
+        """Forget errors that a test causes, such as a rejected request, by part of their text."""
         self.errors = [error for error in self.errors if part not in error]
 
     def assert_clean(self) -> None:

@@ -43,9 +43,7 @@ def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
 
 
 def expected_counts(*, deleted: bool) -> list[int]:
-    """Number of checkouts that reached each step. deleted: excludes the deleted user's
-    checkouts.
-    """
+    """Checkouts that reached each step. deleted: without the deleted user's checkouts."""
     reached_steps = [
         number % len(STEPS)
         for numbers in (range(POSTED), range(IMPORTED))
@@ -146,9 +144,7 @@ class Workload:
         _await_end(service, f"/api/deletions/{job['id']}")
 
     def counts(self, service: Served) -> list[int] | None:
-        """Number of checkouts that reached each step, as reported; None without a
-        complete report.
-        """
+        """Checkouts that reached each step, as reported; None without a complete report."""
         try:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")
         except NoAnswer:

@@ -117,9 +117,7 @@ def with_touches(history: History, website_ids: Sequence[str], evaluated_at_ms: 
 
 
 def value_of(event: Event, property_key: str) -> str:
-    """A property's tagged scalar; `$...` is a built-in field, whose empty text counts as
-    missing.
-    """
+    """A property's tagged scalar; `$...` is a built-in field, whose empty text is missing."""
     if property_key == "$source":
         return tagged(event.source)
     if property_key.startswith("$"):
@@ -499,9 +497,7 @@ def data_quality(
         return any(matches(match, event) for step in definition.steps for match in step.matches)
 
     def conflicts(path: FunnelPath, place: int) -> bool:
-        """Whether a later event has another value; attempts check all matching events in the
-        window.
-        """
+        """Whether a later event has another value; for attempts, any match in the window."""
         candidates: Sequence[MatchedEvent] = path.accepted
         if attempts:
             window_ms = (definition.window_s or 0) * 1000

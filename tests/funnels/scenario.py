@@ -31,9 +31,7 @@ def step(name: str, *alternatives: str, **more: Any) -> Json:
 
 
 class Scene:
-    """A website with stories. They start 100 days ago by default, so that every window
-    has ended.
-    """
+    """A website with stories, which start 100 days ago by default: every window has ended."""
 
     def __init__(self, tenant: Tenant, clock: ShiftedClock, ago_s: float = 100 * DAY_S) -> None:
         self.tenant, self.client = tenant, tenant.client

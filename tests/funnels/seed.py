@@ -36,8 +36,9 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Maximum cases in the warehouse at a time. Each has its own property keys, so thousands of cases
-would keep the engine busy with merges.
+"""Maximum cases in the warehouse at a time.
+
+Each has its own property keys, so thousands of cases would keep the engine busy with merges.
 """
 
 _numbers = count(1)

@@ -101,9 +101,7 @@ def _items(text: str) -> list[str]:
 
 
 def _depths(text: str) -> list[tuple[int, int, int]]:
-    """For each character outside quotes: its position, and the bracket depth before and
-    after it.
-    """
+    """Position of each character outside quotes, and bracket depth before and after it."""
     depths, depth, quoted = [], 0, False
     for place, character in enumerate(text):
         quoted ^= character == "'"

@@ -326,9 +326,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """The choices for one event, each from 0 to 255. 0 is the usual choice, in the simplest
-    example.
-    """
+    """The choices for one event, each from 0 to 255. 0, in the simplest example, is usual."""
 
     target_choice: int
     option: int

@@ -25,7 +25,7 @@ from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.request_ids import request_id_of
 from penstock.base.scalar import plain_text, tagged, untagged, value_hash
-from penstock.base.spreadsheets import as_cell, from_cell, is_formula
+from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
 from penstock.base.user_agent import parse_user_agent
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import line_excerpt, stated_ms
@@ -282,8 +282,8 @@ def test_no_random_signature_is_valid(provider, headers, body):
 @fuzz_settings(40, times=20)
 @given(texts("=", "'", "@", "\t", "＝", "a", " ", "\u200b"))
 def test_a_cell_of_a_file_is_no_formula_and_the_same_text_when_it_comes_back(text):
-    cell = as_cell(text)
-    assert from_cell(cell) == text
+    cell = encode_cell(text)
+    assert decode_cell(cell) == text
     assert not is_formula(cell)
 
 

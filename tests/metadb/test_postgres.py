@@ -173,9 +173,9 @@ class TestPooler:
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(post, range(300))) == {202}
         assert services.database.answers()
-        with services.database.alone(17) as is_mine:
+        with services.database.exclusive_lock(17) as is_mine:
             assert is_mine
-            assert services.database.is_done(17)
+            assert services.database.is_running(17)
 
 
 def answers(url: str) -> bool:

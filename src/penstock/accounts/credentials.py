@@ -32,9 +32,7 @@ def password_hash(password: str) -> str:
 
 
 def password_matches(password: str, stored_hash: str | None) -> bool:
-    """Whether the password is correct. stored_hash: None for an unknown account takes
-    equally long.
-    """
+    """Whether the password is correct. stored_hash: None, for an unknown account, takes as long."""
     try:
         return (
             _hasher.verify(stored_hash or unusable_password_hash(), password)

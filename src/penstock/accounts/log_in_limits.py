@@ -10,21 +10,19 @@ _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
 """Limit of failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
 """Limit of failed attempts from one network for all email addresses."""
-_IN_ALL_S = 300
+_TOTAL_WINDOW_S = 300
 
 
 class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
-    def __init__(self, failures_in_all: int, clock: Clock) -> None:
-        """failures_in_all: maximum failed attempts in five minutes, over all networks and
-        addresses.
-        """
+    def __init__(self, total_failures: int, clock: Clock) -> None:
+        """total_failures: maximum failed attempts in five minutes, over all networks and users."""
         self._guesses = RateLimiter(_GUESSES, clock)
         self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT, clock)
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK, clock)
-        self._guesses_in_all = RateLimiter(
-            RatePolicy("login_all", failures_in_all, _IN_ALL_S), clock
+        self._guesses_in_total = RateLimiter(
+            RatePolicy("login_all", total_failures, _TOTAL_WINDOW_S), clock
         )
 
     def count_own(self, email: str, network: str) -> None:
@@ -38,7 +36,7 @@ class LogInLimits:
         Call it after `count_own`, so that no single network exhausts the shared limit.
         """
         self._guesses_of_account.count((email,))
-        self._guesses_in_all.count(())
+        self._guesses_in_total.count(())
 
     def forgive_own(self, email: str, network: str) -> None:
         """Take back an attempt that succeeded or never happened."""
@@ -48,7 +46,7 @@ class LogInLimits:
     def forgive_shared(self, email: str) -> None:
         """Like `forgive_own`, for an attempt that also counted for all networks."""
         self._guesses_of_account.forgive((email,))
-        self._guesses_in_all.forgive(())
+        self._guesses_in_total.forgive(())
 
     def forget(self, email: str, network: str) -> None:
         """Clear earlier attempts from the network of a user who has logged in."""

@@ -60,9 +60,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentUser:
-    """A user in a workspace. role: the role in that workspace. session_id: None outside a
-    session.
-    """
+    """A user in a workspace. role: the role there. session_id: None outside a session."""
 
     user: User
     workspace: Workspace

@@ -24,7 +24,7 @@ from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
 
 
-def _with_session(
+def _session_response(
     request: AnyRequest, settings: Settings, token: str, account: CurrentUser, status: int = 200
 ) -> Response[bytes]:
     response = answer(SessionRecord.of(account), status)
@@ -54,7 +54,7 @@ async def sign_up(
         is_local_client=is_local_client(request),
         setup_token=request.headers.get("x-setup-token"),
     )
-    return _with_session(request, settings, token, account, 201)
+    return _session_response(request, settings, token, account, 201)
 
 
 @post(
@@ -79,7 +79,7 @@ async def log_in(
         response = on_penstock_error(request, _second_factor_required())
         set_pending_log_in(response, request, settings, opened.token)
         return response
-    return _with_session(request, settings, *opened)
+    return _session_response(request, settings, *opened)
 
 
 def _second_factor_required() -> Unauthorized:
@@ -105,7 +105,7 @@ async def log_in_with_code(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """With a code of the second factor, and the cookie of the first step."""
+    """Requires a code of the second factor, and the cookie of the first step."""
     require_same_origin(request, settings)
     form = await read_json(request, CodeForm)
     token, account = await to_thread.run_sync(
@@ -114,7 +114,7 @@ async def log_in_with_code(
         form.code.get_secret_value(),
         address_of(request),
     )
-    response = _with_session(request, settings, token, account)
+    response = _session_response(request, settings, token, account)
     set_pending_log_in(response, request, settings, None)
     return response
 

@@ -80,13 +80,13 @@ class SignUp(Input):
 
     @model_validator(mode="before")
     @classmethod
-    def _omitted_is_null(cls, body: Any) -> Any:
+    def _fill_omitted(cls, body: Any) -> Any:
         """Pass an omitted field to its validator, so that the error names it."""
         return {"workspaceName": None, **body} if isinstance(body, dict) else body
 
     @field_validator("workspace_name")
     @classmethod
-    def _required_without_invitation(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_workspace_name(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "invitation" not in info.data:
             return value  # the invalid invitation has its own error
         has_invitation = info.data["invitation"] is not None

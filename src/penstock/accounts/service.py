@@ -78,9 +78,7 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Reads the database until one does, because any node may add
-        it.
-        """
+        """Whether any account exists. Asks the database until one does: any node may add it."""
         if not self._has_accounts:
             with self._database.read() as db:
                 self._has_accounts = store.any_account(db)

@@ -151,9 +151,7 @@ def account_by_email(db: Connection, email: str) -> tuple[CurrentUser, str] | No
 
 
 def _accounts(*more: Column[Any]) -> Select[Any]:
-    """Selects one user with their oldest workspace. Add a condition for the user. more: extra
-    columns.
-    """
+    """Selects a user with their oldest workspace; add a condition. more: extra columns."""
     return (
         select(*_ACCOUNT, *more)
         .select_from(users)
@@ -182,12 +180,12 @@ def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) ->
     return None if row is None else _current_user(row)
 
 
-def count_wrong_code(db: Connection, token_hash: bytes, most: int) -> None:
-    """Count a wrong code. most: the log-in ends after this many wrong codes."""
+def count_wrong_code(db: Connection, token_hash: bytes, max_wrong_codes: int) -> None:
+    """Count a wrong code. max_wrong_codes: the log-in ends after this many wrong codes."""
     c = pending_log_ins.c
     is_log_in = c.token_hash == token_hash
     db.execute(update(pending_log_ins).where(is_log_in).values(wrong_codes=c.wrong_codes + 1))
-    db.execute(delete(pending_log_ins).where(is_log_in, c.wrong_codes >= most))
+    db.execute(delete(pending_log_ins).where(is_log_in, c.wrong_codes >= max_wrong_codes))
 
 
 def end_pending_log_in(db: Connection, token_hash: bytes) -> None:

@@ -204,9 +204,7 @@ def _listener(data: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(data: Path) -> Iterator[str]:
-    """The path of the socket. A path over the length limit is shortened with a folder
-    descriptor.
-    """
+    """The path of the socket. A path over the length limit goes through a descriptor."""
     path = str((data / SOCKET).absolute())
     if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
         yield path

@@ -90,7 +90,7 @@ def back_up(
     if settings.database_url is None and not (settings.data / SQLITE_FILE).exists():
         raise BackupFailed(f"{settings.data} contains no Penstock data")
     earlier = None if base is None else Base(base / DATA, read_manifest(base))
-    with _for_people(), ExitStack() as stack:
+    with _translated_errors(), ExitStack() as stack:
         stack.enter_context(one_at_a_time(settings.data))
         _begin(target)
         database = stack.enter_context(
@@ -165,7 +165,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
     return CopyResult(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
 
 
-def restorable(settings: Settings, source: Path) -> Manifest:
+def restorable_manifest(settings: Settings, source: Path) -> Manifest:
     """The manifest of a backup, checked against these settings. `BackupFailed`."""
     manifest = read_manifest(source)
     _check_versions(manifest)
@@ -187,8 +187,8 @@ def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
 
     With PostgreSQL, also fills its database. An interrupted restore starts over.
     """
-    with _for_people():
-        _empty(settings.data)
+    with _translated_errors():
+        _clear(settings.data)
         (settings.data / RESTORING).touch()
         sync_folder(settings.data)
         copy_listed(manifest, source / DATA, settings.data)
@@ -223,13 +223,13 @@ def _check_versions(manifest: Manifest) -> None:
         or manifest.schemas.event_store > known.event_store
     ):
         raise BackupFailed(
-            f"the backup by Penstock {manifest.version} has {_spelled(manifest.schemas)}; this "
-            f"Penstock {__version__} knows {_spelled(known)}; restore with the build that made "
+            f"the backup by Penstock {manifest.version} has {_text_of(manifest.schemas)}; this "
+            f"Penstock {__version__} knows {_text_of(known)}; restore with the build that made "
             "the backup, or a newer one"
         )
 
 
-def _spelled(schemas: Schemas) -> str:
+def _text_of(schemas: Schemas) -> str:
     return f"schemas {schemas.database} (metadata) and {schemas.event_store} (events)"
 
 
@@ -254,7 +254,7 @@ def _begin(target: Path) -> None:
     (target / _UNFINISHED).touch()
 
 
-def _empty(data: Path) -> None:
+def _clear(data: Path) -> None:
     """Clear a data folder that holds an interrupted restore; any other folder must be empty."""
     entries = entries_of(data) - {data / LOCK}
     if not entries:
@@ -280,7 +280,7 @@ def _link_local_files(data: Path, staged: Path) -> None:
 
 
 @contextmanager
-def _for_people() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Turns errors of stores and disks into `BackupFailed`."""
     try:
         yield

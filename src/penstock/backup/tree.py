@@ -63,13 +63,13 @@ def copy_tree(
     base: an earlier backup; event store parts that it also has become hard links to its files.
     """
     tree = read_tree(source)
-    _make(tree, target)
+    _make_folders(tree, target)
     files: list[File] = []
     linked_bytes = 0
     for path in tree.files:
-        shared = base.shared(source, path) if base else None
-        if shared is not None and _linked(shared.path, target / path):
-            file = shared.file
+        shared_file = base.shared_file(source, path) if base else None
+        if shared_file is not None and _try_link(shared_file.path, target / path):
+            file = shared_file.file
             linked_bytes += file.size
         else:
             file = File(path, *_copy(source / path, target / path))
@@ -81,7 +81,7 @@ def copy_tree(
 
 def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
     """Copy the files of a backup durably. `BackupFailed` if a file differs from the manifest."""
-    _make(Tree(manifest.folders, manifest.links, []), target)
+    _make_folders(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
             result = _copy(source / file.path, target / file.path)
@@ -128,7 +128,7 @@ class Base:
         self._files: Mapping[str, File] = {file.path: file for file in manifest.files}
         self._same_parts: dict[Path, bool] = {}
 
-    def shared(self, source: Path, path: str) -> SharedFile | None:
+    def shared_file(self, source: Path, path: str) -> SharedFile | None:
         """The base's copy of the file; None if the file belongs to no part or differs."""
         file = self._files.get(path)
         part = (source / path).parent
@@ -144,7 +144,7 @@ class Base:
         return SharedFile(self._root / path, file) if same else None
 
 
-def _make(tree: Tree, target: Path) -> None:
+def _make_folders(tree: Tree, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for folder in tree.folders:
         (target / folder).mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def _make(tree: Tree, target: Path) -> None:
         (target / link.path).symlink_to(link.target)
 
 
-def _linked(source: Path, target: Path) -> bool:
+def _try_link(source: Path, target: Path) -> bool:
     """Whether a hard link was created; another file system or a missing file requires a copy."""
     try:
         os.link(source, target)

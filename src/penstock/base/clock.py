@@ -104,7 +104,7 @@ FIRST_PLAUSIBLE_MS = 10**11
 _LAST_PLAUSIBLE_MS = 10**14
 """The year 5138. A larger number is more likely a time in microseconds."""
 _LAST_PLAUSIBLE_US = 10**17
-"""Also the year 5138. A larger number is a different error; it may be infinite."""
+"""The year 5138, in microseconds. A larger number is a different error; it may be infinite."""
 
 
 def looks_like_seconds(value: Any) -> bool:

@@ -15,8 +15,8 @@
         └── StoreUnavailable       a store cannot be reached, went away or took too long
             └── ConcurrentUpdate   another transaction was in the way
 
-Rooms raise these errors; only `penstock.http.problems` turns them into responses. `StoreConflict`,
-which a store raises too, is no PenstockError: only the room that writes knows what it means.
+Rooms raise these errors; only `penstock.http.problems` turns them into responses. Stores also
+raise `StoreConflict`, which is not a `PenstockError`: only the calling room knows what it means.
 """
 
 from collections.abc import Sequence

@@ -73,9 +73,7 @@ class LoopHistogram(Collector):
         REGISTRY.register(self)
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
-        """Count one value. labels: values of the labels; use few different ones, as for every
-        metric.
-        """
+        """Count one value. labels: the labels' values, of which there must be few."""
         state = self._values.get(labels)
         if state is None:
             state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
@@ -109,7 +107,7 @@ class PolledGauge(Collector):
     label: str | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        reading = _reading_of(self.name, self.read)
+        reading = _try_read(self.name, self.read)
         if reading is None:
             return
         family = GaugeMetricFamily(
@@ -135,12 +133,12 @@ class PolledGauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for (name, description), value in zip(
-            self.gauges, _reading_of(self.gauges[0][0], self.read) or (), strict=False
+            self.gauges, _try_read(self.gauges[0][0], self.read) or (), strict=False
         ):
             yield GaugeMetricFamily(name, description, value=value)
 
 
-def _reading_of(name: str, read: Callable[[], T]) -> T | None:
+def _try_read(name: str, read: Callable[[], T]) -> T | None:
     """The result of `read`; None after an error, which is logged."""
     try:
         return read()

@@ -37,12 +37,12 @@ class TrustedNetworks:
         entries = [entry.strip() for entry in proxies.split(",")]
         self.trusts_all = "*" in entries
         self._networks = [ip_network(entry) for entry in entries if entry not in ("", "*")]
-        self._is_in = lru_cache(maxsize=10_000)(self._compute)
+        self._contains_cached = lru_cache(maxsize=10_000)(self._contains)
 
     def __contains__(self, address: str) -> bool:
-        return self._is_in(address)
+        return self._contains_cached(address)
 
-    def _compute(self, address: str) -> bool:
+    def _contains(self, address: str) -> bool:
         try:
             ip = ip_address(address)
         except ValueError:

@@ -44,7 +44,7 @@ def page_path(path: str) -> str:
     Source: funnel semantics, matching; RFC 3986, section 6.2.2.
     """
     spelling = canonical_spelling(path.partition("?")[0].partition("#")[0])
-    return _without_dot_segments(spelling).rstrip("/") or "/"
+    return _drop_dot_segments(spelling).rstrip("/") or "/"
 
 
 def page_path_or_text(text: str) -> str:
@@ -63,13 +63,13 @@ def canonical_spelling(text: str) -> str:
     """
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return text
-    first, *others = _decoded(text).translate(_ENCODED).split("%")
+    first, *others = _decode(text).translate(_ENCODED).split("%")
     # A combining character must not join the digits of an encoded character before it.
-    composed = [_composed(first), *(piece[:2] + _composed(piece[2:]) for piece in others)]
+    composed = [_compose(first), *(piece[:2] + _compose(piece[2:]) for piece in others)]
     return "%".join(composed).translate(_ENCODED)
 
 
-def _without_dot_segments(path: str) -> str:
+def _drop_dot_segments(path: str) -> str:
     if "/." not in path or not path.startswith("/"):
         return path
     segments = list[str]()
@@ -82,7 +82,7 @@ def _without_dot_segments(path: str) -> str:
     return "/".join(segments)
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     """The text after decoding where allowed. Every `%` in the result has two digits.
 
     Bytes that are not UTF-8 become lone surrogates.
@@ -103,7 +103,7 @@ def _decoded(text: str) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _composed(text: str) -> str:
+def _compose(text: str) -> str:
     """The text in NFC, unless it has more combining marks in a row than any language uses.
 
     Normalizing those takes time that grows with the square of their number.

@@ -37,19 +37,19 @@ class Pattern:
         self._compiled = re2.compile(pattern, options)
 
     def fullmatch(self, text: str) -> Match | None:
-        match: Match | None = self._compiled.fullmatch(_encodable(text))
+        match: Match | None = self._compiled.fullmatch(_replace_surrogates(text))
         return match
 
     def search(self, text: str) -> Match | None:
-        match: Match | None = self._compiled.search(_encodable(text))
+        match: Match | None = self._compiled.search(_replace_surrogates(text))
         return match
 
     def split(self, text: str) -> list[str]:
-        parts: list[str] = self._compiled.split(_encodable(text))
+        parts: list[str] = self._compiled.split(_replace_surrogates(text))
         return parts
 
     def sub(self, replace: Callable[[Match], str], text: str) -> str:
-        replaced: str = self._compiled.sub(replace, _encodable(text))
+        replaced: str = self._compiled.sub(replace, _replace_surrogates(text))
         return replaced
 
 
@@ -70,7 +70,7 @@ class BytesPattern:
         return None if match is None else int(match.end())
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

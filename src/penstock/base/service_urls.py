@@ -5,9 +5,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def is_http_url(url: str) -> bool:
-    """Whether this is an `http` or `https` URL with a host; port, credentials and path are
-    optional.
-    """
+    """Whether this is an HTTP URL with a host; port, credentials and path are optional."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https") or parts.port == 0:
         return False

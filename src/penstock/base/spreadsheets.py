@@ -19,16 +19,16 @@ def is_formula(text: str) -> bool:
     return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """The text, with an apostrophe in front if a spreadsheet would run it as a formula."""
     return f"'{text}" if is_formula(text) else text
 
 
-def as_cell(text: str) -> str:
-    """The cell that `from_cell` reads back: a text that looks escaped is escaped again."""
+def encode_cell(text: str) -> str:
+    """The cell that `decode_cell` reads back: a text that looks escaped is escaped again."""
     return f"'{text}" if is_formula(text.lstrip("'")) else text
 
 
-def from_cell(cell: str) -> str:
-    """The original text of a cell from `as_cell`."""
+def decode_cell(cell: str) -> str:
+    """The original text of a cell from `encode_cell`."""
     return cell[1:] if cell.startswith("'") and is_formula(cell.lstrip("'")) else cell

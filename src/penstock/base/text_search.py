@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection
 
-_FEW = 16
+_FEW_PARTS = 16
 
 
 def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
@@ -13,7 +13,7 @@ def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
         # A part that starts with a shorter part is redundant.
         if not (wanted and part.startswith(wanted[-1])):
             wanted.append(part)
-    if len(wanted) <= _FEW:
+    if len(wanted) <= _FEW_PARTS:
         return lambda text: any(part in text for part in wanted)
     longest, shortest = max(map(len, wanted)), min(map(len, wanted))
     beginnings = {part[:shortest] for part in wanted}

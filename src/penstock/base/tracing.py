@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Attributes = Mapping[str, str | int]
 
 _tracer: "Tracer | None" = None
-_OFF: AbstractContextManager[None] = nullcontext()
+_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 def use_tracer(tracer: "Tracer | None") -> None:
@@ -24,18 +24,18 @@ def use_tracer(tracer: "Tracer | None") -> None:
 
 def span(name: str, attributes: Attributes) -> "AbstractContextManager[Span | None]":
     """A span of the current trace. attributes: must contain no client input and no secrets."""
-    return _OFF if _tracer is None else _recorded(_tracer, name, attributes)
+    return _NO_SPAN if _tracer is None else _record_span(_tracer, name, attributes)
 
 
 def request_span(
     name: str, parent: "Context", kind: "SpanKind"
 ) -> "AbstractContextManager[Span | None]":
     """The span of a whole request. parent: context from the client's `traceparent`, if any."""
-    return _OFF if _tracer is None else _recorded(_tracer, name, {}, parent, kind)
+    return _NO_SPAN if _tracer is None else _record_span(_tracer, name, {}, parent, kind)
 
 
 @contextmanager
-def _recorded(
+def _record_span(
     tracer: "Tracer",
     name: str,
     attributes: Attributes,

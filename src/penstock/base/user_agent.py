@@ -13,7 +13,7 @@ from penstock.base.patterns import Match, Pattern, is_digits
 
 MAX_CHARS = 512
 """Characters of a header that are parsed; browsers send fewer than 300."""
-_MOST_CACHED = 10_000
+_MAX_CACHED = 10_000
 
 
 NO_USER_AGENT = "no_user_agent"
@@ -131,9 +131,9 @@ FROZEN_IOS_MAJOR = 18
 """The iOS version that Safari 26 and later still send."""
 
 
-_parsed: dict[str, UserAgent] = {}
+_cache: dict[str, UserAgent] = {}
 """The latest results. Keys are cut to `MAX_CHARS`, so the cache stays small."""
-_changing_cache = Lock()
+_cache_lock = Lock()
 
 
 def parse_user_agent(user_agent: str) -> UserAgent:
@@ -142,24 +142,24 @@ def parse_user_agent(user_agent: str) -> UserAgent:
     A new text takes up to a few milliseconds: use `parse_in_thread` on the event loop.
     """
     text = user_agent[:MAX_CHARS]
-    if (known := _parsed.get(text)) is not None:
+    if (known := _cache.get(text)) is not None:
         return known
     parsed = _parse(text)
-    with _changing_cache:
-        if len(_parsed) >= _MOST_CACHED:
-            del _parsed[next(iter(_parsed))]
-        _parsed[text] = parsed
+    with _cache_lock:
+        if len(_cache) >= _MAX_CACHED:
+            del _cache[next(iter(_cache))]
+        _cache[text] = parsed
     return parsed
 
 
-def parsed_before(user_agent: str) -> UserAgent | None:
+def cached_user_agent(user_agent: str) -> UserAgent | None:
     """The cached result of `parse_user_agent` for a recent header; None if there is none."""
-    return _parsed.get(user_agent[:MAX_CHARS])
+    return _cache.get(user_agent[:MAX_CHARS])
 
 
 async def parse_in_thread(user_agent: str) -> UserAgent:
     """Like `parse_user_agent`, without blocking the event loop."""
-    if (known := parsed_before(user_agent)) is not None:
+    if (known := cached_user_agent(user_agent)) is not None:
         return known
     return await to_thread.run_sync(parse_user_agent, user_agent)
 

@@ -62,7 +62,7 @@ class WorkerStopped(Exception):
     """The service is stopping: the step ends early and is repeated after the next start."""
 
 
-def _varied(seconds: float) -> float:
+def _vary(seconds: float) -> float:
     """Add up to a fifth at random, so that workers with equal periods do not run together."""
     return seconds * random.uniform(1, 1.2)
 
@@ -191,7 +191,7 @@ class Worker:
         return _Instant(self._clock(), self._clock.elapsed_ms())
 
     def _run(self) -> None:
-        self._wake.wait(_varied(self._first_after_s))
+        self._wake.wait(_vary(self._first_after_s))
         while not self.stopping:
             self._wake.clear()
             try:
@@ -212,7 +212,7 @@ class Worker:
         """Seconds until the next step; None waits for a wake-up. wait_s: the last step's result."""
         if wait_s is not None:
             return wait_s
-        return None if self._period_s is None else _varied(self._period_s)
+        return None if self._period_s is None else _vary(self._period_s)
 
     def _do(self, step: Step) -> float | None:
         self.report_progress()
@@ -256,12 +256,12 @@ class Worker:
             self._errors.append(kind)
             delay_s = self._backoff.delay_s(self._failures)
         if is_new:
-            away = isinstance(error, StoreUnavailable)
+            is_away = isinstance(error, StoreUnavailable)
             log.warning(
                 "worker_failed",
                 worker=self.name,
                 error=error.reason if isinstance(error, StoreUnavailable) else str(error) or kind,
                 retry_in_s=round(delay_s, 1),
-                exc_info=None if away else error,
+                exc_info=None if is_away else error,
             )
         return delay_s

@@ -55,13 +55,13 @@ def restore(
     folder: Annotated[Path, typer.Argument(help="Folder of a backup.")], data: Data = None
 ) -> None:
     """Restore a backup into a new or empty data folder. Start the service afterwards."""
-    from penstock.backup.service import restorable
+    from penstock.backup.service import restorable_manifest
     from penstock.backup.service import restore as restore_backup
     from penstock.cli.data_folder import data_folder_lock
 
     settings = _settings(data)
     with _one_line_for_errors(settings):
-        manifest = restorable(settings, folder)
+        manifest = restorable_manifest(settings, folder)
         with data_folder_lock(settings.data), every_few_seconds(still_running("Restoring")):
             restore_backup(settings, folder, manifest)
     print(

@@ -74,12 +74,12 @@ class Connections:
         """Count a new connection, unless it is over a limit."""
         if len(self._open) >= self._limit:
             return Admission.FULL
-        if network := self._counted(address):
+        if network := self._counted_network(address):
             if self._by_network[network] >= self._limit_per_address:
                 return Admission.ADDRESS_FULL
             self._by_network[network] += 1
         self._open.add(connection)
-        self._sweep_later()
+        self._schedule_sweep()
         return Admission.OPEN
 
     def linger(self, connection: Connection) -> bool:
@@ -87,7 +87,7 @@ class Connections:
         if len(self._lingering) >= _LINGERING:
             return False
         self._lingering.add(connection)
-        self._sweep_later()
+        self._schedule_sweep()
         return True
 
     def remove(self, connection: Connection, address: str) -> None:
@@ -95,18 +95,18 @@ class Connections:
         if connection not in self._open:
             return
         self._open.remove(connection)
-        if network := self._counted(address):
+        if network := self._counted_network(address):
             self._by_network[network] -= 1
             if not self._by_network[network]:
                 del self._by_network[network]
 
-    def _counted(self, address: str) -> str:
+    def _counted_network(self, address: str) -> str:
         """The network that a connection counts for; empty if it may be a proxy."""
         if self._proxies.trusts_all or address in self._proxies:
             return ""
         return network_of(address)
 
-    def _sweep_later(self) -> None:
+    def _schedule_sweep(self) -> None:
         if not self._sweeping:
             self._sweeping = True
             asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
@@ -117,4 +117,4 @@ class Connections:
         for connection in [*self._open, *self._lingering]:
             connection.check_deadline(now_s)
         if self._open or self._lingering:
-            self._sweep_later()
+            self._schedule_sweep()

@@ -17,7 +17,7 @@ from penstock.http.fast_path import Answer, RawResponse
 Headers = Iterable[tuple[bytes, bytes]]
 
 _LENGTH = b"content-length"
-_OF_CONNECTION = (b"connection", b"transfer-encoding")
+_CONNECTION_HEADERS = (b"connection", b"transfer-encoding")
 _MAX_CACHED_NAMES = 1000
 
 
@@ -33,9 +33,7 @@ class RequestCycle(RequestResponseCycle):
     pending: tuple[Answer, Passage] | None = None
 
     def send_at_once(self, response: RawResponse, more_headers: Headers) -> bool:
-        """Send a whole response. Returns False, without any effect, unless the response
-        is simple.
-        """
+        """Send a whole response. False, without any effect, unless the response is simple."""
         head = self._plain_head(response.status, (*response.headers, *more_headers))
         if not head or len(response.body) != self.expected_content_length:
             return False
@@ -89,4 +87,4 @@ class RequestCycle(RequestResponseCycle):
 
 @lru_cache(maxsize=_MAX_CACHED_NAMES)
 def _is_plain_name(name: bytes) -> bool:
-    return name.islower() and name not in _OF_CONNECTION and HEADER_RE.search(name) is None
+    return name.islower() and name not in _CONNECTION_HEADERS and HEADER_RE.search(name) is None

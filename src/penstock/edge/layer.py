@@ -120,9 +120,7 @@ class Passage:
         return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
 
     def leave(self, scope: Any, status: int) -> None:
-        """Stop counting the request; call it once. status: status of the response, 0
-        without one.
-        """
+        """Stop counting the request; call it once. status: the response's, or 0 without one."""
         if self.address_key:
             self._budget.leave(self.address_key)
         route = scope.get("path_template") or "none"
@@ -147,7 +145,7 @@ class EdgeLayer:
         self.app, self._fast_paths, self._open_routes = app, fast_paths, open_routes
         self._budget, self._bodies = budget, bodies
         # uvicorn and litestar have separate types for the same interface
-        nothing: Any = _nothing
+        nothing: Any = _do_nothing
         self._name_client: Any = ProxyHeadersMiddleware(nothing, trusted_hosts=trusted_proxies)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -222,5 +220,5 @@ def _broken_budget(scope: Any, forwarded_bytes: int) -> PenstockError | None:
     return None
 
 
-async def _nothing(*_: object) -> None:
+async def _do_nothing(*_: object) -> None:
     pass

@@ -32,7 +32,7 @@ class EdgeRoom(Room):
             PolledGauge(
                 "penstock_edge_body_bytes",
                 "Large request bodies in memory, as sent and decompressed.",
-                self.body_memory.held,
+                self.body_memory.held_bytes,
             ),
         ]
 

@@ -69,9 +69,7 @@ _NO_TRAILERS = _NoTrailers()
 
 
 class Refusal(NamedTuple):
-    """A problem document that explains why the edge ends a connection. reason: label in the
-    metrics.
-    """
+    """A problem document that says why a connection ends. reason: label in the metrics."""
 
     reason: str
     status: int
@@ -171,7 +169,7 @@ class EdgeProtocol(HttpToolsProtocol):
         # In other states the bytes belong to the body of an earlier request.
         body_bytes = self._body_bytes if self._state is _State.BODY else 0
         if self._state is _State.IDLE:
-            data = _without_upgrade(data)
+            data = _rename_upgrade(data)
         try:
             self.parser.feed_data(data)
             if self._state in _ARRIVING:
@@ -182,9 +180,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._refuse(self._refusal or _NOT_HTTP)
 
     def _count(self, size: int, body_size: int) -> None:
-        """Count a piece of input. size: its bytes. body_size: how many of them belong to
-        the body.
-        """
+        """Count a piece of input. size: bytes of the piece. body_size: bytes of the body in it."""
         if not body_size:
             # Part of the head, of trailers or of chunk framing. The parser buffers a header until
             # its end, so only the bytes passed to it can be counted.
@@ -226,7 +222,7 @@ class EdgeProtocol(HttpToolsProtocol):
             raise _Refused
         if len(self.pipeline) >= _MAX_PIPELINED:
             raise _Refused
-        if self.parser.should_upgrade() and any(name in _OF_BODIES for name, _ in self.headers):
+        if self.parser.should_upgrade() and any(name in _BODY_HEADERS for name, _ in self.headers):
             self._refusal = _UPGRADE_WITH_BODY
             raise _Refused
         self._state, self._frame_bytes = _State.BODY, 0
@@ -265,9 +261,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _start(self, cycle: RequestCycle) -> None:
-        """Take the request's fast path if there is one; otherwise let the application answer in a
-        task.
-        """
+        """Take the request's fast path if it has one; else let the application answer in a task."""
         answer = None if cycle.waiting_for_100_continue else self._edge.fast_path(cycle.scope)
         if answer is None:
             self._start_asgi_task(cycle, self.app)
@@ -432,11 +426,11 @@ def _do_nothing() -> None:
     pass
 
 
-_OF_BODIES = (b"content-length", b"transfer-encoding")
+_BODY_HEADERS = (b"content-length", b"transfer-encoding")
 _UPGRADE = b"\nupgrade:"
 
 
-def _without_upgrade(data: bytes) -> bytes:
+def _rename_upgrade(data: bytes) -> bytes:
     """Rename the header `Upgrade` if the data start with a complete head.
 
     Upgrades are not supported, and the parser would skip the body. If a head arrives in pieces, a

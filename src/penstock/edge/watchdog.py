@@ -37,9 +37,7 @@ class LoopWatchdog:
     """Measures the lag of the running event loop."""
 
     def __init__(self, *, stall_s: float = _STALL_S, log_every_s: float = _LOG_EVERY_S) -> None:
-        """stall_s: lag that is logged, in seconds. log_every_s: minimum time between two
-        log lines.
-        """
+        """stall_s: lag to log, in seconds. log_every_s: minimum time between two log lines."""
         self._stall_s, self._log_every_s = stall_s, log_every_s
         self._stopping = Event()
         self._logged_at_s = -log_every_s

@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.base.user_agent import MAX_CHARS, parsed_before
+from penstock.base.user_agent import MAX_CHARS, cached_user_agent
 from penstock.events.answers import receipt_json, track_json
 from penstock.events.batch import ItemResult
 from penstock.events.model import Receipt, Rejected
@@ -95,7 +95,7 @@ class TrackFastPath:
         return partial(self._answer, head.user_agent)
 
     def _answer(self, user_agent: str, body: bytes, respond: Respond) -> bool:
-        parsed = parsed_before(user_agent)
+        parsed = cached_user_agent(user_agent)
         if parsed is None or not is_light(body, _MOST_VALUES):
             return False
         try:

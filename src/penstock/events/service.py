@@ -129,7 +129,7 @@ class EventService:
         """As `read_event`, for a small body; None unless its website is cached."""
         raw = parse_object(body)
         website_id = raw.get("websiteId")
-        website = self.websites.cached(website_id) if isinstance(website_id, str) else None
+        website = self.websites.cached_website(website_id) if isinstance(website_id, str) else None
         if website is None:
             return None
         owned_website = partial(_owned_website, caller, lambda _: website)
@@ -209,7 +209,7 @@ class EventService:
         return None if batch.rejected else TrackedBody(batch, is_batch=True)
 
     def _cached_website(self, website_id: str) -> Website:
-        website = self.websites.cached(website_id)
+        website = self.websites.cached_website(website_id)
         if website is None:
             raise LookupError(website_id)
         return website

@@ -38,7 +38,7 @@ class MetricsServer:
             yield
             return
         server, thread = start_http_server(self._port, self._host, self._registry)
-        server.set_app(_with_nosniff(server.get_app()))
+        server.set_app(_add_nosniff(server.get_app()))
         log.info("metrics_served", host=self._host, port=server.server_port)
         try:
             yield
@@ -48,10 +48,8 @@ class MetricsServer:
             thread.join()
 
 
-def _with_nosniff(app: WSGIApplication | None) -> WSGIApplication:
-    """Wraps the application so that its responses forbid sniffing, like those of the
-    public port.
-    """
+def _add_nosniff(app: WSGIApplication | None) -> WSGIApplication:
+    """Wraps the application so that its responses forbid sniffing, like the public port's."""
     assert app is not None
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -7,9 +7,7 @@ from penstock.base.worker import WorkerHealth
 
 
 class FailedShipment(NamedTuple):
-    """An insert that the event store rejected or did not answer. error: kind and code of
-    the error.
-    """
+    """An insert that the event store rejected or did not answer. error: its kind and code."""
 
     at_ms: int
     error: str
@@ -29,9 +27,7 @@ class OutboxState(NamedTuple):
 
 
 class MissingEvents(NamedTuple):
-    """Number of events that the event store has lost, at the last comparison; None before the
-    first.
-    """
+    """Number of events that the event store has lost; None before the first comparison."""
 
     events: int | None
     compared_at_ms: int | None

@@ -53,7 +53,7 @@ def build(
     sizes = StoreSizes(core.database, core.warehouse, core.clock)
     workers = [*workers, sizes.worker]
     size_gauge = PolledGauge(
-        "penstock_store_bytes", "Disk use of the stores, by table.", sizes.by_name, "table"
+        "penstock_store_bytes", "Disk use of the stores, by table.", sizes.bytes_by_name, "table"
     )
     return HealthRoom(
         health=HealthService(

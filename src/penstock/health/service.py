@@ -88,7 +88,7 @@ class HealthService:
         return Readiness(
             stores,
             workers,
-            failed_workers=[worker for worker in workers if self._failed(worker)],
+            failed_workers=[worker for worker in workers if self._has_failed(worker)],
             outbox=outbox,
             is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
             resources=resources,
@@ -125,7 +125,7 @@ class HealthService:
             return await to_thread.run_sync(answers, limiter=limiter, abandon_on_cancel=True)
         return False
 
-    def _failed(self, worker: WorkerHealth) -> bool:
+    def _has_failed(self, worker: WorkerHealth) -> bool:
         return worker.failing_since_ms is not None and worker.failing_for_ms >= FAILED_AFTER_MS
 
 

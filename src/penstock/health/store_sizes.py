@@ -46,16 +46,16 @@ class StoreSizes:
             sizes += [TableSize(*row) for row in self._warehouse.table_sizes()]
         return sizes
 
-    def by_name(self) -> dict[str, float]:
+    def bytes_by_name(self) -> dict[str, float]:
         """Bytes by table."""
         return {size.name: float(size.bytes) for size in self.read()}
 
     def stores(self, sizes: Sequence[TableSize]) -> list[StoreSize]:
         """Each whole store with its growth. sizes: current sizes by table."""
         now_ms = self._clock()
-        return [self._with_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
+        return [self._measure_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
 
-    def _with_growth(self, store: str, size: int, now_ms: int) -> StoreSize:
+    def _measure_growth(self, store: str, size: int, now_ms: int) -> StoreSize:
         for at_ms, earlier in list(self._earlier):
             if store in earlier:
                 return StoreSize(store, size, size - earlier[store], (now_ms - at_ms) // 1000)

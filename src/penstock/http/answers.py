@@ -40,9 +40,7 @@ def json_answer(
 
 
 def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
-    """A page of a list. record: converts an entry to its wire type; omit it if entries
-    have theirs.
-    """
+    """A page of a list. record: converts an entry to its wire type; None if entries have it."""
     data = list(map(record, page.data)) if record else list(page.data)
     return answer(
         {"data": data, "page": page.page.number, "pageSize": page.page.size, "total": page.total}
@@ -52,9 +50,7 @@ def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Re
 async def answer_list(
     page: Listing[T], record: Callable[[T], object] | None = None
 ) -> Response[bytes]:
-    """Like `listing`, in a thread: converting a hundred entries would block the event loop too
-    long.
-    """
+    """Like `listing`, in a thread: converting a hundred entries would block the event loop."""
     return await to_thread.run_sync(listing, page, record)
 
 

@@ -33,7 +33,7 @@ _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
 MAX_GZIP_MEMBERS = 16
 """Maximum gzip members in a body: each takes time, even an empty one of 20 bytes."""
-_MOST_LISTED_FAULTS = 10_000
+_MAX_LISTED_FAULTS = 10_000
 
 NO_SUCH_PARAMETER = "This route has no such parameter."
 
@@ -42,9 +42,7 @@ MAX_LENGTH_DIGITS = 20
 
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
-    """Require a JSON Content-Type. text_plain: also accept `text/plain`, which
-    `sendBeacon` uses.
-    """
+    """Require a JSON Content-Type. text_plain: also accept `text/plain`, for `sendBeacon`."""
     content_type = media_type_of(request)
     if content_type == "application/json" or (text_plain and content_type == "text/plain"):
         return
@@ -68,7 +66,7 @@ async def read_bytes(
     if not zipped:
         return body
     held = _held_body(request)
-    return await held.in_turn(_inflate, body, limit, held)
+    return await held.run_in_turn(_inflate, body, limit, held)
 
 
 async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items: int = 1) -> T:
@@ -81,7 +79,7 @@ async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items:
     return await to_thread.run_sync(partial(function, *args))
 
 
-def is_light(body: bytes, most_values: int = _FEW_VALUES) -> bool:
+def is_light(body: bytes, max_values: int = _FEW_VALUES) -> bool:
     """Whether a JSON body has few bytes and values, so that the event loop may process it.
 
     Parsing, validating and rejecting a larger body takes more than a millisecond: up to 5 µs per
@@ -91,7 +89,7 @@ def is_light(body: bytes, most_values: int = _FEW_VALUES) -> bool:
         return True
     if len(body) > SMALL_BYTES:
         return False
-    return body.count(b",") + body.count(b"{") + body.count(b"[") <= most_values
+    return body.count(b",") + body.count(b"{") + body.count(b"[") <= max_values
 
 
 def is_zipped(request: AnyRequest) -> bool:
@@ -203,13 +201,13 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
             raise not_json(first["msg"].removeprefix("Invalid JSON: ")) from None
         if not first["loc"] and first["type"] in ("model_type", "model_attributes_type"):
             raise not_an_object() from None
-        raise invalid(error, model) from None
+        raise input_error(error, model) from None
 
 
-def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
+def input_error(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
     """The error with all faults, or with their number if there are too many to collect."""
     count = error.error_count()
-    if count <= _MOST_LISTED_FAULTS:
+    if count <= _MAX_LISTED_FAULTS:
         return Invalid(faults_of(error, model=model))
     message = f"The body breaks {count:,} rules, which are too many to list."
     return Invalid([Fault("body", "too_many_faults", message)])

@@ -31,7 +31,7 @@ class BodyMemory:
         self._lock = Lock()
         self.inflating = FairQueue("compressed bodies", _INFLATING)
 
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of all bodies in memory."""
         return self._held
 
@@ -69,10 +69,8 @@ class HeldBody:
     def __init__(self, memory: BodyMemory, address: str) -> None:
         self._memory, self.address, self._bytes = memory, address, 0
 
-    async def in_turn(self, call: Callable[..., T], *arguments: object) -> T:
-        """Run a blocking call when it is this address's turn, and return its result.
-        `QueueFull`.
-        """
+    async def run_in_turn(self, call: Callable[..., T], *arguments: object) -> T:
+        """The result of a blocking call, run when it is this address's turn. `QueueFull`."""
         return await self._memory.inflating.run(self.address, call, *arguments)
 
     def require_room(self, size: int) -> None:

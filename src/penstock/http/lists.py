@@ -25,7 +25,7 @@ _SPACE = rb"[ \t\r\n]*"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 
 
-def _nested(depth: int) -> bytes:
+def _nested_pattern(depth: int) -> bytes:
     """A pattern for an object or a list with at most this many levels below it."""
     content = rb'[^\[\]{}"]|' + _STRING
     pattern = rb"[\[{](?:" + content + rb")*[\]}]"
@@ -34,7 +34,7 @@ def _nested(depth: int) -> bytes:
     return pattern
 
 
-_VALUE = rb'(?:[^\[\]{}",\s]+|' + _STRING + rb"|" + _nested(_DEPTH) + rb")"
+_VALUE = rb'(?:[^\[\]{}",\s]+|' + _STRING + rb"|" + _nested_pattern(_DEPTH) + rb")"
 _OBJECT_START = BytesPattern(_SPACE + rb"\{" + _SPACE)
 _FIELD = BytesPattern(_STRING + _SPACE + rb":" + _SPACE + _VALUE + _SPACE + rb"," + _SPACE)
 _LIST_START = BytesPattern(_SPACE + rb":" + _SPACE + rb"\[")
@@ -44,8 +44,9 @@ _WHITESPACE = b" \t\r\n"
 
 
 class ListLimits(NamedTuple):
-    """items: maximum number of items. item_bytes: maximum size of each item, and of all other
-    fields.
+    """Limits of a list. items: maximum items.
+
+    item_bytes: maximum size of each item, and of all other fields.
     """
 
     items: int

@@ -157,10 +157,10 @@ def openapi_document(
     }
 
 
-def _inlined(rule: Any, definitions: dict[str, Any]) -> Any:
+def _inline(rule: Any, definitions: dict[str, Any]) -> Any:
     """The schema with its references replaced by their targets, without the names of enums."""
     if isinstance(rule, list):
-        return [_inlined(part, definitions) for part in rule]
+        return [_inline(part, definitions) for part in rule]
     if not isinstance(rule, dict):
         return rule
     if "$ref" in rule:
@@ -169,7 +169,7 @@ def _inlined(rule: Any, definitions: dict[str, Any]) -> Any:
             **{key: target[key] for key in ("enum", "type") if key in target},
             **{key: rule[key] for key in rule if key != "$ref"},
         }
-    return {key: _inlined(part, definitions) for key, part in rule.items()}
+    return {key: _inline(part, definitions) for key, part in rule.items()}
 
 
 def _operation(
@@ -187,7 +187,7 @@ def _operation(
     if entry["query"]:
         schema = entry["query"].model_json_schema()
         for name, field_schema in schema["properties"].items():
-            rule = _inlined(field_schema, schema.get("$defs", {}))
+            rule = _inline(field_schema, schema.get("$defs", {}))
             text = {"description": rule.pop("description")} if "description" in rule else {}
             parameters.append(
                 {
@@ -248,7 +248,7 @@ def _operation(
         shape = names[(entry["body"], "validation")]
         if entry["takes_read_only"]:
             record = names[(entry["answers"], "serialization")]
-            shape = _with_read_only(_target(shape, schemas), _target(record, schemas))
+            shape = _add_read_only(_target(shape, schemas), _target(record, schemas))
         operation["requestBody"] = {
             "required": True,
             "content": {entry["media"]: {"schema": shape}},
@@ -301,7 +301,7 @@ def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any
     return schema
 
 
-def _with_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+def _add_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """The schema of a body that may repeat fields that only the record has."""
     read_only = {
         name: {**rule, "readOnly": True, "description": _READ_ONLY}

@@ -86,7 +86,7 @@ def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
     return end_ms
 
 
-def both_ends(sent: Any) -> Any:
+def add_missing_end(sent: Any) -> Any:
     """The input with both ends of its period set, so that a missing end is also checked."""
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
@@ -101,7 +101,7 @@ class InPeriod(Query):
         int | None, AS_TIME, Field(description="Before this time. Requires `startAt`.")
     ] = None
 
-    _complete = model_validator(mode="before")(both_ends)
+    _complete = model_validator(mode="before")(add_missing_end)
     _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
     _read_period = field_validator("end_at")(ends_after_start)
 
@@ -127,7 +127,7 @@ class InBuckets(Query):
 
     @field_validator("timezone")
     @classmethod
-    def _is_known(cls, name: str) -> str:
+    def _require_known(cls, name: str) -> str:
         if name not in _timezones():
             raise RuleBroken(
                 "unknown_timezone",

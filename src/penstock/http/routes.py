@@ -29,9 +29,7 @@ async def check_request(request: AnyRequest) -> Response[None] | None:
 
 
 def _options(request: AnyRequest) -> Response[None]:
-    """Replaces the framework's response, which only lists the methods of an address's first
-    handler.
-    """
+    """Replaces the framework's response, which lists only the first handler's methods."""
     template = request.scope["path_template"]
     methods = {
         method

@@ -147,7 +147,7 @@ def without_controls(value: str) -> str:
     return value
 
 
-def _not_blank(value: str) -> str:
+def _reject_blank(value: str) -> str:
     if not value.strip():
         raise RuleBroken("too_short", "Must not be empty or blank.")
     return value
@@ -157,12 +157,12 @@ Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
 """Up to 200 characters on one line, stored as sent."""
 
 Name = Annotated[
-    Line, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
+    Line, AfterValidator(_reject_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
 ]
 """A name that people choose: 1 to 200 characters on one line, stored as sent."""
 
 
-def _without_default(schema: JsonDict) -> None:
+def _drop_default(schema: JsonDict) -> None:
     schema.pop("default", None)
     if "anyOf" not in schema:
         return
@@ -171,7 +171,7 @@ def _without_default(schema: JsonDict) -> None:
     schema.update(values[0] if len(values) == 1 else {"anyOf": list(values)})
 
 
-OMITTABLE = Field(json_schema_extra=_without_default)
+OMITTABLE = Field(json_schema_extra=_drop_default)
 """A field of a change that keeps its value if it is omitted; null is not allowed."""
 
 
@@ -231,9 +231,7 @@ _SHOWN_NAME_CHARS = 200
 
 
 def field_path(location: Iterable[str | int]) -> str:
-    """Formats `("steps", 2, "value")` as `steps[2].value`. Long names, which clients choose, are
-    cut.
-    """
+    """The path of a location: `steps[2].value` for `("steps", 2, "value")`. Cuts long names."""
     path = ""
     for part in location:
         if isinstance(part, int):

@@ -8,7 +8,7 @@ from penstock.base.errors import Forbidden
 
 
 class KeyScope(StrEnum):
-    """What an API key may do."""
+    """A right of an API key."""
 
     INGEST = "ingest"
     """Send events, identify users, import."""

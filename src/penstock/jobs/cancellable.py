@@ -43,7 +43,7 @@ class CancellableResponse:
         if self._may_be_job and prefers_async(self._request.headers.getall("prefer", [])):
             if check is not None:
                 await to_thread.run_sync(check)
-            return await self._as_job(compute)
+            return await self._start_job(compute)
         work = Work(owner=self._workspace_id)
         computation = asyncio.ensure_future(self._jobs.compute(work, self._workspace_id, compute))
         disconnect = asyncio.ensure_future(_wait_for_disconnect(self._request))
@@ -67,7 +67,7 @@ class CancellableResponse:
         if not computation.cancelled():
             computation.exception()  # retrieve the exception, or asyncio logs it
 
-    async def _as_job(self, compute: ComputeAnswer) -> Response[bytes]:
+    async def _start_job(self, compute: ComputeAnswer) -> Response[bytes]:
         job = await self._jobs.start(self._request, self._workspace_id, compute)
         headers = {"Location": f"/api/jobs/{job.id}", "Preference-Applied": RESPOND_ASYNC}
         return answer(JobRecord.of(job, job.created_at_ms), status=202, headers=headers)

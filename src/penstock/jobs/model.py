@@ -48,7 +48,7 @@ class Job:
     def is_finished(self) -> bool:
         return self.state not in UNFINISHED
 
-    def as_of(self, now_ms: int) -> "Job":
+    def resolve_state(self, now_ms: int) -> "Job":
         """The job at the given time: failed if its node has stopped reporting."""
         if self.is_finished or now_ms - self.alive_at_ms <= LEASE_MS:
             return self

@@ -40,9 +40,7 @@ ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
 """Computes a response; blocks."""
 
 _ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=24)
-"""Limits of clients that wait for a response. A slot is a thread, which mostly waits for the
-engine.
-"""
+"""Limits of waiting clients. A slot is a thread, which mostly waits for the engine."""
 _MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_MS = 3_600_000
@@ -94,7 +92,7 @@ class JobService:
             code="too_many_jobs",
             retry_after_s=5,
         )
-        database.changes.subscribe(_TOPIC, self._learn_of_cancelled)
+        database.changes.subscribe(_TOPIC, self._on_change)
         self.worker = Worker("jobs", self._step, clock, period_s=_PERIOD_S, backoff=_BACKOFF)
 
     @asynccontextmanager
@@ -149,9 +147,7 @@ class JobService:
     async def start(
         self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Job:
-        """Start a job that answers the request. `QueueFull` if there are too many
-        unfinished jobs.
-        """
+        """Start a job that answers the request. `QueueFull` with too many unfinished jobs."""
         may_run = asyncio.Event()
         place = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
@@ -270,7 +266,7 @@ class JobService:
         self._tasks.add(stopping)
         stopping.add_done_callback(self._tasks.discard)
 
-    def _learn_of_cancelled(self) -> None:
+    def _on_change(self) -> None:
         if self._own:
             self.worker.wake()
 
@@ -281,7 +277,7 @@ class JobService:
             job = store.find(db, workspace_id, job_id)
         if job is None or now_ms - job.alive_at_ms > _FINISHED_JOB_MS:
             raise no_such_job()
-        return job.as_of(now_ms)
+        return job.resolve_state(now_ms)
 
     async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
         """Stop a job, or delete a finished one. `NotFound` like `job`."""

@@ -21,14 +21,14 @@ def add(db: Connection, job: Job) -> None:
 
 
 def find(db: Connection, workspace_id: WorkspaceId, job_id: str) -> Job | None:
-    row = db.execute(select(jobs).where(*_of(workspace_id, job_id))).first()
+    row = db.execute(select(jobs).where(*_is_job(workspace_id, job_id))).first()
     if row is None:
         return None
     values = record_values(row, _FIELDS)
     return Job(**values | {"state": JobState(values["state"])})
 
 
-def _of(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool], ...]:
+def _is_job(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool], ...]:
     return c.id == job_id, c.workspace_id == workspace_id
 
 
@@ -78,7 +78,7 @@ def finish(db: Connection, job_id: str, values: Mapping[str, Any], now_ms: int) 
 
 
 def delete_job(db: Connection, workspace_id: WorkspaceId, job_id: str) -> None:
-    db.execute(delete(jobs).where(*_of(workspace_id, job_id)))
+    db.execute(delete(jobs).where(*_is_job(workspace_id, job_id)))
 
 
 def delete_expired(db: Connection, before_ms: int) -> None:

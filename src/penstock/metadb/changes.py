@@ -34,9 +34,7 @@ class Changes:
         self._probed_s = 0.0
 
     def subscribe(self, topic: str, on_change: Callable[[], object]) -> None:
-        """Call a function after every change. on_change: called from a worker thread, also after
-        changes on this node.
-        """
+        """Call `on_change` in a worker thread after every change, also after this node's."""
         self._subscribers[topic].append(on_change)
 
     def announce(self, db: Connection, topic: str) -> None:

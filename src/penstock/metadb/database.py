@@ -151,7 +151,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A connection in a write transaction. Raises the errors of `read`, and `StoreConflict`."""
-        with self._translated_errors(), self._writer_turn(), self._writing() as connection:
+        with self._translated_errors(), self._writer_turn(), self._open_writer() as connection:
             try:
                 with connection.begin():
                     yield connection
@@ -178,7 +178,7 @@ class Database:
             self._writer.close()
             self._writer = None
 
-    def _writing(self) -> AbstractContextManager[Connection]:
+    def _open_writer(self) -> AbstractContextManager[Connection]:
         if not self.is_sqlite:
             return self.engine.connect()
         if self._writer is None:
@@ -206,7 +206,7 @@ class Database:
         return _SHORT_PAUSE_S if is_busy else _LONG_PAUSE_S
 
     @contextmanager
-    def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
+    def exclusive_lock(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
         """Lock work that only one node may do at a time. Yields whether this node holds the lock.
 
         work: number of the work, equal on all nodes. wait_s: maximum seconds to wait for another
@@ -226,10 +226,8 @@ class Database:
                     sleep(_LOCK_PAUSE_S)
                 yield is_mine
 
-    def is_done(self, work: int) -> bool:
-        """Whether any node currently holds the `exclusive_lock` of this work. Always false on
-        SQLite.
-        """
+    def is_running(self, work: int) -> bool:
+        """Whether any node holds the `exclusive_lock` of this work. Always false on SQLite."""
         if self.is_sqlite:
             return False
         with self.read() as connection:
@@ -285,7 +283,7 @@ class Database:
             finally:
                 driver.set_progress_handler(None, 0)
         if message != "ok":
-            raise self._damaged(message.splitlines()[-1])
+            raise self._damage_error(message.splitlines()[-1])
         return True
 
     @contextmanager
@@ -301,15 +299,13 @@ class Database:
             cause = error.orig if isinstance(error, DBAPIError) else error
             state = getattr(cause, "sqlite_errorname", "")
             if state.startswith(_DAMAGED_STATES):
-                raise self._damaged(str(cause)) from error
+                raise self._damage_error(str(cause)) from error
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreUnavailable(reason=str(error)) from error
             raise
 
-    def _damaged(self, reason: str) -> StoreUnavailable:
-        """The error for a damaged file. It has no retry time, because the damage will not
-        go away.
-        """
+    def _damage_error(self, reason: str) -> StoreUnavailable:
+        """The error for a damaged file. It has no retry time, because the damage is permanent."""
         if self.damage is None:
             log.error("metadata_database_damaged", reason=reason)
             self.damage = reason
@@ -445,13 +441,13 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        translated = _translated(error)
+        translated = _translate(error)
         if translated is None:
             raise
         raise translated from error
 
 
-def _translated(error: SQLAlchemyError) -> Exception | None:
+def _translate(error: SQLAlchemyError) -> Exception | None:
     """The error of `base.errors` for a driver error; None for a bug in Penstock."""
     reason = (str(error.orig if isinstance(error, DBAPIError) else error) or "?").splitlines()[0]
     if isinstance(error, PoolTimeout):

@@ -48,8 +48,8 @@ def select_rows(
     lock: lock the rows until the transaction ends, in the order of the values. SQLite has one
     writer at a time and needs no row locks.
     """
-    what = ", ".join(columns)
-    for statement, bound in _selects(connection, table, what, where, column, values, lock):
+    selected = ", ".join(columns)
+    for statement, bound in _selects(connection, table, selected, where, column, values, lock):
         yield from connection.exec_driver_sql(statement, bound).all()
 
 
@@ -87,9 +87,7 @@ def select_texts(
     column: str,
     values: Sequence[Any],
 ) -> Iterator[Sequence[Any]]:
-    """Like `select_rows`, for text columns of many rows: they arrive as one JSON text, in
-    one row.
-    """
+    """Like `select_rows`, for text columns of many rows: they arrive as one JSON text."""
     array, group = (
         ("json_array", "json_group_array")
         if connection.dialect.name == "sqlite"
@@ -104,7 +102,7 @@ def select_texts(
 def _selects(
     connection: Connection,
     table: Table,
-    what: str,
+    selected: str,
     where: Mapping[str, Any],
     column: str,
     values: Sequence[Any],
@@ -115,7 +113,7 @@ def _selects(
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
         placeholder = _placeholder(connection)
-        statement = _select(table.name, what, tuple(where), column, placeholder, size, lock)
+        statement = _select(table.name, selected, tuple(where), column, placeholder, size, lock)
         # Repeat the last value to fill the statement: reading it twice changes nothing.
         values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
         if connection.dialect.name == "sqlite":
@@ -137,7 +135,7 @@ def _insert(table: str, columns: tuple[str, ...], placeholder: str, rows: int) -
 @cache
 def _select(
     table: str,
-    what: str,
+    selected: str,
     where: tuple[str, ...],
     column: str,
     placeholder: str,
@@ -147,14 +145,14 @@ def _select(
     conditions, wanted = [f"{name} = {placeholder}" for name in where], [placeholder] * values
     if placeholder == "?":
         conditions.append(f"{column} IN ({', '.join(wanted)})")
-        return f"SELECT {what} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
+        return f"SELECT {selected} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
     # PostgreSQL looks up each value separately, with the whole index. For IN (...) it would need
     # statistics, which a new table lacks: without them it reads all rows that match `where`.
     # It does not merge a subquery with OFFSET or a lock into the outer query.
     conditions.append(f"{column} = wanted.value")
     end = "FOR UPDATE" if lock else "OFFSET 0"
     return (
-        f"SELECT {what} FROM unnest(ARRAY[{', '.join(wanted)}]) AS wanted (value) "  # noqa: S608
+        f"SELECT {selected} FROM unnest(ARRAY[{', '.join(wanted)}]) AS wanted (value) "  # noqa: S608
         f"CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {' AND '.join(conditions)} {end}) "
         f"AS {table}"
     )

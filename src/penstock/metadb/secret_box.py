@@ -23,7 +23,7 @@ KEY_FILE = "secret.key"
 """Default name of the key file in the data folder."""
 
 _PREFIX = "fernet:"
-_SEALED: tuple[Column[str], ...] = (
+_SEALED_COLUMNS: tuple[Column[str], ...] = (
     provider_secrets.c.secret,
     identity_secrets.c.secret,
     second_factors.c.secret,
@@ -41,10 +41,10 @@ class SecretBox:
     def __init__(self, keys: Sequence[str]) -> None:
         """keys: at least one, each 32 bytes in URL-safe base 64. `WrongSecretKey` otherwise."""
         try:
-            self._first, *others = [Fernet(key) for key in keys]
+            self._first_key, *others = [Fernet(key) for key in keys]
         except ValueError:
             raise WrongSecretKey("a secret key must be 32 bytes in URL-safe base 64") from None
-        self._all = MultiFernet([self._first, *others])
+        self._all_keys = MultiFernet([self._first_key, *others])
         self._fingerprint_key = keys[0].encode()
 
     @classmethod
@@ -55,16 +55,14 @@ class SecretBox:
         return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
 
     def seal(self, text: str) -> str:
-        return _PREFIX + self._first.encrypt(text.encode()).decode()
+        return _PREFIX + self._first_key.encrypt(text.encode()).decode()
 
     def open(self, stored: str) -> str:
-        """Unseal a text. An unsealed one, stored before encryption existed, is returned
-        unchanged.
-        """
+        """Unseal a text. Returns text that was stored before encryption existed unchanged."""
         if not stored.startswith(_PREFIX):
             return stored
         try:
-            return self._all.decrypt(stored.removeprefix(_PREFIX)).decode()
+            return self._all_keys.decrypt(stored.removeprefix(_PREFIX)).decode()
         except InvalidToken:
             raise Unavailable(
                 "A stored secret cannot be read: the secret key of the installation has changed.",
@@ -73,7 +71,7 @@ class SecretBox:
 
     def seal_token(self, text: str) -> str:
         """Seal a text for a cookie: letters, digits, `-` and `_` only."""
-        return self._first.encrypt(text.encode()).decode().rstrip("=")
+        return self._first_key.encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:
         """The text in a token of `seal_token`. `Unavailable` for any other text."""
@@ -87,7 +85,7 @@ class SecretBox:
 
     def is_sealed_with_first(self, stored: str) -> bool:
         try:
-            self._first.decrypt(stored.removeprefix(_PREFIX))
+            self._first_key.decrypt(stored.removeprefix(_PREFIX))
         except InvalidToken:
             return False
         return True
@@ -101,7 +99,7 @@ def seal_all(database: Database, box: SecretBox) -> None:
     with database.read() as db:
         stored = [
             (column, *row)
-            for column in _SEALED
+            for column in _SEALED_COLUMNS
             for row in db.execute(select(column.table.c.id, column))
         ]
     outdated = [row for row in stored if not box.is_sealed_with_first(row[2])]

@@ -62,7 +62,7 @@ def snapshot(database: Database) -> Iterator[Snapshot]:
 def restore_dump(database: Database, dump: Path) -> None:
     """Fill an empty PostgreSQL database from a dump, in one transaction. `DumpFailed`."""
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
-    target = _without_password(database.url).render_as_string()
+    target = _drop_password(database.url).render_as_string()
     _run("pg_restore", [*options, f"--dbname={target}", str(dump)], database.url, with_target=False)
 
 
@@ -73,7 +73,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, with_target: bool 
             f"{program} is not installed; install the client programs of PostgreSQL "
             "(Debian: apt install postgresql-client)"
         )
-    target = [_without_password(url).render_as_string()] if with_target else []
+    target = [_drop_password(url).render_as_string()] if with_target else []
     run = subprocess.run(
         [path, *arguments, *target],
         env=_environment(url),
@@ -87,7 +87,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, with_target: bool 
         raise DumpFailed(f"{program} failed: {reason}")
 
 
-def _without_password(url: URL) -> URL:
+def _drop_password(url: URL) -> URL:
     """The URL for libpq. A password would be visible in the process list."""
     return URL.create(
         "postgresql",

@@ -882,7 +882,7 @@ imports = Table(
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column(
         "state", Text, nullable=False, comment="queued, running, done or failed"
-    ),  # or cancelled
+    ),  # also: cancelled
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
     Column("bytes_total", BigInteger, nullable=False),

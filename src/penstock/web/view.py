@@ -123,7 +123,7 @@ class View:
         if block is None:
             memberships = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE))
             shared["memberships"] = memberships.data
-            shared["asks_to_confirm"] = self.confirmations.asks(self.reader.user)
+            shared["asks_to_confirm"] = self.confirmations.needs_confirmation(self.reader.user)
         return html(self.request, template, {**shared, **content}, block=block, status=status)
 
 

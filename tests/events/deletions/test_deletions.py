@@ -486,7 +486,7 @@ def deletions_paused(services: Services) -> Iterator[None]:
         yield
     else:
         other_node = Database(services.settings.metadb_url)
-        with other_node.alone(worker._WORK) as locked:
+        with other_node.exclusive_lock(worker._WORK) as locked:
             assert locked
             yield
         other_node.close()
@@ -682,12 +682,12 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
 def test_one_node_at_a_time(postgres_url: str) -> None:
     first, second = Database(postgres_url), Database(postgres_url)
     with (
-        first.alone(7) as first_lock,
-        second.alone(7) as second_lock,
-        second.alone(8) as other_key_lock,
+        first.exclusive_lock(7) as first_lock,
+        second.exclusive_lock(7) as second_lock,
+        second.exclusive_lock(8) as other_key_lock,
     ):
         assert (first_lock, second_lock, other_key_lock) == (True, False, True)
-    with second.alone(7) as second_lock:
+    with second.exclusive_lock(7) as second_lock:
         assert second_lock
     first.close()
     second.close()

@@ -19,7 +19,7 @@ from penstock.settings import DAY_S
 _RETENTION_DAYS = 365
 _CLEAN_AFTER_S, _CLEAN_EVERY_S = 60, 3600
 _MAX_TARGET_CHARS = 500
-_MOST_NOTED = 10_000
+_MAX_QUEUED = 10_000
 
 
 def record(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
@@ -32,9 +32,9 @@ class AuditLog:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._noted: deque[tuple[Caller, Action, str, int]] = deque()
-        self._noted_lock = Lock()  # one writer at a time
-        self._writer = Worker("audit_log", self.write_noted, clock, last_step=self.write_noted)
+        self._queue: deque[tuple[Caller, Action, str, int]] = deque()
+        self._queue_lock = Lock()  # one writer at a time
+        self._writer = Worker("audit_log", self.write_queued, clock, last_step=self.write_queued)
         cleaner = Worker(
             "audit_log_cleanup",
             self._delete_chunk,
@@ -45,27 +45,27 @@ class AuditLog:
         self.workers = [self._writer, cleaner]
 
     def record(self, by: Caller, action: Action, target: str) -> None:
-        """Add an entry for an action without a transaction of its own, before the response."""
+        """Add an entry for an action that writes nothing itself. Call it before the response."""
         with self._database.write() as db:
             record(db, by, action, target, self._clock())
 
     def note(self, by: Caller, action: Action, target: str) -> None:
         """Queue an entry. Never blocks, so that response times reveal nothing."""
-        if len(self._noted) < _MOST_NOTED:
-            self._noted.append((by, action, target, self._clock()))
+        if len(self._queue) < _MAX_QUEUED:
+            self._queue.append((by, action, target, self._clock()))
         self._writer.wake()
 
-    def write_noted(self) -> None:
+    def write_queued(self) -> None:
         """Write the queued entries. After an error, the next call writes them."""
-        with self._noted_lock:
-            noted = list(self._noted)
-            if not noted:
+        with self._queue_lock:
+            queued = list(self._queue)
+            if not queued:
                 return
             with self._database.write() as db:
-                for by, action, target, at_ms in noted:
+                for by, action, target, at_ms in queued:
                     record(db, by, action, target, at_ms)
-            for _ in noted:
-                self._noted.popleft()
+            for _ in queued:
+                self._queue.popleft()
 
     def entries(self, by: Caller, page: Page) -> Listing[AuditEntry]:
         """Entries of the workspace, newest first. `Forbidden` for a member who is not an owner."""

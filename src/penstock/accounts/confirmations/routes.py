@@ -38,7 +38,7 @@ async def send_confirmation(
 async def confirm_email(
     request: AnyRequest, current_user: Me, confirmations: Confirmations
 ) -> Response[None]:
-    """With the token of the mail, which works once within a day, and the session of the account."""
+    """Requires the token in the mail, which works once within a day, and the account's session."""
     form = await read_json(request, ConfirmationToken)
     await to_thread.run_sync(confirmations.confirm, current_user, form.token.get_secret_value())
     return no_content()

@@ -33,13 +33,13 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 _VALID_S = DAY_S
-_TO_ADDRESS = RatePolicy("confirmation_mails_address", quota=5, window_s=DAY_S, counted="requests")
-_FROM_NETWORK = RatePolicy(
+_MAILS_TO_ADDRESS = RatePolicy(
+    "confirmation_mails_address", quota=5, window_s=DAY_S, counted="requests"
+)
+_MAILS_FROM_NETWORK = RatePolicy(
     "confirmation_mails_network", quota=20, window_s=DAY_S, counted="requests"
 )
-"""Beyond these limits a sign-up works but sends no mail, so nobody can flood mailboxes
-through us.
-"""
+"""Over these limits a sign-up works but sends no mail, so nobody can flood mailboxes."""
 
 
 class ConfirmationService:
@@ -55,10 +55,10 @@ class ConfirmationService:
     ) -> None:
         self._database, self._keys, self._mailer = database, keys, mailer
         self._settings, self._clock = settings, clock
-        self._to_address = RateLimiter(_TO_ADDRESS, clock)
-        self._from_network = RateLimiter(_FROM_NETWORK, clock)
+        self._mails_to_address = RateLimiter(_MAILS_TO_ADDRESS, clock)
+        self._mails_from_network = RateLimiter(_MAILS_FROM_NETWORK, clock)
 
-    def asks(self, user: User) -> bool:
+    def needs_confirmation(self, user: User) -> bool:
         """Whether the user can confirm their address and has not done so. Never blocks."""
         return self._mailer.is_set_up and user.email_confirmed_at_ms is None
 
@@ -72,16 +72,14 @@ class ConfirmationService:
             raise Conflict("Mail is not set up on this server.", code="mail_not_set_up")
         if user.email_confirmed_at_ms is not None:
             raise Conflict("Your address is confirmed already.", code="email_confirmed")
-        self._from_network.count(network)
-        self._to_address.count(user.email)
+        self._mails_from_network.count(network)
+        self._mails_to_address.count(user.email)
         if not self._mailer.post(partial(self._mail_with_link, user)):
             raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
 
     def send_after_sign_up(self, user: User, network: str) -> None:
-        """Like `send`, if possible and needed; ignores limits, because the user can ask again
-        later.
-        """
-        if self.asks(user):
+        """Like `send`, if possible and needed. Ignores limits: the user can ask again later."""
+        if self.needs_confirmation(user):
             try:
                 self.send(user, network)
             except (RateLimited, QueueFull):

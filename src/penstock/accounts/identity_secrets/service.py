@@ -81,9 +81,7 @@ class IdentitySecretService:
         return (await self.verifier(website_id))(user_id, sent_hash)
 
     async def verifier(self, website_id: WebsiteId) -> IsSigned:
-        """A check whether a valid secret of the website signed a user ID. Does not block
-        the loop.
-        """
+        """A check whether a website's valid secret signed a user ID. Does not block the loop."""
         secrets = self._cache.get(website_id)
         if secrets is None:
             secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()

@@ -88,7 +88,7 @@ async def withdraw_invitation(
 async def read_invitation(
     request: AnyRequest, invitations: Invitations, settings: NamedDependency[Settings]
 ) -> Response[bytes]:
-    """What the invitation with this token is for. A POST keeps the token out of logs."""
+    """Shows the invitation with this token. A POST keeps the token out of logs."""
     require_same_origin(request, settings)
     form = await read_json(request, InvitationToken)
     invitation, has_account = await to_thread.run_sync(

@@ -28,10 +28,8 @@ from penstock.settings import DAY_S, Settings
 _OPEN_DAYS = 7
 _MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
 _MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=20, window_s=DAY_S)
-_MAILED_IN_ALL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
-"""Beyond these limits owners pass the URL on themselves, so nobody can flood a mailbox
-through us.
-"""
+_MAILED_IN_TOTAL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
+"""Over these limits owners pass the URL on themselves, so nobody can flood a mailbox."""
 _PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
 """Other addresses are valid but could contain a URL, such as `visit/evil.example/@example.com`."""
 
@@ -52,9 +50,9 @@ class InvitationService:
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
         self._confirmations, self._mailer = confirmations, mailer
-        self._of_address = RateLimiter(_MAILED_TO_ADDRESS, clock)
-        self._of_workspace = RateLimiter(_MAILED_BY_WORKSPACE, clock)
-        self._in_all = RateLimiter(_MAILED_IN_ALL, clock)
+        self._mails_to_address = RateLimiter(_MAILED_TO_ADDRESS, clock)
+        self._mails_by_workspace = RateLimiter(_MAILED_BY_WORKSPACE, clock)
+        self._mails_in_total = RateLimiter(_MAILED_IN_TOTAL, clock)
 
     def are_mailed(self, by: User) -> bool:
         """Whether invitations by this user are mailed, within the limits.
@@ -105,9 +103,9 @@ class InvitationService:
         if not self.are_mailed(by.user):
             return False
         try:
-            self._of_workspace.count(by.workspace.id)
-            self._of_address.count(email)
-            self._in_all.count(())
+            self._mails_by_workspace.count(by.workspace.id)
+            self._mails_to_address.count(email)
+            self._mails_in_total.count(())
         except RateLimited:
             return False
         return True

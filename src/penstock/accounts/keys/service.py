@@ -151,9 +151,9 @@ class KeyService:
     def keys(self, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
         with self._database.read() as db:
             keys = store.keys(db, workspace_id, page)
-        return replace(keys, data=[self._with_last_use(key) for key in keys.data])
+        return replace(keys, data=[self._add_last_use(key) for key in keys.data])
 
-    def _with_last_use(self, key: ApiKey) -> ApiKey:
+    def _add_last_use(self, key: ApiKey) -> ApiKey:
         """The key with the latest use, which this node may not have stored yet."""
         used_at_ms = self._used_at_ms.get(key.id)
         return (

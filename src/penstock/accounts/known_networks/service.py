@@ -7,7 +7,7 @@ from penstock.base.ids import UserAccountId
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
-_MOST = 20
+_MAX_NETWORKS = 20
 """Maximum networks remembered for a user."""
 
 
@@ -22,7 +22,9 @@ class KnownNetworks:
 
     def remember(self, db: Connection, user_id: UserAccountId, network: str, now_ms: int) -> None:
         """Record a log-in. The caller must have locked the user."""
-        store.remember(db, user_id, self._box.fingerprint(network), now_ms, most=_MOST)
+        store.remember(
+            db, user_id, self._box.fingerprint(network), now_ms, max_networks=_MAX_NETWORKS
+        )
 
     def knows(self, email: str, network: str) -> bool:
         """Whether the user with this email address has logged in from the network. Blocks."""

@@ -7,17 +7,15 @@ from penstock.metadb.tables import known_networks, users
 
 
 def remember(
-    db: Connection, user_id: UserAccountId, network_hash: bytes, now_ms: int, *, most: int
+    db: Connection, user_id: UserAccountId, network_hash: bytes, now_ms: int, *, max_networks: int
 ) -> None:
-    """Record a log-in. most: maximum networks of a user; the least recently used one is
-    replaced.
-    """
+    """Record a log-in. max_networks: networks per user; a new one replaces the oldest."""
     c = known_networks.c
     is_known = (c.user_id == user_id, c.network_hash == network_hash)
     if db.execute(update(known_networks).where(*is_known).values(last_log_in_at=now_ms)).rowcount:
         return
     newest = select(c.network_hash).where(c.user_id == user_id).order_by(c.last_log_in_at.desc())
-    staying = db.scalars(newest.limit(most - 1)).all()
+    staying = db.scalars(newest.limit(max_networks - 1)).all()
     db.execute(delete(known_networks).where(c.user_id == user_id, c.network_hash.not_in(staying)))
     db.execute(
         insert(known_networks).values(

@@ -5,7 +5,7 @@ from itertools import groupby
 
 _MAX_CHARS = 60
 _PLAIN = frozenset("-&,'()!")
-_MOST_DIGITS = 6
+_MAX_DIGITS = 6
 """Maximum digits in a row: phones offer to call longer numbers."""
 
 
@@ -16,33 +16,31 @@ def plain_name(name: str) -> str:
     addresses need, become spaces in every script. Empty if nothing is left.
     """
     # Normalize first: browsers read a full-width dot as a dot.
-    text = "".join(map(_plain, unicodedata.normalize("NFKC", name.replace("’", "'"))))
+    text = "".join(map(_plain_character, unicodedata.normalize("NFKC", name.replace("’", "'"))))
     words = [word for word in text.split() if word == "&" or any(map(str.isalnum, word))]
     remaining = [
         word
         for is_number, group in groupby(words, _is_number)
-        for word in _without_long(list(group), is_number)
+        for word in _drop_long_number(list(group), is_number)
     ]
     plain = " ".join(remaining)
     return plain if len(plain) <= _MAX_CHARS else plain[: _MAX_CHARS - 1].rstrip() + "…"
 
 
-def _plain(character: str) -> str:
+def _plain_character(character: str) -> str:
     if character in _PLAIN or unicodedata.category(character)[0] in "LMN":
         return character
     return "" if unicodedata.category(character) == "Cf" else " "
 
 
 def _is_number(word: str) -> bool:
-    return not any(map(str.isalpha, word)) or _digits(word) > _MOST_DIGITS
+    return not any(map(str.isalpha, word)) or _digits(word) > _MAX_DIGITS
 
 
 def _digits(text: str) -> int:
     return sum(map(str.isnumeric, text))
 
 
-def _without_long(words: list[str], is_number: bool) -> list[str]:
-    """Consecutive words, or none if together they form a long number. is_number: type of
-    all words.
-    """
-    return [] if is_number and _digits("".join(words)) > _MOST_DIGITS else words
+def _drop_long_number(words: list[str], is_number: bool) -> list[str]:
+    """Consecutive words, or none if together they form a long number. is_number: their type."""
+    return [] if is_number and _digits("".join(words)) > _MAX_DIGITS else words

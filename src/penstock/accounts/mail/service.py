@@ -19,12 +19,12 @@ log = structlog.get_logger()
 Compose = Callable[[], Mail | None]
 """Writes a mail, in the worker. None cancels it, for example if the user does not exist."""
 
-_MOST_WAITING = 1000
+_MAX_QUEUED = 1000
 _RETRY_AFTER_S = (5, 30, 120, 600, 600)
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _QueuedMail:
     """A mail in the queue. due_ms: elapsed milliseconds of the clock. mail: None until composed."""
 
     compose: Compose
@@ -43,7 +43,7 @@ class Mailer:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         url, self._clock = settings.smtp_url, clock
         self._server = SmtpServer(url.get_secret_value(), settings.mail_from or "") if url else None
-        self._waiting: deque[_Waiting] = deque()
+        self._queue: deque[_QueuedMail] = deque()
         self.worker = Worker("mail", self._send_due, clock, last_step=self._send_due)
 
     @property
@@ -52,31 +52,29 @@ class Mailer:
 
     def post(self, compose: Compose) -> bool:
         """Queue a mail. Never blocks. False without a mail server, or if the queue is full."""
-        if self._server is None or len(self._waiting) >= _MOST_WAITING:
+        if self._server is None or len(self._queue) >= _MAX_QUEUED:
             return False
-        self._waiting.append(_Waiting(compose, self._clock.elapsed_ms()))
+        self._queue.append(_QueuedMail(compose, self._clock.elapsed_ms()))
         self.worker.wake()
         return True
 
     def _send_due(self) -> float | None:
-        """Send all due mails. Returns seconds until the next mail is due; None if the queue is
-        empty.
-        """
-        for _ in range(len(self._waiting)):
+        """Send all due mails. Returns seconds until the next one; None if the queue is empty."""
+        for _ in range(len(self._queue)):
             self.worker.report_progress()
-            first = self._waiting[0]
-            is_done = first.due_ms <= self._clock.elapsed_ms() and self._is_done(first)
-            self._waiting.popleft()
+            first = self._queue[0]
+            is_done = first.due_ms <= self._clock.elapsed_ms() and self._try_send(first)
+            self._queue.popleft()
             if not is_done:
-                self._waiting.append(first)
+                self._queue.append(first)
                 if self.worker.stopping:  # an unreachable server must not delay the stop
                     break
-        if not self._waiting:
+        if not self._queue:
             return None
-        next_ms = min(waiting.due_ms for waiting in list(self._waiting))
+        next_ms = min(queued.due_ms for queued in list(self._queue))
         return max(0.1, (next_ms - self._clock.elapsed_ms()) / 1000)
 
-    def _is_done(self, waiting: _Waiting) -> bool:
+    def _try_send(self, queued: _QueuedMail) -> bool:
         """Try to send the mail. False if it is due again later.
 
         Returns True after sending it, or if it can never be sent. `StoreUnavailable` of `compose`
@@ -84,24 +82,24 @@ class Mailer:
         """
         assert self._server is not None
         try:
-            waiting.mail = waiting.mail or waiting.compose()
-            if waiting.mail is None:
+            queued.mail = queued.mail or queued.compose()
+            if queued.mail is None:
                 return True
-            self._server.send(waiting.mail, self._clock())
+            self._server.send(queued.mail, self._clock())
         except StoreUnavailable:
             raise
         except (OSError, smtplib.SMTPException) as error:
-            waiting.failures += 1
-            is_last = _is_final(error) or waiting.failures > len(_RETRY_AFTER_S)
+            queued.failures += 1
+            is_last = _is_final(error) or queued.failures > len(_RETRY_AFTER_S)
             log.warning(
                 "mail_dropped" if is_last else "mail_not_sent",
                 error=type(error).__name__,
                 smtp_code=getattr(error, "smtp_code", None),
-                failures=waiting.failures,
+                failures=queued.failures,
             )
             if is_last:
                 return True
-            waiting.due_ms = self._clock.elapsed_ms() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
+            queued.due_ms = self._clock.elapsed_ms() + _RETRY_AFTER_S[queued.failures - 1] * 1000
             return False
         except Exception as error:  # a mail that cannot be composed must not block the others
             log.error("mail_dropped", error=type(error).__name__)

@@ -24,8 +24,9 @@ class SmtpServer:
         self._sender = sender
 
     def send(self, mail: Mail, now_ms: int) -> None:
-        """Send a mail. Blocks for several ten-second timeouts at most. `OSError`,
-        `smtplib.SMTPException`.
+        """Send a mail. Blocks for a few ten-second timeouts at most.
+
+        `OSError`, `smtplib.SMTPException`.
         """
         with self._connection() as connection:
             if self._user:

@@ -43,11 +43,9 @@ class MemberService:
         role: Role,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> Member:
-        """Change a member's role. read_only: fields that the caller sent back; `Invalid` if they
-        differ.
-        """
+        """Change a role. read_only: fields that the caller sent back; `Invalid` if they differ."""
         with self._database.write() as db:
-            member = _locked_member(db, by, user_id)
+            member = _lock_member(db, by, user_id)
             require_owner(db, by)
             read_only.check(MemberRecord.of(member))
             if role is not Role.OWNER:
@@ -64,7 +62,7 @@ class MemberService:
         without another workspace. Members may remove themselves.
         """
         with self._database.write() as db:
-            member = _locked_member(db, by, user_id)
+            member = _lock_member(db, by, user_id)
             if user_id != by.user.id:
                 require_owner(db, by)
             _require_another_owner(db, by.workspace.id, member)
@@ -90,7 +88,7 @@ def require_owner(db: Connection, by: CurrentUser) -> None:
         raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")
 
 
-def _locked_member(db: Connection, by: CurrentUser, user_id: str) -> Member:
+def _lock_member(db: Connection, by: CurrentUser, user_id: str) -> Member:
     """The member, locked until the transaction ends."""
     store.lock_members(db, by.workspace.id)
     member = store.member(db, by.workspace.id, user_id)

@@ -17,9 +17,7 @@ class WorkspaceMembership:
 
 @dataclass(frozen=True, slots=True)
 class UserSession:
-    """An open session. last_seen_at_ms: accurate to the hour. is_current: whether it made the
-    request.
-    """
+    """An open session. last_seen_at_ms: accurate to the hour. is_current: made the request."""
 
     id: SessionId
     workspace_id: WorkspaceId

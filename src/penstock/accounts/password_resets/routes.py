@@ -45,7 +45,7 @@ async def reset_password(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[None]:
-    """With the token of the mail, which works once within an hour. Ends all sessions."""
+    """Requires the token in the mail, which works once within an hour. Ends all sessions."""
     require_same_origin(request, settings)
     form = await read_json(request, PasswordReset)
     await accounts.password_work.run(

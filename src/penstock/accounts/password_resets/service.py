@@ -32,10 +32,14 @@ log = structlog.get_logger()
 _VALID_S = 3600
 _REQUESTS = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
 """Limit for one email address from one network, whether or not it has an account."""
-_OF_NETWORK = RatePolicy("password_reset_network", quota=20, window_s=3600, counted="requests")
+_REQUESTS_OF_NETWORK = RatePolicy(
+    "password_reset_network", quota=20, window_s=3600, counted="requests"
+)
 _MAILS = RatePolicy("password_reset_mails", quota=10, window_s=DAY_S)
-"""Limit of mails to one user. Requests from networks that the user has logged in from have a
-separate limit, so that strangers cannot exhaust the user's mails.
+"""Limit of mails to one user.
+
+Requests from networks that the user has logged in from have a separate limit, so that strangers
+cannot exhaust the user's mails.
 """
 
 
@@ -54,7 +58,7 @@ class PasswordResetService:
         self._database, self._confirmations, self._mailer = database, confirmations, mailer
         self._networks, self._settings, self._clock = networks, settings, clock
         self._requests = RateLimiter(_REQUESTS, clock)
-        self._requests_of_network = RateLimiter(_OF_NETWORK, clock)
+        self._requests_of_network = RateLimiter(_REQUESTS_OF_NETWORK, clock)
         self._mails = RateLimiter(_MAILS, clock)
 
     @property

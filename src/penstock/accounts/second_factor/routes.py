@@ -71,7 +71,7 @@ async def begin_second_factor(
 async def confirm_second_factor(
     request: AnyRequest, current_user: Me, second_factors: SecondFactors
 ) -> Response[bytes]:
-    """With a code of the app. Returns ten recovery codes, and ends your other sessions."""
+    """Requires a code of the app. Returns ten recovery codes, and ends your other sessions."""
     form = await read_json(request, CodeForm)
     codes = await to_thread.run_sync(
         second_factors.confirm,
@@ -91,7 +91,7 @@ async def confirm_second_factor(
 async def renew_recovery_codes(
     request: AnyRequest, current_user: Me, second_factors: SecondFactors, accounts: Accounts
 ) -> Response[bytes]:
-    """With the password or a code. The earlier codes no longer work."""
+    """Requires the password or a code. The earlier codes no longer work."""
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.renew_recovery_codes, current_user, password, code)
     codes = await accounts.password_work.run(client_network(address_of(request)), use_case)
@@ -106,7 +106,7 @@ async def renew_recovery_codes(
 async def turn_off_second_factor(
     request: AnyRequest, current_user: Me, second_factors: SecondFactors, accounts: Accounts
 ) -> Response[None]:
-    """With the password or a code."""
+    """Requires the password or a code."""
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.turn_off, current_user, password, code)
     await accounts.password_work.run(client_network(address_of(request)), use_case)

@@ -22,7 +22,7 @@ class SecondFactorProof(Input):
     code: Code | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _require_one(self) -> Self:
         if (self.password is None) == (self.code is None):
             raise RuleBroken("required", "Send either password or code.")
         return self
@@ -43,7 +43,7 @@ class SecondFactorRecord(Record):
 
 
 class EnrolmentRecord(Record):
-    """What an authenticator app needs; shown only once."""
+    """Data for an authenticator app; shown only once."""
 
     secret: Annotated[str, Field(description="To type into the app.", repr=False)]
     uri: Annotated[str, Field(description="otpauth:// URI of the secret.", repr=False)]

@@ -65,9 +65,7 @@ class SecondFactorService:
         return Enrolment(secret, totp_uri(secret, by.user.email))
 
     def confirm(self, by: CurrentUser, session_token: str, code: str) -> list[str]:
-        """Turn the second factor on and end the user's other sessions. Returns the
-        recovery codes.
-        """
+        """Turn the second factor on, end the user's other sessions, return recovery codes."""
         now_ms, codes = self._clock(), new_recovery_codes()
         with self._database.write() as db:
             require_open_session(db, by.caller)

@@ -38,9 +38,7 @@ _LEEWAY_S = 60
 _ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""Algorithms that sign with the provider's own key. Signatures with the client secret are
-rejected.
-"""
+"""Algorithms of the provider's own key. Signatures with the client secret are rejected."""
 
 
 class _Discovery(NamedTuple):
@@ -66,7 +64,7 @@ class IdentityProvider:
     def authorization_url(self, attempt: SignOnAttempt, redirect_uri: str) -> str:
         """The URL to send the browser to. `Unavailable` if the provider does not answer."""
         url: str = prepare_grant_uri(
-            self._discovered().authorization_url,
+            self._current_discovery().authorization_url,
             self._client_id,
             "code",
             redirect_uri=redirect_uri,
@@ -83,7 +81,7 @@ class IdentityProvider:
 
         `Unauthorized` if it rejects the code or its response is not valid, `Unavailable`.
         """
-        discovery = self._discovered()
+        discovery = self._current_discovery()
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -115,7 +113,7 @@ class IdentityProvider:
             "access_token": token.get("access_token"),
         }
         try:
-            signed = self._verified(token["id_token"])
+            signed = self._verify_token(token["id_token"])
             claims = CodeIDToken(signed.claims, signed.header, options, params)
             claims.validate(now=self._clock() // 1000, leeway=_LEEWAY_S)
         except (JoseError, ValueError, TypeError, KeyError) as error:
@@ -123,16 +121,16 @@ class IdentityProvider:
             raise _invalid_answer() from None
         return dict(claims)
 
-    def _verified(self, id_token: str) -> jwt.Token:
+    def _verify_token(self, id_token: str) -> jwt.Token:
         """The verified ID token; reads the keys again if its key is unknown."""
-        discovery = self._discovered()
+        discovery = self._current_discovery()
         try:
             return jwt.decode(id_token, discovery.keys, algorithms=_ALGORITHMS)
         except InvalidKeyIdError:
             if self._clock() - discovery.read_at_ms < _REREAD_MS:
                 raise
         self._discovery = None
-        return jwt.decode(id_token, self._discovered().keys, algorithms=_ALGORITHMS)
+        return jwt.decode(id_token, self._current_discovery().keys, algorithms=_ALGORITHMS)
 
     def _userinfo(self, url: str, token: Claims, subject: str) -> Claims:
         """The person's email claims, for a provider whose ID tokens lack them."""
@@ -143,7 +141,7 @@ class IdentityProvider:
             raise _invalid_answer()
         return {name: record[name] for name in ("email", "email_verified") if name in record}
 
-    def _discovered(self) -> _Discovery:
+    def _current_discovery(self) -> _Discovery:
         """The discovery document and keys, cached for an hour; a failure for ten seconds."""
         now_ms, known = self._clock(), self._discovery
         if known is not None and now_ms - known.read_at_ms < _VALID_MS:
@@ -167,8 +165,8 @@ class IdentityProvider:
         try:
             keys = KeySet.import_key_set(self._fetch("GET", document["jwks_uri"])[1])  # type: ignore[arg-type]
             return _Discovery(
-                self._checked(document["authorization_endpoint"]),
-                self._checked(document["token_endpoint"]),
+                self._check_url(document["authorization_endpoint"]),
+                self._check_url(document["token_endpoint"]),
                 document.get("userinfo_endpoint"),
                 keys,
                 now_ms,
@@ -177,7 +175,7 @@ class IdentityProvider:
             log.warning("single_sign_on_discovery_invalid", error=type(error).__name__)
             raise _unavailable() from None
 
-    def _checked(self, url: Any) -> str:
+    def _check_url(self, url: Any) -> str:
         """The URL if it is safe to request, otherwise `ValueError`."""
         if not isinstance(url, str) or not is_provider_url(url):
             raise ValueError("not an https URL")
@@ -200,7 +198,7 @@ class IdentityProvider:
         try:
             with (
                 _client(auth) as client,
-                client.stream(method, self._checked(url), data=data, headers=accept) as response,
+                client.stream(method, self._check_url(url), data=data, headers=accept) as response,
             ):
                 for chunk in response.iter_bytes():
                     body += chunk

@@ -240,7 +240,7 @@ class NewWebsite(AppFields, RetentionFields, _NewWebsite):
 
     @field_validator(*APP_FIELDS)
     @classmethod
-    def _only_for_apps(cls, value: Any, info: ValidationInfo) -> Any:
+    def _require_mobile(cls, value: Any, info: ValidationInfo) -> Any:
         if value and info.data.get("kind") is WebsiteKind.WEB:
             raise RuleBroken("only_mobile", _ONLY_MOBILE)
         return value
@@ -263,7 +263,7 @@ class WebsiteChanges(AppFields, RetentionFields):
     ] = None
 
 
-def only_mobile(field: str) -> Fault:
+def only_mobile_fault(field: str) -> Fault:
     alias = AppFields.model_fields[field].alias
     return Fault(alias or field, "only_mobile", _ONLY_MOBILE)
 

@@ -17,7 +17,7 @@ from penstock.accounts.websites.schema import (
     NewWebsite,
     WebsiteChanges,
     WebsiteRecord,
-    only_mobile,
+    only_mobile_fault,
 )
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, Unauthorized
@@ -27,9 +27,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 
 MAX_APPS = 50
-"""Maximum mobile apps of a workspace. The apps of all workspaces share the files that
-phones fetch.
-"""
+"""Maximum mobile apps of a workspace. All workspaces share the files that phones fetch."""
 
 _TOPIC, _CACHE_TTL_S = "websites", 2.0
 
@@ -139,7 +137,7 @@ class WebsiteService:
             else self._websites.load(website_id, partial(self._read_website, website_id))
         )
 
-    def cached(self, website_id: str) -> Website | None:
+    def cached_website(self, website_id: str) -> Website | None:
         """The website if it is cached. Never blocks."""
         return self._websites.get(website_id)
 
@@ -203,9 +201,7 @@ class WebsiteService:
         return after
 
     def delete_website(self, by: Caller, website_id: str) -> None:
-        """Delete a website: it accepts no more events and is not listed. Its stored events are
-        kept.
-        """
+        """Delete a website. It accepts no more events and is not listed; stored events stay."""
         with self._database.write() as db:
             if not store.delete_website(db, by.workspace_id, website_id, self._clock()):
                 raise _no_such_website()
@@ -225,7 +221,7 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
     app_values = changes.sent_values(APP_FIELDS)
     changed = [name for name, value in app_values.items() if value != getattr(website.app, name)]
     if website.kind is WebsiteKind.WEB and (
-        faults := [only_mobile(name) for name in changed if app_values[name]]
+        faults := [only_mobile_fault(name) for name in changed if app_values[name]]
     ):
         raise Invalid(faults)
     return replace(

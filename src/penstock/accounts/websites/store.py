@@ -74,7 +74,7 @@ def website(
     return None if row is None else _website(row)
 
 
-_OF_WORKSPACE = (
+_WORKSPACE_WEBSITES = (
     select(websites)
     .where(websites.c.workspace_id == bindparam("workspace"), websites.c.deleted_at.is_(None))
     .order_by(websites.c.created_at, websites.c.id)
@@ -83,12 +83,12 @@ _OF_WORKSPACE = (
 
 def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
     """Websites of the workspace, oldest first."""
-    rows, total = page_of(db, _OF_WORKSPACE, page, {"workspace": workspace_id})
+    rows, total = page_of(db, _WORKSPACE_WEBSITES, page, {"workspace": workspace_id})
     return Listing([_website(row) for row in rows], page, total)
 
 
 def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
-    return [_website(row) for row in db.execute(_OF_WORKSPACE, {"workspace": workspace_id})]
+    return [_website(row) for row in db.execute(_WORKSPACE_WEBSITES, {"workspace": workspace_id})]
 
 
 def websites_with_retention(db: Connection) -> list[Website]:

@@ -20,7 +20,7 @@ from penstock.http.requests import AnyRequest
 
 def _record(limits: WorkspaceService, settings: WorkspaceSettings) -> WorkspaceSettingsRecord:
     own_limits = settings.limits
-    timeout_s, memory_bytes = limits.capped(own_limits)
+    timeout_s, memory_bytes = limits.cap_limits(own_limits)
     return WorkspaceSettingsRecord(
         name=settings.name,
         query_timeout_seconds=own_limits.timeout_s,

@@ -84,7 +84,7 @@ class WorkspaceService:
         self._limits_cache.forget(workspace_id)
         return after
 
-    def capped(self, own_limits: QueryLimits) -> tuple[float, int]:
+    def cap_limits(self, own_limits: QueryLimits) -> tuple[float, int]:
         """Seconds and bytes of the limits, capped at the operator's."""
         return min(own_limits.timeout_s or self._max_timeout_s, self._max_timeout_s), min(
             own_limits.memory_bytes or self._max_bytes, self._max_bytes
@@ -94,7 +94,7 @@ class WorkspaceService:
         """Seconds and bytes that a query may currently use."""
         own_limits = self._limits_cache.load(workspace_id, lambda: self.own_limits(workspace_id))
         assert own_limits is not None  # own_limits never returns None
-        return self.capped(own_limits)
+        return self.cap_limits(own_limits)
 
 
 def _above_limit(field: str, limit: str, setting: str) -> Fault:

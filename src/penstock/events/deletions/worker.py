@@ -85,7 +85,7 @@ class DeletionWorker:
             if not store.any_open(db):
                 self._delays.clear()
                 return
-        with self._database.alone(_WORK) as is_mine:
+        with self._database.exclusive_lock(_WORK) as is_mine:
             if not is_mine:
                 self._delays.clear()
                 return

@@ -83,7 +83,7 @@ class LossService:
 
         None when it cannot be told: another node compares, or deletions keep beginning.
         """
-        with self._database.alone(_WORK) as is_mine:
+        with self._database.exclusive_lock(_WORK) as is_mine:
             comparison = self.measure() if is_mine else None
             if comparison is not None and comparison.missing and self._warehouse.folder is None:
                 self.worker.pause(_REPLICA_S)

@@ -127,7 +127,7 @@ class OutcomeLocks:
                 return
             try:
                 wait_s = max(0.0, until_s - monotonic())
-                with self._database.alone(_lock_number(outcome), wait_s) as is_mine:
+                with self._database.exclusive_lock(_lock_number(outcome), wait_s) as is_mine:
                     yield self._begin(outcome) if is_mine else None
             finally:
                 self._at_once.release()
@@ -136,7 +136,7 @@ class OutcomeLocks:
 
     def is_locked(self, outcome: str) -> bool:
         """Whether any process of the installation holds the lock now."""
-        return self._lock(outcome).locked() or self._database.is_done(_lock_number(outcome))
+        return self._lock(outcome).locked() or self._database.is_running(_lock_number(outcome))
 
     def _lock(self, outcome: str) -> Lock:
         with self._state:

@@ -16,7 +16,7 @@ from penstock.funnels.queries.schema import (
 )
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.statements.query import Sort
-from penstock.http.period import TIME, both_ends, ends_after_start, read_time_ms
+from penstock.http.period import TIME, add_missing_end, ends_after_start, read_time_ms
 from penstock.http.schema import Name, Record
 
 
@@ -69,7 +69,7 @@ class PreviewIn(FunnelIn):
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
     cohort: CohortFilter | None = None
 
-    _complete = model_validator(mode="before")(both_ends)
+    _complete = model_validator(mode="before")(add_missing_end)
     _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
     _read_period = field_validator("end_at")(ends_after_start)
 

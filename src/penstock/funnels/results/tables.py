@@ -13,7 +13,7 @@ from msgspec import json
 
 from penstock.base.patterns import Pattern
 from penstock.base.scalar import Scalar
-from penstock.base.spreadsheets import harmless, is_formula
+from penstock.base.spreadsheets import escape_formula, is_formula
 
 UNKNOWN = "Unknown"
 
@@ -187,7 +187,7 @@ class _CsvWriter(_ArrowWriter):
         self._csv = csv.CSVWriter(self.file, self.schema())
 
     def text_columns(self) -> list[str]:
-        return [harmless(name) for name in self.property_columns()]
+        return [escape_formula(name) for name in self.property_columns()]
 
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
         if values is None:
@@ -202,7 +202,7 @@ class _CsvWriter(_ArrowWriter):
         ]
 
     def text(self, figure: str) -> str:
-        return harmless(figure)
+        return escape_formula(figure)
 
     def write(self, rows: Sequence[TableRow]) -> None:
         self._csv.write_batch(self.batch(rows))
@@ -255,7 +255,7 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 
 def _unambiguous(text: str) -> str:
     """The text, in quotes where the cell would read as another value."""
-    return json.encode(text).decode() if _looks_like_another_value(text) else harmless(text)
+    return json.encode(text).decode() if _looks_like_another_value(text) else escape_formula(text)
 
 
 def _looks_like_another_value(text: str) -> bool:

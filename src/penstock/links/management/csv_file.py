@@ -10,7 +10,7 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault, Invalid
-from penstock.base.spreadsheets import as_cell, from_cell
+from penstock.base.spreadsheets import decode_cell, encode_cell
 from penstock.links.management.schema import LinkRecord
 
 MAX_ROWS = 5_000
@@ -44,7 +44,7 @@ def write_csv(records: Iterable[LinkRecord]) -> bytes:
     writer.writerow(COLUMNS)
     for record in records:
         values = record.model_dump(mode="json", by_alias=True)
-        writer.writerow(as_cell(_text(values[name])) for name in COLUMNS)
+        writer.writerow(encode_cell(_text(values[name])) for name in COLUMNS)
     return file.getvalue().encode()
 
 
@@ -101,7 +101,7 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
             message = f"Row {number} has more cells than the header; quote texts with commas."
             raise Invalid([Fault("body", "not_csv", message)])
         values = {
-            name: _value(name, from_cell(cell))
+            name: _value(name, decode_cell(cell))
             for name, cell in zip(header, cells, strict=False)
             if name not in _IGNORED
         }

@@ -157,7 +157,7 @@ class LinkService:
         link = self._by_slug.get(slug)
         if link is None or not link.is_active:
             return None
-        website = self._websites.cached(link.website_id)
+        website = self._websites.cached_website(link.website_id)
         return None if website is None else (link, website)
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from penstock.accounts.model import MobileApp, Website
 from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
-from penstock.base.user_agent import Platform, UserAgent, parse_in_thread, parsed_before
+from penstock.base.user_agent import Platform, UserAgent, cached_user_agent, parse_in_thread
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
@@ -52,7 +52,10 @@ class RedirectService:
 
     def respond_cached(self, visit: Visit) -> LinkResponse | None:
         """Like `respond`, but returns None unless everything is cached. Never blocks."""
-        target, user_agent = self._links.find_cached(visit.slug), parsed_before(visit.user_agent)
+        target, user_agent = (
+            self._links.find_cached(visit.slug),
+            cached_user_agent(visit.user_agent),
+        )
         if target is None or user_agent is None:
             return None
         match_key: bytes | None = b""

@@ -167,7 +167,7 @@ async def confirm_email(
         "token": token,
         "is_confirmed": is_confirmed,
         "is_valid": is_valid,
-        "asks": confirmations.asks(reader.user),
+        "asks": confirmations.needs_confirmation(reader.user),
     }
     return await to_thread.run_sync(html, request, "session/confirm_email.html", content)
 
