@@ -46,7 +46,7 @@ from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
 from tests.wired import Wire, wired
 
-# Without a limit of time for one example: on a busy machine it says nothing about the example.
+# No time limit per example: on a busy machine its duration says nothing about the example.
 hypothesis_settings.register_profile("penstock", deadline=None)
 hypothesis_settings.load_profile("penstock")
 
@@ -61,7 +61,7 @@ _LONG = tuple(
         *("segment/test_clients.py", "segment/test_snippets.py"),
     )
 )
-"""Tests that need the packages of a client or run long."""
+"""Tests that run long or need a client's packages."""
 
 _DISCONNECT_OTHERS = """
 SELECT pg_terminate_backend(pid)
@@ -78,8 +78,8 @@ WHERE database = currentDatabase() AND active AND table != 'schema_migrations'
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
-    # The objects of a collection live to the end; to look for garbage among them takes a twentieth
-    # of a run. `penstock serve` sets the same threshold.
+    # The objects of a collection live to the end; searching them for garbage takes a twentieth of a
+    # run. `penstock serve` sets the same threshold.
     gc.set_threshold(50_000, 20, 100)
 
 
@@ -115,17 +115,17 @@ def _runs_on_postgres(item: pytest.Item) -> bool:
 
 
 def _repeats_on_postgres(item: pytest.Item) -> bool:
-    """Whether the test is for both databases and sees no difference between them.
+    """Whether the test runs on both databases although they do not differ for it.
 
-    `every_database` marks the tests of what differs: locks, conflicts, searches, order, unusual
-    characters, large numbers, deletions. Beside them `tests/fuzz/test_api.py` calls every operation
-    on PostgreSQL in each run.
+    `every_database` marks tests of differences: locks, conflicts, searches, order, unusual
+    characters, large numbers, deletions. In addition, `tests/fuzz/test_api.py` calls every
+    operation on PostgreSQL in each run.
     """
     return _runs_on_postgres(item) and not item.get_closest_marker("every_database")
 
 
 def _is_long(item: pytest.Item) -> bool:
-    """Whether `make quick` leaves the test out: it is slow or random, or needs other programs."""
+    """Whether `make quick` skips the test: it is slow or random, or needs other programs."""
     assert isinstance(item, pytest.Function)
     return (
         item.get_closest_marker("slow") is not None
@@ -137,11 +137,11 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
-    """Tests that share expensive fixtures or take long come first in the share of a worker.
+    """Put tests that share expensive fixtures or take long at the start of a worker's share.
 
-    `--dist worksteal` gives each worker a share of the list, from its begin on. A worker that is
-    done takes tests from the end of the longest remaining share, where short tests stand. Browser
-    tests begin the first share, slow tests the other shares in turn.
+    `--dist worksteal` gives each worker a share of the list, from the start. A worker that has
+    finished takes tests from the end of the longest remaining share, where short tests should be.
+    The first share starts with browser tests, the others with slow tests in turn.
     """
     browser = [item for item in items if item.nodeid.startswith("tests/browser/")]
     others = [item for item in items if not item.nodeid.startswith("tests/browser/")]
@@ -158,7 +158,7 @@ def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
 class ShiftedClock:
     """The system's clock, which a test can move forward.
 
-    wrong_ms: by how much the time of day is wrong, while time passes as ever.
+    wrong_ms: error of the time of day in milliseconds; elapsed time is unaffected.
     """
 
     ahead_ms = 0
@@ -175,7 +175,7 @@ class ShiftedClock:
 
 
 class SharedWarehouse(Warehouse):
-    """Outlives the applications that use it."""
+    """A warehouse that outlives the applications that use it."""
 
     def close(self) -> None:
         pass
@@ -193,7 +193,7 @@ def quick_passwords() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_live_list() -> None:
-    """Wait for events that were just sent, however slow the machine is."""
+    """Wait for recent events, however slow the machine is."""
     live_service._FRESH_WAIT_S = PATIENCE_S
 
 
@@ -258,10 +258,10 @@ def _shared_warehouse(
 
 @pytest.fixture(scope="module")
 def warehouse(_shared_warehouse: Warehouse) -> Iterator[Warehouse]:
-    """The event store of all tests, in the form that `PENSTOCK_TEST_ENGINE` names.
+    """The event store of all tests, on the engine that `PENSTOCK_TEST_ENGINE` names.
 
-    Its tables are emptied after each file of tests: every statement lists the parts of a table,
-    which takes longer the more there are.
+    Its tables are emptied after each test file: every statement lists the parts of a table, which
+    takes longer the more there are.
     """
     yield _shared_warehouse
     _empty(_shared_warehouse)
@@ -278,14 +278,14 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 class CompiledStatements:
-    """The statements that any test of this process has compiled, for the databases of all.
+    """Statements compiled by any test of this process, shared between their databases.
 
-    An engine compiles each statement once, and each test has an engine of its own: that would be a
-    third of the time of a short test.
+    An engine compiles each statement once, and each test has its own engine: without sharing,
+    compiling would take a third of a short test.
     """
 
     def __init__(self, engine: Engine) -> None:
-        """engine: it has connected, so its dialect knows the server."""
+        """engine: must have connected, so that its dialect knows the server."""
         self._dialect, self._cache = engine.dialect, dict[Any, Any]()
 
     def share(self, engine: Engine) -> None:
@@ -294,7 +294,7 @@ class CompiledStatements:
 
 
 _compiled: dict[str, CompiledStatements] = {}
-"""By kind of database."""
+"""Compiled statements by kind of database."""
 
 
 def _migrated(url: str) -> None:
@@ -328,9 +328,9 @@ def sqlite_url(tmp_path: Path, _migrated_sqlite: Path) -> str:
 
 @pytest.fixture
 def postgres_url(_migrated_postgres: str) -> str:
-    """A migrated PostgreSQL database as good as new.
+    """A migrated PostgreSQL database without rows.
 
-    All tests of a worker use one: to delete its rows is a hundred times faster than a new one.
+    All tests of a worker share it: deleting its rows is a hundred times faster than creating one.
     """
     with psycopg.connect(_migrated_postgres, autocommit=True) as connection:
         connection.execute(_DISCONNECT_OTHERS)
@@ -338,7 +338,7 @@ def postgres_url(_migrated_postgres: str) -> str:
             sql.SQL(";").join(
                 sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name))
                 for table in reversed(metadata.sorted_tables)
-                if table is not event_ledger  # it has one row, always
+                if table is not event_ledger  # it must keep its single row
             )
         )
         connection.execute("UPDATE event_ledger SET stored = 0, removed = 0, shipment = 0")
@@ -366,7 +366,9 @@ def clock() -> ShiftedClock:
 
 @pytest.fixture(scope="session")
 def _settings() -> Settings:
-    """Settings of all tests. To read the environment for each takes a tenth of a short test."""
+    """Settings shared by all tests. Reading the environment each time takes a tenth of a short
+    test.
+    """
     return Settings(
         public_url=BASE_URL,
         signup_open=True,
@@ -423,5 +425,5 @@ def other_workspace(server: TestClient[Litestar], workspace: Tenant) -> Tenant:
 
 @pytest.fixture
 def client(workspace: Tenant) -> httpx.Client:
-    """Calls with the API key of `workspace`."""
+    """A client with the API key of `workspace`."""
     return workspace.client
