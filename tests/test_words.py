@@ -1,0 +1,151 @@
+"""Docstrings and comments are sentences that people would say, or noun phrases that stand alone.
+
+Each pattern is a habit that makes readers guess, with advice on what to write instead.
+"""
+
+import ast
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.source_tree import SOURCE, nodes_of
+
+ROOT = SOURCE.parents[1]
+NOT_CLEANED = frozenset(
+    f"src/penstock/{room}"
+    for room in ("cli", "events", "funnels", "identity", "links", "warehouse", "web")
+)
+"""Rooms whose texts nobody has gone through yet. Remove a room once it is clean."""
+
+ADVICE = {
+    r"\b[a-z_]+: of (?:the|an?|all|one|each|every|its|their|this|that|those|whom)\b": (
+        "describe a parameter as `name: its meaning`, with its unit"
+    ),
+    r"(?:^|[.;] )As `|\bas of `|(?:^|[.;] )Errors as `": "write: Like `f`",
+    r"(?:^|[.;:] )What (?:is|are|was|has|it|they|an?|the|each|comes|waits|becomes)\b": (
+        "name the thing: a noun and what it does"
+    ),
+    r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|such\b)": "write: is not a",
+    r"(?<!not )\bso (?:many|much|few)\b(?! that\b| as\b)": "write: this many, or the number's name",
+    r"\bthe ones? (?:that|whose|which|who|whom)\b": "repeat the noun",
+    r"\b(?:its|the) begin\b": "write: start",
+    r"\bnevertheless\b[.)]?$": "write: still, in front of the verb",
+    r"\b(?:is|are|was|were) (?:there|gone|over)(?:[.,;:]|$)": (
+        "write: exists, has arrived, was deleted, has ended"
+    ),
+    r"^(?:of|or|and|but|nor|whose|whom) ": "start with a whole thought",
+    r"^Of (?:the|an?|all|each|every|one) ": "start with the noun",
+    r"\b(?:is|are) no coroutines?\b": "write: synchronous",
+}
+"""Pattern -> what to write instead."""
+
+EXAMPLES = {
+    "query: of the warehouse.": "query: runs SQL in the warehouse.",
+    "As `find`, without waiting.": "Like `find`, without waiting.",
+    "What waits for the store.": "Rows that wait for the store.",
+    "A member who is no owner.": "A member who is not an owner.",
+    "It ends with so many wrong codes.": "It ends after this many wrong codes.",
+    "The event is the one whose ID it is.": "The event with that ID.",
+    "Reads from its begin on.": "Reads from the start.",
+    "It may be missing nevertheless.": "It may still be missing.",
+    "Once the body is there.": "Once the body has arrived.",
+    "of each that was merged": "for each merge",
+    "Of all workspaces.": "Number of jobs in all workspaces.",
+}
+"""A text that the patterns find -> the same in plain English."""
+
+
+class Piece(NamedTuple):
+    """A docstring or a comment as one line."""
+
+    place: str
+    text: str
+
+
+def _places() -> list[str]:
+    rooms = {path.parent for path in SOURCE.rglob("*.py")}
+    sdk = {path.parent for path in (ROOT / "sdk" / "python" / "src").rglob("*.py")}
+    return [*sorted(folder.relative_to(ROOT).as_posix() for folder in rooms | sdk), "tests"]
+
+
+def _files(place: str) -> Iterator[Path]:
+    """The sources of a folder; of `tests`, the helpers in it and below."""
+    if place == "tests":
+        for path in sorted((ROOT / place).rglob("*.py")):
+            if not path.name.startswith("test_"):
+                yield path
+    elif "migrations/versions" not in place:
+        yield from sorted((ROOT / place).glob("*.py"))
+
+
+def _is_cleaned(place: str) -> bool:
+    return not any(place == room or place.startswith(f"{room}/") for room in NOT_CLEANED)
+
+
+@cache
+def _pieces(path: Path) -> list[Piece]:
+    name = path.relative_to(ROOT).as_posix()
+    return [
+        Piece(f"{name}:{line}", " ".join(text.split()))
+        for line, text in (*_docstrings(path), *_comments(path))
+    ]
+
+
+def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    for node in nodes_of(path):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield node.lineno, node.value.value
+
+
+def _comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Comments; lines of the same comment are joined."""
+    first, last, column, text = 0, 0, 0, ""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            line, words = token.start[0], token.string.lstrip("# ")
+            is_alone = token.line.lstrip().startswith("#")
+            if is_alone and (line, token.start[1]) == (last + 1, column):
+                text, last = f"{text} {words}", line
+                continue
+            if text:
+                yield first, text
+            first, last, text = line, line if is_alone else 0, words
+            column = token.start[1]
+    if text:
+        yield first, text
+
+
+def _offences(text: str) -> list[str]:
+    return [advice for pattern, advice in ADVICE.items() if re.search(pattern, text)]
+
+
+@pytest.mark.parametrize("place", [place for place in _places() if _is_cleaned(place)])
+def test_texts_in_code_are_plain_english(place: str) -> None:
+    offenders = [
+        f"{piece.place}: {advice}: {piece.text[:90]}"
+        for path in _files(place)
+        for piece in _pieces(path)
+        for advice in _offences(piece.text)
+    ]
+    assert offenders == []
+
+
+@pytest.mark.parametrize(("riddle", "plain"), EXAMPLES.items())
+def test_patterns_find_riddles_and_no_plain_english(riddle: str, plain: str) -> None:
+    assert _offences(riddle)
+    assert not _offences(plain)
+
+
+def test_rooms_that_are_not_cleaned_yet_exist() -> None:
+    assert {room for room in NOT_CLEANED if not (ROOT / room).is_dir()} == set()
