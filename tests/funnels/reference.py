@@ -170,7 +170,7 @@ def holds(condition: Filter, value: str) -> bool:
     A missing value satisfies only negative operators and `is_not_set`.
     """
     operator = str(condition.comparison.operator)
-    operand: Any = getattr(condition.comparison, "operand", None)
+    operand = condition.comparison.operand
     if operator in NEGATIVE:
         return not _holds(NEGATIVE[operator], operand, value)
     return _holds(operator, operand, value)

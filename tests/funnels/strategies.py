@@ -25,6 +25,17 @@ from penstock.funnels.definitions.model import (
     MatchType,
     Row,
 )
+from penstock.funnels.definitions.operands import (
+    LIST,
+    NONE,
+    NUMBER,
+    PART,
+    RANGE,
+    REGEX,
+    TEXT,
+    TIME,
+    Operand,
+)
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.statements.query import Strategy
 from tests.funnels.reference import KINDS, Event, History, holds, value_of
@@ -123,21 +134,17 @@ VALUES: tuple[Any, ...] = (
 PATTERNS = ("p.o", "^[pP]ro$", "[0-9]", "^$", "(?i)PRO", "1|true", "\\.", "é")
 LISTS = ('["1", "pro"]', "[1, true]", '["", "Unknown", "Pro"]', "[1.5, -3, false]")
 RANGES = ("[1, 5]", "[-3, 1.5]", "[1e2, 1e4]", "[1, 1]")
-OPERANDS = {
-    **dict.fromkeys(
-        ("equals", "not_equals", "contains", "not_contains", "starts_with", "ends_with"), TEXTS
-    ),
-    **dict.fromkeys(("in", "not_in"), LISTS),
-    **dict.fromkeys(("between", "not_between"), RANGES),
-    **dict.fromkeys(("matches_regex", "not_matches_regex"), PATTERNS),
-    **dict.fromkeys(("is_set", "is_not_set", "is_true", "is_false"), ("",)),
-    **dict.fromkeys(
-        ("greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"),
-        ("1", "1.5", "-3", "1e3", "0"),
-    ),
-    **dict.fromkeys(("before", "after"), DATES),
+VALUES_OF: Mapping[Operand[Any], Sequence[str]] = {
+    TEXT: TEXTS,
+    PART: TEXTS,
+    LIST: LISTS,
+    RANGE: RANGES,
+    REGEX: PATTERNS,
+    NONE: ("",),
+    NUMBER: ("1", "1.5", "-3", "1e3", "0"),
+    TIME: DATES,
 }
-"""Operator -> operands."""
+"""Values to compare with, by what an operator takes."""
 
 NAMES: Mapping[MatchType, tuple[str, ...]] = {
     MatchType.EVENT: ("a", "b", "c", 'it\'s "q" 😀'),
@@ -212,11 +219,9 @@ class Case:
     strategy: Strategy
 
 
-def filter_of(key: str, operator: str, choice: int) -> Filter:
-    values = OPERANDS[operator]
-    comparison = parse_comparison(
-        Operator(operator), values[choice % len(values)], lambda pattern: None
-    )
+def filter_of(key: str, operator: Operator, choice: int) -> Filter:
+    values = VALUES_OF[operator.traits.operand]
+    comparison = parse_comparison(operator, values[choice % len(values)], lambda pattern: None)
     return Filter(key, comparison)
 
 
@@ -227,7 +232,7 @@ def match_of(kind: MatchType, choice: int, conditions: Sequence[Filter]) -> Matc
 filters = st.builds(
     filter_of,
     st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
-    st.sampled_from(list(OPERANDS)),
+    st.sampled_from(Operator),
     st.integers(0, 13),
 )
 matches = st.builds(

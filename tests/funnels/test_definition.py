@@ -14,17 +14,8 @@ from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.matches import resolved_match
 from penstock.funnels.definitions.model import Definition, Filter, GoalUse, Match, MatchType, Row
-from penstock.funnels.definitions.operators import (
-    Comparison,
-    ListComparison,
-    NumberComparison,
-    NumberRange,
-    Operator,
-    RangeComparison,
-    StateComparison,
-    TextComparison,
-    TimeComparison,
-)
+from penstock.funnels.definitions.operands import NumberRange
+from penstock.funnels.definitions.operators import Comparison, Operator
 from penstock.funnels.definitions.schema import (
     GoalRecord,
     SavedFilter,
@@ -585,8 +576,8 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
         MatchType.EVENT,
         "paid",
         (
-            Filter("ok", StateComparison(Operator.IS_TRUE)),
-            Filter("plan", TextComparison(Operator.EQUALS, "pro")),
+            Filter("ok", Comparison(Operator.IS_TRUE, None)),
+            Filter("plan", Comparison(Operator.EQUALS, "pro")),
         ),
     )
     resolved = resolve(sent.saved(), {"Paid": goal}, any_regex)
@@ -623,14 +614,14 @@ def any_regex(pattern: str) -> None:
 
 
 COMPARISONS = [
-    ("greater_than", "-1.5e2", NumberComparison(Operator.GREATER_THAN, -150.0)),
-    ("between", "[1, 2.5]", RangeComparison(Operator.BETWEEN, NumberRange(1.0, 2.5))),
-    ("in", '["a", 5, 5.0, true]', ListComparison(Operator.IN, ("a", "5", "5", "true"))),
-    ("before", "1970-01-02", TimeComparison(Operator.BEFORE, 86_400_000)),
-    ("before", "1970-01-01T01:00", TimeComparison(Operator.BEFORE, 3_600_000)),
-    ("after", "1970-01-01T01:00:00.5+01:00", TimeComparison(Operator.AFTER, 500)),
-    ("after", "-7", TimeComparison(Operator.AFTER, -7)),
-    ("is_set", "", StateComparison(Operator.IS_SET)),
+    ("greater_than", "-1.5e2", Comparison(Operator.GREATER_THAN, -150.0)),
+    ("between", "[1, 2.5]", Comparison(Operator.BETWEEN, NumberRange(1.0, 2.5))),
+    ("in", '["a", 5, 5.0, true]', Comparison(Operator.IN, ("a", "5", "5", "true"))),
+    ("before", "1970-01-02", Comparison(Operator.BEFORE, 86_400_000)),
+    ("before", "1970-01-01T01:00", Comparison(Operator.BEFORE, 3_600_000)),
+    ("after", "1970-01-01T01:00:00.5+01:00", Comparison(Operator.AFTER, 500)),
+    ("after", "-7", Comparison(Operator.AFTER, -7)),
+    ("is_set", "", Comparison(Operator.IS_SET, None)),
 ]
 
 

@@ -1,11 +1,18 @@
 """Counts and times in sentences, in the form that people write."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
 def count_of(number: int, noun: str) -> str:
     """`1 event`, `1,200 events`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(words: Sequence[str], conjunction: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def utc_time(at_ms: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
+from penstock.base.wording import listed
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch, SavedStep
 
@@ -17,29 +18,22 @@ _VALUE_BYTES_PER_UNIT = 1024
 _PATTERN = 2
 """Of a page path with `*`."""
 
-_WEIGHTS: Mapping[str, int] = {
-    Operator.CONTAINS: 2,
-    Operator.NOT_CONTAINS: 2,
-    Operator.STARTS_WITH: 2,
-    Operator.ENDS_WITH: 2,
-    Operator.MATCHES_REGEX: 2,
-    Operator.NOT_MATCHES_REGEX: 2,
-    Operator.GREATER_THAN: 4,
-    Operator.GREATER_THAN_OR_EQUAL: 4,
-    Operator.LESS_THAN: 4,
-    Operator.LESS_THAN_OR_EQUAL: 4,
-    Operator.BETWEEN: 4,
-    Operator.NOT_BETWEEN: 4,
-    Operator.BEFORE: 6,
-    Operator.AFTER: 6,
-}
-"""Units of one filter; 1 of the other operators."""
+_COSTS: Mapping[str, int] = {operator: operator.traits.cost for operator in Operator}
 
-COST_RULE = (
-    "A filter costs 1; one with contains, starts_with, ends_with or a regular expression 2, one "
-    "that compares numbers 4, one with before or after 6, and each 1,024 bytes of a value 1 more. "
-    "A page path with * costs 2."
-)
+
+def _rule() -> str:
+    """What a filter costs, in words."""
+    names: dict[int, list[str]] = {}
+    for operator in Operator:
+        if not operator.traits.negative:
+            names.setdefault(operator.traits.cost, []).append(operator)
+    dearer = "".join(
+        f"one with {listed(names[cost], 'or')} {cost}, " for cost in sorted(names) if cost > 1
+    )
+    return (
+        f"A filter costs 1; {dearer}and each {_VALUE_BYTES_PER_UNIT:,} bytes of a value 1 more. "
+        f"A page path with * costs {_PATTERN}."
+    )
 
 
 class MatchCost(NamedTuple):
@@ -55,7 +49,7 @@ def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
     if match.type == "Pageview" and "*" in match.value:
         units += _PATTERN
     for item in match.filters:
-        units += _WEIGHTS.get(item.operator, 1) + _value_units(item.value)
+        units += _COSTS.get(item.operator, 1) + _value_units(item.value)
     if match.type == GOAL and match.value in goals:
         units += match_units(goals[match.value], {})
     return units
@@ -116,5 +110,5 @@ def cost_fault(costs: Iterable[MatchCost], field: str) -> Fault | None:
         field,
         "too_costly",
         f"The filters cost {total:,} in all, and at most {MAX_COST} is allowed. Drop or simplify "
-        f"filters that cost {total - MAX_COST:,}; most are in {most}. {COST_RULE}",
+        f"filters that cost {total - MAX_COST:,}; most are in {most}. {_rule()}",
     )

@@ -4,16 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from penstock.base.errors import Fault
-from penstock.base.paths import canonical_spelling, page_path, page_path_or_text
+from penstock.base.paths import page_path
 from penstock.funnels.definitions.builtins import PATH
 from penstock.funnels.definitions.filters import check_event_field, parse_comparison
 from penstock.funnels.definitions.model import Filter, Match, MatchType
-from penstock.funnels.definitions.operators import (
-    Comparison,
-    ListComparison,
-    Operator,
-    TextComparison,
-)
+from penstock.funnels.definitions.operators import OPERATORS, Comparison
 from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch
 from penstock.http.schema import (
     RuleBroken,
@@ -56,31 +51,24 @@ def _loaded_filters(
         at, faults_before = f"filters[{place}]", len(faults)
         with _collecting(faults, f"{at}.property"):
             check_event_field(item.property)
-        if item.operator not in set(Operator):
-            known = ", ".join(Operator)
+        if (operator := OPERATORS.get(item.operator)) is None:
+            known = ", ".join(OPERATORS)
             faults.append(Fault(f"{at}.operator", "not_one_of", f"Must be one of {known}."))
             continue
         with _collecting(faults, f"{at}.value"):
-            comparison = parse_comparison(Operator(item.operator), item.value, check_regex)
+            comparison = parse_comparison(operator, item.value, check_regex)
         if len(faults) == faults_before:
             is_path = item.property == PATH
-            yield Filter(item.property, _with_paths(comparison) if is_path else comparison)
+            yield Filter(item.property, _with_path(comparison) if is_path else comparison)
 
 
-def _with_paths(comparison: Comparison) -> Comparison:
+def _with_path(comparison: Comparison) -> Comparison:
     """The comparison of a page path, with its operand as paths are stored.
 
     An expression stays as it is.
     """
-    match comparison:
-        case TextComparison(operator=Operator.EQUALS | Operator.NOT_EQUALS as operator):
-            return TextComparison(operator, page_path_or_text(comparison.operand))
-        case TextComparison(operator=operator, operand=part):
-            return TextComparison(operator, canonical_spelling(part))
-        case ListComparison(operator=operator, operand=texts):
-            return ListComparison(operator, tuple(map(page_path_or_text, texts)))
-        case _:
-            return comparison
+    of_path = comparison.operator.traits.operand.of_path
+    return Comparison(comparison.operator, of_path(comparison.operand))
 
 
 @contextmanager

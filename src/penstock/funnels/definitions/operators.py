@@ -1,120 +1,172 @@
-"""The operators of filters, and a filter's comparison: an operator with an operand of its type."""
+"""The operators of filters: one table, an entry for each.
 
+The API, the builder, the cost of definitions, statements and the table in docs/funnels.md are made
+from it. Tests compare an operator with its meaning in plain Python (tests/funnels/reference.py).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from penstock.funnels.definitions.operands import (
+    LIST,
+    NONE,
+    NUMBER,
+    PART,
+    RANGE,
+    REGEX,
+    TEXT,
+    TIME,
+    NumberRange,
+    Operand,
+)
+
+T = TypeVar("T")
+
+
+class PropertySql(Protocol):
+    """A property of an event in SQL.
+
+    present: whether it is a scalar. plain: its text; empty if it is missing. number, time_ms: as
+    floats, NULL where the text is neither.
+    """
+
+    @property
+    def present(self) -> str: ...
+    @property
+    def plain(self) -> str: ...
+    @property
+    def number(self) -> str: ...
+    @property
+    def time_ms(self) -> str: ...
+
+    def is_one_of(self, texts: Sequence[str]) -> str:
+        """Whether it is present and its text is one of these."""
+
+    def bind(self, value: str | float) -> str:
+        """The placeholder of a value, which becomes a parameter of the statement."""
+
+
+Condition = Callable[[PropertySql, T], str]
+"""SQL that is 1 where a property compares with the operand, else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits(Generic[T]):
+    """What an operator means.
+
+    words: in the builder and the documentation. cost: in units of `definitions.cost`. negative: the
+    operator holds where `condition` does not.
+    """
+
+    operand: Operand[T]
+    words: str
+    condition: Condition[T]
+    cost: int = 1
+    negative: bool = False
+
+
+def _is(value: PropertySql, text: str) -> str:
+    return value.is_one_of((text,))
+
+
+def _is_one_of(value: PropertySql, texts: tuple[str, ...]) -> str:
+    return value.is_one_of(texts)
+
+
+def _is_boolean(text: str) -> Condition[None]:
+    return lambda value, _: value.is_one_of((text,))
+
+
+def _is_present(value: PropertySql, _: None) -> str:
+    return value.present
+
+
+def _text(sql: str) -> Condition[str]:
+    """sql: has `{}` for the property, then for the operand."""
+    return lambda value, text: f"{value.present} AND {sql.format(value.plain, value.bind(text))}"
+
+
+def _number(sign: str) -> Condition[float]:
+    return lambda value, limit: _known(value, f"{value.number} {sign} {value.bind(limit)}")
+
+
+def _is_between(value: PropertySql, ends: NumberRange) -> str:
+    low, high = map(value.bind, ends)
+    return _known(value, f"{value.number} BETWEEN {low} AND {high}")
+
+
+def _time(sign: str) -> Condition[int]:
+    return lambda value, at_ms: _known(value, f"{value.time_ms} {sign} {value.bind(at_ms)}")
+
+
+def _known(value: PropertySql, nullable_condition: str) -> str:
+    """A condition that is NULL where the property is no number or no time."""
+    return f"{value.present} AND ifNull({nullable_condition}, 0)"
+
+
+_CONTAINS = _text("position({}, {}) > 0")
+_MATCHES = _text("match({}, {})")
 
 
 class Operator(StrEnum):
     """How a filter compares. `is_not_set` and the negative ones hold for missing properties."""
 
-    EQUALS = "equals"
-    NOT_EQUALS = "not_equals"
-    IN = "in"
-    NOT_IN = "not_in"
-    CONTAINS = "contains"
-    NOT_CONTAINS = "not_contains"
-    STARTS_WITH = "starts_with"
-    ENDS_WITH = "ends_with"
-    MATCHES_REGEX = "matches_regex"
-    NOT_MATCHES_REGEX = "not_matches_regex"
-    IS_SET = "is_set"
-    IS_NOT_SET = "is_not_set"
-    GREATER_THAN = "greater_than"
-    GREATER_THAN_OR_EQUAL = "greater_than_or_equal"
-    LESS_THAN = "less_than"
-    LESS_THAN_OR_EQUAL = "less_than_or_equal"
-    BETWEEN = "between"
-    NOT_BETWEEN = "not_between"
-    IS_TRUE = "is_true"
-    IS_FALSE = "is_false"
-    BEFORE = "before"
-    AFTER = "after"
+    traits: Traits[Any]
+
+    def __new__(cls, name: str, traits: Traits[Any]) -> Self:
+        operator = str.__new__(cls, name)
+        operator._value_, operator.traits = name, traits
+        return operator
+
+    EQUALS = "equals", Traits(TEXT, "is", _is)
+    NOT_EQUALS = "not_equals", Traits(TEXT, "is not", _is, negative=True)
+    IN = "in", Traits(LIST, "is one of", _is_one_of)
+    NOT_IN = "not_in", Traits(LIST, "is none of", _is_one_of, negative=True)
+    CONTAINS = "contains", Traits(PART, "contains", _CONTAINS, 2)
+    NOT_CONTAINS = "not_contains", Traits(PART, "does not contain", _CONTAINS, 2, negative=True)
+    STARTS_WITH = "starts_with", Traits(PART, "starts with", _text("startsWith({}, {})"), 2)
+    ENDS_WITH = "ends_with", Traits(PART, "ends with", _text("endsWith({}, {})"), 2)
+    MATCHES_REGEX = "matches_regex", Traits(REGEX, "matches regex", _MATCHES, 2)
+    NOT_MATCHES_REGEX = (
+        "not_matches_regex",
+        Traits(REGEX, "does not match regex", _MATCHES, 2, negative=True),
+    )
+    IS_SET = "is_set", Traits(NONE, "is set", _is_present)
+    IS_NOT_SET = "is_not_set", Traits(NONE, "is not set", _is_present, negative=True)
+    GREATER_THAN = "greater_than", Traits(NUMBER, "is more than", _number(">"), 4)
+    GREATER_THAN_OR_EQUAL = "greater_than_or_equal", Traits(NUMBER, "is at least", _number(">="), 4)
+    LESS_THAN = "less_than", Traits(NUMBER, "is less than", _number("<"), 4)
+    LESS_THAN_OR_EQUAL = "less_than_or_equal", Traits(NUMBER, "is at most", _number("<="), 4)
+    BETWEEN = "between", Traits(RANGE, "is between", _is_between, 4)
+    NOT_BETWEEN = "not_between", Traits(RANGE, "is not between", _is_between, 4, negative=True)
+    IS_TRUE = "is_true", Traits(NONE, "is true", _is_boolean("true"))
+    IS_FALSE = "is_false", Traits(NONE, "is false", _is_boolean("false"))
+    BEFORE = "before", Traits(TIME, "is before", _time("<"), 6)
+    AFTER = "after", Traits(TIME, "is after", _time(">"), 6)
 
 
-TextOperator = Literal[
-    Operator.EQUALS,
-    Operator.NOT_EQUALS,
-    Operator.CONTAINS,
-    Operator.NOT_CONTAINS,
-    Operator.STARTS_WITH,
-    Operator.ENDS_WITH,
-]
-RegexOperator = Literal[Operator.MATCHES_REGEX, Operator.NOT_MATCHES_REGEX]
-ListOperator = Literal[Operator.IN, Operator.NOT_IN]
-NumberOperator = Literal[
-    Operator.GREATER_THAN,
-    Operator.GREATER_THAN_OR_EQUAL,
-    Operator.LESS_THAN,
-    Operator.LESS_THAN_OR_EQUAL,
-]
-RangeOperator = Literal[Operator.BETWEEN, Operator.NOT_BETWEEN]
-TimeOperator = Literal[Operator.BEFORE, Operator.AFTER]
-StateOperator = Literal[Operator.IS_SET, Operator.IS_NOT_SET, Operator.IS_TRUE, Operator.IS_FALSE]
-
-
-class NumberRange(NamedTuple):
-    """Both ends are included; low is at most high."""
-
-    low: float
-    high: float
+OPERATORS: Mapping[str, Operator] = {operator.value: operator for operator in Operator}
+"""The operators by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class TextComparison:
-    operator: TextOperator
-    operand: str
+class Comparison:
+    """An operator with an operand of its kind; None if it takes none."""
+
+    operator: Operator
+    operand: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RegexComparison:
-    """operand: a regular expression in RE2's syntax."""
-
-    operator: RegexOperator
-    operand: str
+def operators_with(*operands: Operand[Any]) -> list[Operator]:
+    """The operators that take one of these kinds of operand."""
+    return [operator for operator in Operator if operator.traits.operand in operands]
 
 
-@dataclass(frozen=True, slots=True)
-class ListComparison:
-    """operand: the texts that the property's text is looked up in."""
-
-    operator: ListOperator
-    operand: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NumberComparison:
-    operator: NumberOperator
-    operand: float
-
-
-@dataclass(frozen=True, slots=True)
-class RangeComparison:
-    operator: RangeOperator
-    operand: NumberRange
-
-
-@dataclass(frozen=True, slots=True)
-class TimeComparison:
-    """operand: milliseconds since 1970."""
-
-    operator: TimeOperator
-    operand: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateComparison:
-    """Takes no operand."""
-
-    operator: StateOperator
-
-
-Comparison = (
-    TextComparison
-    | RegexComparison
-    | ListComparison
-    | NumberComparison
-    | RangeComparison
-    | TimeComparison
-    | StateComparison
-)
+def operators_by_group() -> dict[str, list[Operator]]:
+    """The operators under the builder's headings."""
+    groups: dict[str, list[Operator]] = {}
+    for operator in Operator:
+        groups.setdefault(operator.traits.operand.group, []).append(operator)
+    return groups

@@ -4,23 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
 from penstock.base.clock import iso
-from penstock.base.scalar import number_text
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.definitions.operators import (
-    Comparison,
-    ListComparison,
-    NumberComparison,
-    Operator,
-    RangeComparison,
-    RegexComparison,
-    StateComparison,
-    TextComparison,
-    TimeComparison,
-)
+from penstock.funnels.definitions.operators import OPERATORS
 from penstock.funnels.definitions.schema import (
     RevisionRecord,
     SavedDefinition,
@@ -220,9 +209,9 @@ def _match(match: SavedMatch) -> str:
 
 def _filter(item: SavedFilter) -> str:
     try:
-        comparison = parse_comparison(Operator(item.operator), item.value, _any_regex)
-        operand = _operand(comparison)
-    except (RuleBroken, ValueError):  # stored by other rules than today's
+        comparison = parse_comparison(OPERATORS[item.operator], item.value, _any_regex)
+        operand = comparison.operator.traits.operand.words(comparison.operand)
+    except (RuleBroken, KeyError):  # stored by other rules than today's
         operand = item.value
     parts = _cut(item.property), item.operator.replace("_", " "), _cut(operand)
     return " ".join(part for part in parts if part)
@@ -230,24 +219,6 @@ def _filter(item: SavedFilter) -> str:
 
 def _any_regex(pattern: str) -> None:
     """Words need no regular expression that compiles."""
-
-
-def _operand(comparison: Comparison) -> str:
-    match comparison:
-        case TextComparison(operand=text) | RegexComparison(operand=text):
-            return text
-        case ListComparison(operand=texts):
-            return ", ".join(texts)
-        case NumberComparison(operand=number):
-            return number_text(number)
-        case RangeComparison(operand=ends):
-            return f"{number_text(ends.low)} and {number_text(ends.high)}"
-        case TimeComparison(operand=at_ms):
-            return iso(at_ms)
-        case StateComparison():
-            return ""
-        case _:
-            assert_never(comparison)
 
 
 def _units(unit: CountingUnit) -> str:

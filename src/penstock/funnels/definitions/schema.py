@@ -20,9 +20,11 @@ from pydantic import (
 
 from penstock.base.errors import Fault
 from penstock.base.paths import page_path
+from penstock.base.wording import listed
 from penstock.funnels.definitions.filters import EventField, parse_comparison
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.definitions.operators import Operator
+from penstock.funnels.definitions.operands import LIST, NONE, RANGE
+from penstock.funnels.definitions.operators import Operator, operators_with
 from penstock.http.schema import Input, Record, RuleBroken, RulesBroken, faults_of, without_nul
 from penstock.settings import Settings
 
@@ -75,8 +77,8 @@ class FilterIn(Input):
         str | None,
         Field(
             validate_default=True,
-            description="Text; a JSON list for in, not_in, between and not_between. "
-            "Leave it out for is_set, is_not_set, is_true and is_false.",
+            description=f"Text; a JSON list for {listed(operators_with(LIST, RANGE))}. "
+            f"Leave it out for {listed(operators_with(NONE))}.",
         ),
     ] = None
 

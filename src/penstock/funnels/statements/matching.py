@@ -4,24 +4,12 @@ Each condition is 0 or 1, never NULL. Property names and values are bound parame
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from re import escape
-from typing import assert_never
 
 from penstock.base.scalar import COMPOSITE, column_key, tagged, value_hash
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS, TOUCH_FIELDS
 from penstock.funnels.definitions.model import Filter, Match, MatchType
-from penstock.funnels.definitions.operators import (
-    ListComparison,
-    NumberComparison,
-    NumberOperator,
-    Operator,
-    RangeComparison,
-    RegexComparison,
-    StateComparison,
-    StateOperator,
-    TextComparison,
-    TimeComparison,
-)
 from penstock.funnels.statements.binder import Binder
 
 KINDS = {
@@ -96,11 +84,6 @@ def _builtin(name: str) -> str:
     return f"toString(events.{BUILTIN_COLUMNS[name]})"
 
 
-def present(tagged_text: str) -> str:
-    """Whether a tagged text stands for a scalar."""
-    return f"{tagged_text} NOT IN ('', '{COMPOSITE}')"
-
-
 def match_condition(match: Match, binder: Binder) -> str:
     """Whether an event has a match's kind and name and satisfies all of its filters."""
     parts = [f"events.kind = '{KINDS[match.type]}'", _name_condition(match, binder)]
@@ -133,103 +116,52 @@ def filter_condition(item: Filter, binder: Binder) -> str:
 
     A missing property satisfies only the negative operators and `is_not_set`.
     """
-    text = property_text(item.property, binder)
-    plain = f"substring({text}, 2)"
-    match item.comparison:
-        case TextComparison() as comparison:
-            return _text_condition(comparison, text, plain, binder)
-        case RegexComparison(operator=operator, operand=pattern):
-            matched = f"{present(text)} AND match({plain}, {binder.bind('String', pattern)})"
-            return _negated(matched, operator is Operator.NOT_MATCHES_REGEX)
-        case ListComparison(operator=operator, operand=texts):
-            return _negated(_one_of(texts, text, binder), operator is Operator.NOT_IN)
-        case NumberComparison(operator=operator, operand=number):
-            limit = binder.bind("Float64", number)
-            return _known(f"{_number(plain)} {_SIGNS[operator]} {limit}", text)
-        case RangeComparison(operator=operator, operand=ends):
-            low, high = (binder.bind("Float64", end) for end in ends)
-            inside = _known(f"{_number(plain)} BETWEEN {low} AND {high}", text)
-            return _negated(inside, operator is Operator.NOT_BETWEEN)
-        case TimeComparison(operator=operator, operand=at_ms):
-            limit = binder.bind("Float64", float(at_ms))
-            sign = "<" if operator is Operator.BEFORE else ">"
-            return _known(f"{_time_ms(text)} {sign} {limit}", text)
-        case StateComparison(operator=operator):
-            return _state_condition(operator, text, binder)
-        case _:
-            assert_never(item.comparison)
+    compared = _Property(property_text(item.property, binder), binder)
+    traits = item.comparison.operator.traits
+    condition = traits.condition(compared, item.comparison.operand)
+    return f"NOT ({condition})" if traits.negative else f"({condition})"
 
 
-def _text_condition(
-    comparison: TextComparison, tagged_text: str, plain: str, binder: Binder
-) -> str:
-    operator, text = comparison.operator, comparison.operand
-    match operator:
-        case Operator.EQUALS | Operator.NOT_EQUALS:
-            equal = _one_of((text,), tagged_text, binder)
-            return _negated(equal, operator is Operator.NOT_EQUALS)
-        case Operator.CONTAINS | Operator.NOT_CONTAINS:
-            within = f"position({plain}, {binder.bind('String', text)}) > 0"
-            contains = f"{present(tagged_text)} AND {within}"
-            return _negated(contains, operator is Operator.NOT_CONTAINS)
-        case Operator.STARTS_WITH:
-            starts = f"startsWith({plain}, {binder.bind('String', text)})"
-            return f"({present(tagged_text)} AND {starts})"
-        case Operator.ENDS_WITH:
-            ends = f"endsWith({plain}, {binder.bind('String', text)})"
-            return f"({present(tagged_text)} AND {ends})"
-        case _:
-            assert_never(operator)
+@dataclass(frozen=True, slots=True)
+class _Property:
+    """A property as operators compare it (`PropertySql`). text: its tagged text."""
 
+    text: str
+    binder: Binder
 
-def _state_condition(operator: StateOperator, tagged_text: str, binder: Binder) -> str:
-    match operator:
-        case Operator.IS_SET | Operator.IS_NOT_SET:
-            return _negated(present(tagged_text), operator is Operator.IS_NOT_SET)
-        case Operator.IS_TRUE:
-            return f"({_one_of(('true',), tagged_text, binder)})"
-        case Operator.IS_FALSE:
-            return f"({_one_of(('false',), tagged_text, binder)})"
-        case _:
-            assert_never(operator)
+    @property
+    def present(self) -> str:
+        return f"{self.text} NOT IN ('', '{COMPOSITE}')"
 
+    @property
+    def plain(self) -> str:
+        return f"substring({self.text}, 2)"
 
-_SIGNS: Mapping[NumberOperator, str] = {
-    Operator.GREATER_THAN: ">",
-    Operator.GREATER_THAN_OR_EQUAL: ">=",
-    Operator.LESS_THAN: "<",
-    Operator.LESS_THAN_OR_EQUAL: "<=",
-}
+    @property
+    def number(self) -> str:
+        plain = self.plain
+        return f"if(match({plain}, '{_sql(_NUMBER)}'), toFloat64OrNull({plain}), NULL)"
 
+    @property
+    def time_ms(self) -> str:
+        """Milliseconds since 1970 of a number or an ISO 8601 text."""
+        text, plain = self.text, self.plain
+        time = f"parseDateTime64BestEffortOrNull({plain}, 3, 'UTC')"
+        parsed = f"toFloat64(toUnixTimestamp64Milli({time}))"
+        return (
+            f"multiIf(startsWith({text}, 'n'), toFloat64OrNull({plain}), "
+            f"startsWith({text}, 's') AND match({plain}, '{_sql(_ISO_TIME)}'), {parsed}, NULL)"
+        )
 
-def _negated(condition: str, is_negative: bool) -> str:
-    return f"NOT ({condition})" if is_negative else f"({condition})"
+    def is_one_of(self, texts: Sequence[str]) -> str:
+        """Equality of plain texts of any JSON type: with each text, each tag is looked up."""
+        tagged_texts = [tag + text for text in texts for tag in "snb"]
+        return f"{self.text} IN {self.binder.bind('Array(String)', tagged_texts)}"
 
-
-def _known(nullable_condition: str, tagged_text: str) -> str:
-    """A condition on a scalar that is NULL where the scalar is no number or no time."""
-    return f"({present(tagged_text)} AND ifNull({nullable_condition}, 0))"
-
-
-def _one_of(texts: Sequence[str], tagged_text: str, binder: Binder) -> str:
-    """Equality of plain texts of any JSON type: with each text, each tag is looked up."""
-    tagged_texts = [tag + text for text in texts for tag in "snb"]
-    return f"{tagged_text} IN {binder.bind('Array(String)', tagged_texts)}"
-
-
-def _number(plain: str) -> str:
-    return f"if(match({plain}, '{_sql(_NUMBER)}'), toFloat64OrNull({plain}), NULL)"
-
-
-def _time_ms(tagged_text: str) -> str:
-    """Milliseconds since 1970 as a float, of a number or an ISO 8601 text; else NULL."""
-    plain = f"substring({tagged_text}, 2)"
-    time = f"parseDateTime64BestEffortOrNull({plain}, 3, 'UTC')"
-    parsed = f"toFloat64(toUnixTimestamp64Milli({time}))"
-    return (
-        f"multiIf(startsWith({tagged_text}, 'n'), toFloat64OrNull({plain}), "
-        f"startsWith({tagged_text}, 's') AND match({plain}, '{_sql(_ISO_TIME)}'), {parsed}, NULL)"
-    )
+    def bind(self, value: str | float) -> str:
+        if isinstance(value, str):
+            return self.binder.bind("String", value)
+        return self.binder.bind("Float64", float(value))
 
 
 def _sql(regex: str) -> str:

@@ -8,6 +8,7 @@ from litestar.params import FromPath
 
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
+from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
@@ -131,6 +132,7 @@ def _builder(
         definition=definition,
         limits=limits,
         windows_s=WINDOWS_S,
+        operator_groups=operators_by_group(),
         base_url=settings.base_url,
     )
 

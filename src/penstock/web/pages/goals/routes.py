@@ -4,6 +4,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.goals.service import GoalService
 from penstock.http.schema import SearchQuery
 from penstock.web.view import View
@@ -24,7 +25,8 @@ def list_page(view: NamedDependency[View], goals: NamedDependency[GoalService]) 
 
 @get("/goals/new", sync_to_thread=True)
 def new_page(view: NamedDependency[View]) -> Response[bytes]:
-    return view.render("goals/form.html", goal=None, uses=[])
+    groups = operators_by_group()
+    return view.render("goals/form.html", goal=None, uses=[], operator_groups=groups)
 
 
 @get("/goals/{goal_id:str}/edit", sync_to_thread=True)
@@ -33,7 +35,10 @@ def edit_page(
 ) -> Response[bytes]:
     goal = goals.get(view.workspace_id, goal_id)
     return view.render(
-        "goals/form.html", goal=goal, uses=goals.uses(view.workspace_id, [goal]).get(goal.id, [])
+        "goals/form.html",
+        goal=goal,
+        uses=goals.uses(view.workspace_id, [goal]).get(goal.id, []),
+        operator_groups=operators_by_group(),
     )
 
 

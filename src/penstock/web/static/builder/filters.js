@@ -51,26 +51,11 @@ const time = {
   read: ([day, clock]) => (clock.value ? `${day.value}T${clock.value}Z` : day.value),
 };
 
-const KINDS = {
-  in: list,
-  not_in: list,
-  matches_regex: regex,
-  not_matches_regex: regex,
-  is_set: none,
-  is_not_set: none,
-  is_true: none,
-  is_false: none,
-  greater_than: number,
-  greater_than_or_equal: number,
-  less_than: number,
-  less_than_or_equal: number,
-  between: range,
-  not_between: range,
-  before: time,
-  after: time,
-};
+const KINDS = { text, regex, list, number, range, time, none };
 
-const kindOf = (filter) => KINDS[filter.querySelector("[data-operator]").value] ?? text;
+// The selected option says what its operator needs; no option is selected for an unknown operator.
+const kindOf = (filter) =>
+  KINDS[filter.querySelector("[data-operator]").selectedOptions[0]?.dataset.input ?? "text"];
 const hiddenOf = (filter) => filter.querySelector("[data-named]");
 const inputsOf = (filter) => [...filter.querySelectorAll(".filter-inputs > *")];
 
