@@ -503,7 +503,7 @@ def test_rule16_coverage_shows_the_history_that_the_report_is_based_on(scene: Sc
 @pytest.mark.parametrize(
     ("start_s", "end_s", "touched"), [(0, 50, True), (500, 600, False)], ids=["inside", "outside"]
 )
-def test_rule16_coverage_lists_imports_into_the_span(
+def test_rule16_coverage_lists_partial_imports_into_the_span(
     scene: Scene, start_s: int, end_s: int, touched: bool
 ) -> None:
     funnel = scene.attempts("A", "B", conversionWindowSeconds=HOUR_S)
@@ -513,7 +513,8 @@ def test_rule16_coverage_lists_imports_into_the_span(
         else [scene.item(10, "A", attempt="a1")]
     )
     scene.send_event(0, "first")
-    body = "\n".join(json.dumps(line) for line in lines)
+    rejected = lines[0] | {"name": ""}
+    body = "\n".join(json.dumps(line) for line in (*lines, rejected))
     started = scene.client.post(
         "/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON
     )

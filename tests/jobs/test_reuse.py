@@ -223,6 +223,7 @@ def test_coverage_of_a_reused_answer_is_current(scene, workspace):
     line = (
         f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
     )
+    line += line.replace('"A"', '""')  # rejected
     headers = {"Content-Type": "application/x-ndjson"}
     import_id = scene.client.post(
         "/api/imports", params={"websiteId": workspace.website_id}, content=line, headers=headers
