@@ -156,7 +156,7 @@ def test_workers_without_a_last_step_can_stop_together(clock: ShiftedClock) -> N
         each.start()
     for each in (worker, other):
         each.begin_stop()
-    assert (worker.stopping, other.stopping) == (True, False)
+    assert (worker.is_stopping, other.is_stopping) == (True, False)
     assert last.count == 0
     for each in (worker, other):
         each.stop()

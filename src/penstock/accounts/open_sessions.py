@@ -7,13 +7,13 @@ from penstock.accounts.model import Caller
 from penstock.base.errors import Unauthorized
 
 
-def require_open_session(db: Connection, by: Caller) -> None:
+def require_open_session(db: Connection, actor: Caller) -> None:
     """`Unauthorized` if the caller's session has ended since the request was accepted.
 
     For changes that outlast a session, such as new keys: a request in progress must not leave one
     behind after the account's owner has ended its sessions. Locks the user. API keys pass.
     """
-    if by.user_id is None or by.session_id is None:
+    if actor.user_id is None or actor.session_id is None:
         return
-    if not store.lock_user(db, by.user_id) or not store.session_is_open(db, by.session_id):
+    if not store.lock_user(db, actor.user_id) or not store.session_is_open(db, actor.session_id):
         raise Unauthorized("The session has ended. Log in again.", code="session_ended")

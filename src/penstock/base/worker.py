@@ -154,7 +154,7 @@ class Worker:
                 log.error("worker_not_stopped", worker=self.name)
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
@@ -173,7 +173,12 @@ class Worker:
         with self._state:
             success_at_ms, busy = self._last_success_at_ms, self._busy_since
             failing, error = self._failing_since, self._errors[-1] if self._errors else None
-        if failing is None and thread is not None and not thread.is_alive() and not self.stopping:
+        if (
+            failing is None
+            and thread is not None
+            and not thread.is_alive()
+            and not self.is_stopping
+        ):
             failing, error = busy or _Instant(0, 0), "ThreadEnded"
         if (
             failing is None
@@ -192,7 +197,7 @@ class Worker:
 
     def _run(self) -> None:
         self._wake.wait(_vary(self._first_after_s))
-        while not self.stopping:
+        while not self.is_stopping:
             self._wake.clear()
             try:
                 wait_s = self._do(self._step)

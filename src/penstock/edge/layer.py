@@ -74,7 +74,7 @@ class AddressBudget:
                 retry_after_s=1,
             )
         self._at_once[key] += 1
-        return key, rate_headers(self._rates.policy, quota.left, quota.reset_s)
+        return key, rate_headers(self._rates.policy, quota.remaining, quota.reset_s)
 
     def leave(self, key: str) -> None:
         self._at_once[key] -= 1

@@ -153,7 +153,7 @@ class Shipper:
 
     def _may_continue(self, until_s: float) -> bool:
         self.worker.report_progress()
-        return not self.worker.stopping if until_s == inf else monotonic() < until_s
+        return not self.worker.is_stopping if until_s == inf else monotonic() < until_s
 
     def _ship_next(self, target: Target) -> bool:
         with self._shipping, self._outbox.next_shipment(target) as shipment:

@@ -128,12 +128,12 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
     return None
 
 
-def _items(body: bytes, start: int, most: int) -> tuple[list[tuple[int, int]], int]:
+def _items(body: bytes, start: int, max_items: int) -> tuple[list[tuple[int, int]], int]:
     """Start and end of the first items, and the end of the list, or of the last item read."""
     if (end := _EMPTY_LIST_END.end_of_match(body, start)) is not None:
         return [], end - 1
     spans = list[tuple[int, int]]()
-    while len(spans) < most:
+    while len(spans) < max_items:
         end = _ITEM.end_of_match(body, start)
         if end is None or body[end : end + 1] not in (b",", b"]"):
             raise not_json(f"expected an item, a comma or the end of the list after byte {start:,}")

@@ -74,11 +74,11 @@ def forget_trace(error: PenstockError) -> None:
     error.__traceback__ = None
 
 
-def rate_headers(policy: RatePolicy, left: int, reset_s: int) -> list[tuple[bytes, bytes]]:
+def rate_headers(policy: RatePolicy, remaining: int, reset_s: int) -> list[tuple[bytes, bytes]]:
     """Headers for the remaining quota. Source: draft-ietf-httpapi-ratelimit-headers."""
     return [
         (b"ratelimit-policy", f'"{policy.name}";q={policy.quota};w={policy.window_s}'.encode()),
-        (b"ratelimit", f'"{policy.name}";r={left};t={reset_s}'.encode()),
+        (b"ratelimit", f'"{policy.name}";r={remaining};t={reset_s}'.encode()),
     ]
 
 

@@ -13,7 +13,7 @@ _MAX_COUNTERS = 50_000
 class Quota(NamedTuple):
     """Remaining quota of a key, and seconds until its window ends."""
 
-    left: int
+    remaining: int
     reset_s: int
 
 
@@ -42,15 +42,15 @@ class RateLimiter:
                 self._make_room(now_ms)
                 count, ends_at_ms = 0, now_ms + self.policy.window_s * 1000
             reset_s = -(-(ends_at_ms - now_ms) // 1000)
-            left = self.policy.quota - count
-            if left <= 0:
+            remaining = self.policy.quota - count
+            if remaining <= 0:
                 raise RateLimited(
                     f"Too many {self.policy.counted}. Try again in {reset_s} seconds.",
                     retry_after_s=reset_s,
                     policy=self.policy,
                 )
             self._counters[key] = (count + amount, ends_at_ms)
-        return Quota(max(0, left - amount), reset_s)
+        return Quota(max(0, remaining - amount), reset_s)
 
     def forget(self, key: Hashable) -> None:
         """Reset the counter after a successful attempt."""

@@ -22,9 +22,9 @@ _MAX_TARGET_CHARS = 500
 _MAX_QUEUED = 10_000
 
 
-def record(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
+def record(db: Connection, actor: Caller, action: Action, target: str, now_ms: int) -> None:
     """Add an entry in the transaction of the action itself."""
-    store.add_entry(db, by, action, target[:_MAX_TARGET_CHARS], now_ms)
+    store.add_entry(db, actor, action, target[:_MAX_TARGET_CHARS], now_ms)
 
 
 class AuditLog:
@@ -44,15 +44,15 @@ class AuditLog:
         )
         self.workers = [self._writer, cleaner]
 
-    def record(self, by: Caller, action: Action, target: str) -> None:
+    def record(self, actor: Caller, action: Action, target: str) -> None:
         """Add an entry for an action that writes nothing itself. Call it before the response."""
         with self._database.write() as db:
-            record(db, by, action, target, self._clock())
+            record(db, actor, action, target, self._clock())
 
-    def note(self, by: Caller, action: Action, target: str) -> None:
+    def note(self, actor: Caller, action: Action, target: str) -> None:
         """Queue an entry. Never blocks, so that response times reveal nothing."""
         if len(self._queue) < _MAX_QUEUED:
-            self._queue.append((by, action, target, self._clock()))
+            self._queue.append((actor, action, target, self._clock()))
         self._writer.wake()
 
     def write_queued(self) -> None:
@@ -62,22 +62,22 @@ class AuditLog:
             if not queued:
                 return
             with self._database.write() as db:
-                for by, action, target, at_ms in queued:
-                    record(db, by, action, target, at_ms)
+                for actor, action, target, at_ms in queued:
+                    record(db, actor, action, target, at_ms)
             for _ in queued:
                 self._queue.popleft()
 
-    def entries(self, by: Caller, page: Page) -> Listing[AuditEntry]:
+    def entries(self, actor: Caller, page: Page) -> Listing[AuditEntry]:
         """Entries of the workspace, newest first. `Forbidden` for a member who is not an owner."""
         with self._database.read() as db:
-            if by.user_id is not None:
-                reader = member(db, by.workspace_id, by.user_id)
+            if actor.user_id is not None:
+                reader = member(db, actor.workspace_id, actor.user_id)
                 if reader is None or reader.role is not Role.OWNER:
                     raise Forbidden(
                         "Only an owner of the workspace may read the audit log.",
                         code="owner_required",
                     )
-            return store.entries(db, by.workspace_id, page)
+            return store.entries(db, actor.workspace_id, page)
 
     def _delete_chunk(self) -> float | None:
         """Delete entries that are older than a year.

@@ -12,14 +12,14 @@ from penstock.metadb.tables import audit_entries
 _CHUNK = 1000
 
 
-def add_entry(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
+def add_entry(db: Connection, actor: Caller, action: Action, target: str, now_ms: int) -> None:
     db.execute(
         insert(audit_entries).values(
-            workspace_id=by.workspace_id,
+            workspace_id=actor.workspace_id,
             at=now_ms,
             action=action.value,
-            actor=by.name,
-            actor_id=by.user_id or by.key_id or "",
+            actor=actor.name,
+            actor_id=actor.user_id or actor.key_id or "",
             target=target,
         )
     )

@@ -99,21 +99,21 @@ class ConfirmationService:
         with self._database.read() as db:
             return store.is_valid(db, hash_secret(token), user.id, self._clock())
 
-    def confirm(self, by: CurrentUser, token: str) -> None:
+    def confirm(self, actor: CurrentUser, token: str) -> None:
         """Confirm the user's address with the token of a mail to it.
 
         `NotFound` for a token that is unknown, used, expired or another user's.
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            if not store.is_valid(db, hash_secret(token), by.user.id, now_ms):
+            require_open_session(db, actor.caller)
+            if not store.is_valid(db, hash_secret(token), actor.user.id, now_ms):
                 raise NotFound(
                     "This link was used already, is older than a day, or is for another account.",
                     code="confirmation_not_found",
                 )
-            store.end_confirmations(db, by.user.id)
-            self.accept_proof(db, by, now_ms)
+            store.end_confirmations(db, actor.user.id)
+            self.accept_proof(db, actor, now_ms)
 
     def accept_proof(self, db: Connection, account: CurrentUser, now_ms: int) -> None:
         """Record that the account's holder has proven the address; they keep the account."""
@@ -149,8 +149,8 @@ class ConfirmationService:
         for membership in own_account_store.memberships_page(
             db, user.id, Page(1, MAX_PAGE_SIZE)
         ).data:
-            by = Caller(membership.workspace.id, user_id=user.id, name=user.email)
-            audit.record(db, by, Action.ACCOUNT_RECLAIMED, target, now_ms)
+            actor = Caller(membership.workspace.id, user_id=user.id, name=user.email)
+            audit.record(db, actor, Action.ACCOUNT_RECLAIMED, target, now_ms)
         return revoked
 
     def tell_reclaimed(self, user: User, revoked: list[bytes]) -> None:

@@ -42,16 +42,16 @@ class IdentitySecretService:
             database, "identity_secrets", _CACHE_TTL_S
         )
 
-    def create(self, by: Caller, website_id: str) -> SigningSecret:
+    def create(self, actor: Caller, website_id: str) -> SigningSecret:
         """Create a secret, which cannot be read again. Earlier secrets stay valid for a day."""
-        website, now_ms = self._websites.website(by.workspace_id, website_id), self._clock()
+        website, now_ms = self._websites.website(actor.workspace_id, website_id), self._clock()
         secret = SigningSecret(new_id("ids", now_ms), "idsec_" + new_token(), now_ms)
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
             store.end_current(db, website, now_ms + _PREVIOUS_VALID_MS)
             store.add_secret(db, website, replace(secret, secret=self._box.seal(secret.secret)))
             audit.record(
-                db, by, Action.IDENTITY_SECRET_CREATED, f"{secret.id} {website.id}", now_ms
+                db, actor, Action.IDENTITY_SECRET_CREATED, f"{secret.id} {website.id}", now_ms
             )
             self._cache.announce(db)
         self._cache.forget(website.id)
@@ -67,12 +67,12 @@ class IdentitySecretService:
         valid = [secret for secret in stored if secret.is_valid(self._clock())]
         return Listing(valid[page.offset : page.offset + page.size], page, len(valid))
 
-    def delete(self, by: Caller, website_id: str) -> None:
+    def delete(self, actor: Caller, website_id: str) -> None:
         """Delete all secrets of a website: no signature remains valid."""
-        website = self._websites.website(by.workspace_id, website_id)
+        website = self._websites.website(actor.workspace_id, website_id)
         with self._database.write() as db:
             store.delete_all(db, website)
-            audit.record(db, by, Action.IDENTITY_SECRETS_DELETED, website.id, self._clock())
+            audit.record(db, actor, Action.IDENTITY_SECRETS_DELETED, website.id, self._clock())
             self._cache.announce(db)
         self._cache.forget(website.id)
 

@@ -54,14 +54,14 @@ class InvitationService:
         self._mails_by_workspace = RateLimiter(_MAILED_BY_WORKSPACE, clock)
         self._mails_in_total = RateLimiter(_MAILED_IN_TOTAL, clock)
 
-    def are_mailed(self, by: User) -> bool:
+    def are_mailed(self, actor: User) -> bool:
         """Whether invitations by this user are mailed, within the limits.
 
         Users with unconfirmed addresses cannot send mail, which would vouch for the address.
         """
-        return self._mailer.is_set_up and by.email_confirmed_at_ms is not None
+        return self._mailer.is_set_up and actor.email_confirmed_at_ms is not None
 
-    def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
+    def invite(self, actor: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
         """Create an invitation. Returns it, its URL, which cannot be read again, and whether it is
         mailed.
 
@@ -71,39 +71,39 @@ class InvitationService:
         now_ms, token = self._clock(), new_token()
         invitation = Invitation(
             id=InvitationId(new_id("inv", now_ms)),
-            workspace=by.workspace,
+            workspace=actor.workspace,
             email=email,
             role=role,
-            invited_by=by.user.email,
+            invited_by=actor.user.email,
             created_at_ms=now_ms,
             expires_at_ms=now_ms + _OPEN_DAYS * DAY_S * 1000,
         )
         with self._database.write() as db:
-            members_store.lock_members(db, by.workspace.id)
-            require_open_session(db, by.caller)
-            require_owner(db, by)
-            if members_store.is_member(db, by.workspace.id, email):
+            members_store.lock_members(db, actor.workspace.id)
+            require_open_session(db, actor.caller)
+            require_owner(db, actor)
+            if members_store.is_member(db, actor.workspace.id, email):
                 raise Conflict(
                     "A member of this workspace already has this email address.",
                     code="already_member",
                 )
-            store.delete_expired_invitations(db, by.workspace.id, now_ms)
-            mailed_token = token + new_token() if self._may_mail(by, email) else None
+            store.delete_expired_invitations(db, actor.workspace.id, now_ms)
+            mailed_token = token + new_token() if self._may_mail(actor, email) else None
             mailed_hash = hash_secret(mailed_token) if mailed_token else None
             store.add_invitation(db, invitation, hash_secret(token), mailed_hash)
             target = f"{invitation.id} {email}: {role}"
-            audit.record(db, by.caller, Action.MEMBER_INVITED, target, now_ms)
+            audit.record(db, actor.caller, Action.MEMBER_INVITED, target, now_ms)
         url = f"{self._settings.base_url}/signup?invitation="
         if mailed_token is None:
             return invitation, url + token, False
         mail = _mail(invitation, url + mailed_token)
         return invitation, url + token, self._mailer.post(lambda: mail)
 
-    def _may_mail(self, by: CurrentUser, email: str) -> bool:
-        if not self.are_mailed(by.user):
+    def _may_mail(self, actor: CurrentUser, email: str) -> bool:
+        if not self.are_mailed(actor.user):
             return False
         try:
-            self._mails_by_workspace.count(by.workspace.id)
+            self._mails_by_workspace.count(actor.workspace.id)
             self._mails_to_address.count(email)
             self._mails_in_total.count(())
         except RateLimited:
@@ -115,12 +115,14 @@ class InvitationService:
         with self._database.read() as db:
             return store.invitations_page(db, workspace_id, self._clock(), page)
 
-    def withdraw(self, by: CurrentUser, invitation_id: str) -> None:
+    def withdraw(self, actor: CurrentUser, invitation_id: str) -> None:
         with self._database.write() as db:
-            if not store.end_invitation(db, by.workspace.id, invitation_id):
+            if not store.end_invitation(db, actor.workspace.id, invitation_id):
                 raise NotFound("There is no such invitation in this workspace.")
-            require_owner(db, by)
-            audit.record(db, by.caller, Action.INVITATION_WITHDRAWN, invitation_id, self._clock())
+            require_owner(db, actor)
+            audit.record(
+                db, actor.caller, Action.INVITATION_WITHDRAWN, invitation_id, self._clock()
+            )
 
     def read(self, token: str) -> tuple[Invitation, bool]:
         """The invitation with this token, and whether its email address has an account."""
@@ -128,22 +130,22 @@ class InvitationService:
             invitation = tokens.find(db, token, None, self._clock())
             return invitation, accounts_store.email_taken(db, invitation.email)
 
-    def accept(self, by: CurrentUser, token: str) -> WorkspaceMembership:
+    def accept(self, actor: CurrentUser, token: str) -> WorkspaceMembership:
         """Add the user to the inviting workspace; the session stays in its own workspace.
 
         An existing member keeps their role.
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            invitation = tokens.redeem(db, token, by.user.email, now_ms)
+            require_open_session(db, actor.caller)
+            invitation = tokens.redeem(db, token, actor.user.email, now_ms)
             if invitation.proves_address:
-                self._confirmations.accept_proof(db, by, now_ms)
-            membership = own_account_store.membership(db, by.user.id, invitation.workspace.id)
+                self._confirmations.accept_proof(db, actor, now_ms)
+            membership = own_account_store.membership(db, actor.user.id, invitation.workspace.id)
             if membership is None:
-                joined = CurrentUser(by.user, invitation.workspace, invitation.role)
+                joined = CurrentUser(actor.user, invitation.workspace, invitation.role)
                 accounts_store.add_member(db, joined, now_ms)
-                target = f"{by.user.id} {by.user.email}"
+                target = f"{actor.user.id} {actor.user.email}"
                 audit.record(db, joined.caller, Action.MEMBER_JOINED, target, now_ms)
         return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)
 

@@ -114,7 +114,7 @@ class KeyService:
                 if self._used_at_ms.get(key_id) == at_ms:
                     del self._used_at_ms[key_id]
 
-    def create_key(self, by: Caller, form: NewKey) -> tuple[ApiKey, str]:
+    def create_key(self, actor: Caller, form: NewKey) -> tuple[ApiKey, str]:
         """Create a key. Returns it and its secret, which cannot be read again.
 
         `Invalid` for an expiry in the past, `Unauthorized` for another workspace's website.
@@ -125,7 +125,7 @@ class KeyService:
         website = (
             None
             if form.website_id is None
-            else self._websites.owned_website(by.workspace_id, form.website_id)
+            else self._websites.owned_website(actor.workspace_id, form.website_id)
         )
         key = ApiKey(
             id=KeyId(new_id("key", now_ms)),
@@ -135,12 +135,12 @@ class KeyService:
             scopes=frozenset(form.scopes or KeyScope),
             website_id=website.id if website else None,
             expires_at_ms=form.expires_at,
-            created_by=by.name,
+            created_by=actor.name,
         )
         with self._database.write() as db:
-            require_open_session(db, by)
-            store.add_key(db, by, key, hash_secret(secret))
-            audit.record(db, by, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
+            require_open_session(db, actor)
+            store.add_key(db, actor, key, hash_secret(secret))
+            audit.record(db, actor, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
         return key, secret
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
@@ -162,14 +162,14 @@ class KeyService:
             else replace(key, last_used_at_ms=max(used_at_ms, key.last_used_at_ms or used_at_ms))
         )
 
-    def revoke_key(self, by: Caller, key_id: str) -> None:
+    def revoke_key(self, actor: Caller, key_id: str) -> None:
         """Revoke the key. Revoking again changes nothing."""
         with self._database.write() as db:
             now_ms = self._clock()
-            key_hash = store.revoke_key(db, by.workspace_id, key_id, now_ms)
+            key_hash = store.revoke_key(db, actor.workspace_id, key_id, now_ms)
             if key_hash is None:
                 raise NotFound("There is no such API key in this workspace.")
-            audit.record(db, by, Action.KEY_REVOKED, key_id, now_ms)
+            audit.record(db, actor, Action.KEY_REVOKED, key_id, now_ms)
             self.announce(db)
         self.forget([key_hash])
 

@@ -13,15 +13,15 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import api_keys, memberships
 
 
-def add_key(db: Connection, by: Caller, key: ApiKey, key_hash: bytes) -> None:
+def add_key(db: Connection, actor: Caller, key: ApiKey, key_hash: bytes) -> None:
     db.execute(
         insert(api_keys).values(
             id=key.id,
-            workspace_id=by.workspace_id,
+            workspace_id=actor.workspace_id,
             scopes=" ".join(sorted(key.scopes)),
             website_id=key.website_id,
             expires_at=key.expires_at_ms,
-            created_by=by.user_id,
+            created_by=actor.user_id,
             created_by_email=key.created_by,
             name=key.name,
             key_hash=key_hash,

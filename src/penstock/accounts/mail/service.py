@@ -67,7 +67,7 @@ class Mailer:
             self._queue.popleft()
             if not is_done:
                 self._queue.append(first)
-                if self.worker.stopping:  # an unreachable server must not delay the stop
+                if self.worker.is_stopping:  # an unreachable server must not delay the stop
                     break
         if not self._queue:
             return None

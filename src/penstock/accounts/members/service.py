@@ -38,38 +38,38 @@ class MemberService:
 
     def change_role(
         self,
-        by: CurrentUser,
+        actor: CurrentUser,
         user_id: str,
         role: Role,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> Member:
         """Change a role. read_only: fields that the caller sent back; `Invalid` if they differ."""
         with self._database.write() as db:
-            member = _lock_member(db, by, user_id)
-            require_owner(db, by)
+            member = _lock_member(db, actor, user_id)
+            require_owner(db, actor)
             read_only.check(MemberRecord.of(member))
             if role is not Role.OWNER:
-                _require_another_owner(db, by.workspace.id, member)
-            store.change_role(db, by.workspace.id, user_id, role)
+                _require_another_owner(db, actor.workspace.id, member)
+            store.change_role(db, actor.workspace.id, user_id, role)
             target = f"{user_id} {member.user.email}: {role}"
-            audit.record(db, by.caller, Action.ROLE_CHANGED, target, self._clock())
+            audit.record(db, actor.caller, Action.ROLE_CHANGED, target, self._clock())
         return replace(member, role=role)
 
-    def remove(self, by: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
+    def remove(self, actor: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
         """Remove a member and end their sessions in the workspace.
 
         revoke_keys: also revoke the API keys that they created in it. Deletes the account of a user
         without another workspace. Members may remove themselves.
         """
         with self._database.write() as db:
-            member = _lock_member(db, by, user_id)
-            if user_id != by.user.id:
-                require_owner(db, by)
-            _require_another_owner(db, by.workspace.id, member)
+            member = _lock_member(db, actor, user_id)
+            if user_id != actor.user.id:
+                require_owner(db, actor)
+            _require_another_owner(db, actor.workspace.id, member)
             accounts_store.lock_user(db, user_id)
-            store.remove_member(db, by.workspace.id, user_id)
+            store.remove_member(db, actor.workspace.id, user_id)
             revoked = (
-                keys_store.revoke_keys_of(db, by.workspace.id, user_id, self._clock())
+                keys_store.revoke_keys_of(db, actor.workspace.id, user_id, self._clock())
                 if revoke_keys
                 else []
             )
@@ -77,21 +77,21 @@ class MemberService:
             if revoked:
                 target += f", {len(revoked)} API keys revoked"
                 self._keys.announce(db)
-            audit.record(db, by.caller, Action.MEMBER_REMOVED, target, self._clock())
+            audit.record(db, actor.caller, Action.MEMBER_REMOVED, target, self._clock())
         self._keys.forget(revoked)
 
 
-def require_owner(db: Connection, by: CurrentUser) -> None:
+def require_owner(db: Connection, actor: CurrentUser) -> None:
     """`Forbidden` unless the user is currently an owner of the workspace."""
-    member = store.member(db, by.workspace.id, by.user.id)
+    member = store.member(db, actor.workspace.id, actor.user.id)
     if member is None or member.role is not Role.OWNER:
         raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")
 
 
-def _lock_member(db: Connection, by: CurrentUser, user_id: str) -> Member:
+def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> Member:
     """The member, locked until the transaction ends."""
-    store.lock_members(db, by.workspace.id)
-    member = store.member(db, by.workspace.id, user_id)
+    store.lock_members(db, actor.workspace.id)
+    member = store.member(db, actor.workspace.id, user_id)
     if member is None:
         raise NotFound("There is no such member in this workspace.")
     return member

@@ -27,16 +27,16 @@ class OwnAccountService:
         self._database, self._clock = database, clock
         self._attempts = RateLimiter(_PASSWORD_POLICY, clock)
 
-    def change_password(self, by: CurrentUser, token: str, current: str, new: str) -> None:
+    def change_password(self, actor: CurrentUser, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.
 
         `Invalid` if `current` is wrong, `RateLimited` after too many attempts.
         """
-        user = by.user
+        user = actor.user
         stored_hash = self.require_password(user, current, "current")
         new_hash = password_hash(new)
         with self._database.write() as db:
-            require_open_session(db, by.caller)
+            require_open_session(db, actor.caller)
             if store.password_hash(db, user.id) != stored_hash:
                 raise _wrong_password("current")
             store.change_password(db, user.id, new_hash)
@@ -44,7 +44,7 @@ class OwnAccountService:
             store.end_pending_log_ins(db, user.id)
             end_resets(db, user.id)
             target = f"{user.id} {user.email}"
-            audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
+            audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
         """Check the user's password and return its stored hash. `Invalid`, with this field, if

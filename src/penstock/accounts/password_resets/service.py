@@ -141,8 +141,8 @@ def operator_reset_url(
         if match is None:
             return None
         account, _ = match
-        by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
-        audit.record(db, by, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
+        actor, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
+        audit.record(db, actor, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
         return reset_url(db, settings, account, now_ms, is_mailed=False)
 
 

@@ -49,76 +49,76 @@ class SecondFactorService:
         with self._database.read() as db:
             return store.state(db, user.id)
 
-    def begin(self, by: CurrentUser, password: str) -> Enrolment:
+    def begin(self, actor: CurrentUser, password: str) -> Enrolment:
         """Create a secret, replacing an unconfirmed one. Log-in ignores it until `confirm`."""
-        self._own_account.require_password(by.user, password, "password")
+        self._own_account.require_password(actor.user, password, "password")
         secret, now_ms = new_totp_secret(), self._clock()
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            if store.is_enabled(db, by.user.id):
+            require_open_session(db, actor.caller)
+            if store.is_enabled(db, actor.user.id):
                 raise Conflict(
                     "The second factor is on already. Turn it off first.",
                     code="second_factor_on",
                 )
             sealed = self._box.seal(secret)
-            store.begin(db, new_id("tfa", now_ms), by.user.id, sealed, now_ms)
-        return Enrolment(secret, totp_uri(secret, by.user.email))
+            store.begin(db, new_id("tfa", now_ms), actor.user.id, sealed, now_ms)
+        return Enrolment(secret, totp_uri(secret, actor.user.email))
 
-    def confirm(self, by: CurrentUser, session_token: str, code: str) -> list[str]:
+    def confirm(self, actor: CurrentUser, session_token: str, code: str) -> list[str]:
         """Turn the second factor on, end the user's other sessions, return recovery codes."""
         now_ms, codes = self._clock(), new_recovery_codes()
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            factor = store.second_factor(db, by.user.id)
+            require_open_session(db, actor.caller)
+            factor = store.second_factor(db, actor.user.id)
             if factor is None or factor.confirmed_at_ms is not None:
                 raise Conflict(
                     "No second factor is being set up. Start again.", code="second_factor_not_begun"
                 )
-            self._guesses.count(by.user.id)
+            self._guesses.count(actor.user.id)
             step = matching_step(self._box.open(factor.secret), bare_code(code), now_ms)
             if step is None:
                 raise _wrong_code()
-            self._guesses.forgive(by.user.id)
-            store.use_step(db, by.user.id, step)
-            store.confirm(db, by.user.id, now_ms)
-            store.replace_recovery_codes(db, by.user.id, _hashes(codes))
-            own_account_store.end_other_sessions(db, by.user.id, hash_secret(session_token))
-            self._record(db, by, Action.SECOND_FACTOR_ENABLED, by.user)
+            self._guesses.forgive(actor.user.id)
+            store.use_step(db, actor.user.id, step)
+            store.confirm(db, actor.user.id, now_ms)
+            store.replace_recovery_codes(db, actor.user.id, _hashes(codes))
+            own_account_store.end_other_sessions(db, actor.user.id, hash_secret(session_token))
+            self._record(db, actor, Action.SECOND_FACTOR_ENABLED, actor.user)
         return codes
 
     def renew_recovery_codes(
-        self, by: CurrentUser, password: str | None, code: str | None
+        self, actor: CurrentUser, password: str | None, code: str | None
     ) -> list[str]:
         """Create recovery codes; the earlier ones become invalid."""
         codes = new_recovery_codes()
-        self._require_proof(by.user, password, code)
+        self._require_proof(actor.user, password, code)
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            if not store.is_enabled(db, by.user.id):
+            require_open_session(db, actor.caller)
+            if not store.is_enabled(db, actor.user.id):
                 raise _not_on()
-            store.replace_recovery_codes(db, by.user.id, _hashes(codes))
-            self._record(db, by, Action.RECOVERY_CODES_CREATED, by.user)
+            store.replace_recovery_codes(db, actor.user.id, _hashes(codes))
+            self._record(db, actor, Action.RECOVERY_CODES_CREATED, actor.user)
         return codes
 
-    def turn_off(self, by: CurrentUser, password: str | None, code: str | None) -> None:
-        self._require_proof(by.user, password, code)
+    def turn_off(self, actor: CurrentUser, password: str | None, code: str | None) -> None:
+        self._require_proof(actor.user, password, code)
         with self._database.write() as db:
-            require_open_session(db, by.caller)
-            if not store.delete_second_factor(db, by.user.id):
+            require_open_session(db, actor.caller)
+            if not store.delete_second_factor(db, actor.user.id):
                 raise _not_on()
-            self._record(db, by, Action.SECOND_FACTOR_DISABLED, by.user)
+            self._record(db, actor, Action.SECOND_FACTOR_DISABLED, actor.user)
 
-    def reset(self, by: CurrentUser, user_id: str) -> None:
+    def reset(self, actor: CurrentUser, user_id: str) -> None:
         """Turn off the second factor of a member who has lost it. For owners.
 
         `Conflict` if the member also belongs to other workspaces, whose owners did not agree.
         """
         with self._database.write() as db:
-            member = members_store.member(db, by.workspace.id, user_id)
+            member = members_store.member(db, actor.workspace.id, user_id)
             if member is None:
                 raise NotFound("This workspace has no such member.")
-            require_owner(db, by)
-            if user_id == by.user.id:
+            require_owner(db, actor)
+            if user_id == actor.user.id:
                 raise Forbidden(
                     "Turn off your own second factor in your account.", code="own_second_factor"
                 )
@@ -130,7 +130,7 @@ class SecondFactorService:
                 )
             if not store.delete_second_factor(db, user_id):
                 raise _not_on()
-            self._record(db, by, Action.SECOND_FACTOR_RESET, member.user)
+            self._record(db, actor, Action.SECOND_FACTOR_RESET, member.user)
 
     def verify(self, db: Connection, user: User, code: str) -> bool:
         """Whether the code or recovery code is the user's. A valid code is used up.
@@ -163,8 +163,8 @@ class SecondFactorService:
         if not is_valid:
             raise _wrong_code()
 
-    def _record(self, db: Connection, by: CurrentUser, action: Action, user: User) -> None:
-        audit.record(db, by.caller, action, f"{user.id} {user.email}", self._clock())
+    def _record(self, db: Connection, actor: CurrentUser, action: Action, user: User) -> None:
+        audit.record(db, actor.caller, action, f"{user.id} {user.email}", self._clock())
 
 
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:
@@ -174,8 +174,8 @@ def operator_reset(database: Database, email: str, now_ms: int) -> bool:
         if match is None or not store.delete_second_factor(db, match[0].user.id):
             return False
         account, _ = match
-        by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
-        audit.record(db, by, Action.SECOND_FACTOR_RESET, target, now_ms)
+        actor, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
+        audit.record(db, actor, Action.SECOND_FACTOR_RESET, target, now_ms)
         return True
 
 

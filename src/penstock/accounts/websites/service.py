@@ -47,8 +47,8 @@ class WebsiteService:
         with self._database.read() as db:
             return store.websites_with_retention(db)
 
-    def create_website(self, by: Caller, form: NewWebsite) -> Website:
-        now_ms, workspace_id = self._clock(), by.workspace_id
+    def create_website(self, actor: Caller, form: NewWebsite) -> Website:
+        now_ms, workspace_id = self._clock(), actor.workspace_id
         website_id = WebsiteId(new_id("web", now_ms))
         website = Website(
             id=website_id,
@@ -71,7 +71,7 @@ class WebsiteService:
             if form.kind is WebsiteKind.MOBILE:
                 _require_room_for_app(db, workspace_id)
             store.add_website(db, website)
-            audit.record(db, by, Action.WEBSITE_CREATED, f"{website.id} {website.name}", now_ms)
+            audit.record(db, actor, Action.WEBSITE_CREATED, f"{website.id} {website.name}", now_ms)
             self._apps.announce(db)
         self._apps.forget(None)
         return website
@@ -179,14 +179,14 @@ class WebsiteService:
         with self._database.read() as db:
             return store.websites_page(db, workspace_id, page)
 
-    def change_website(self, by: Caller, website_id: str, changes: WebsiteChanges) -> Website:
+    def change_website(self, actor: Caller, website_id: str, changes: WebsiteChanges) -> Website:
         """Change the fields that were sent; the others keep their value.
 
         Sending only current values changes nothing.
         """
         with self._database.write() as db:
             before = store.website(db, website_id, lock=True)
-            if before is None or before.workspace_id != by.workspace_id:
+            if before is None or before.workspace_id != actor.workspace_id:
                 raise _no_such_website()
             after = replace(_apply_changes(before, changes), updated_at_ms=self._clock())
             changed = _changed_names(before, after)
@@ -194,18 +194,18 @@ class WebsiteService:
                 return before
             store.update_website(db, after)
             target = f"{website_id} {after.name}: {', '.join(changed)}"
-            audit.record(db, by, Action.WEBSITE_CHANGED, target, self._clock())
+            audit.record(db, actor, Action.WEBSITE_CHANGED, target, self._clock())
             self._websites.announce(db)
         self._websites.forget(website_id)
         self._apps.forget(None)
         return after
 
-    def delete_website(self, by: Caller, website_id: str) -> None:
+    def delete_website(self, actor: Caller, website_id: str) -> None:
         """Delete a website. It accepts no more events and is not listed; stored events stay."""
         with self._database.write() as db:
-            if not store.delete_website(db, by.workspace_id, website_id, self._clock()):
+            if not store.delete_website(db, actor.workspace_id, website_id, self._clock()):
                 raise _no_such_website()
-            audit.record(db, by, Action.WEBSITE_DELETED, website_id, self._clock())
+            audit.record(db, actor, Action.WEBSITE_DELETED, website_id, self._clock())
             self._websites.announce(db)
         self._websites.forget(website_id)
         self._apps.forget(None)

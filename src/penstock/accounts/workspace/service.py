@@ -42,7 +42,7 @@ class WorkspaceService:
             return store.workspace_settings(db, workspace_id)
 
     def change(
-        self, by: Caller, changes: dict[str, Any], name: str | None = None
+        self, actor: Caller, changes: dict[str, Any], name: str | None = None
     ) -> WorkspaceSettings:
         """Change settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
 
@@ -67,7 +67,7 @@ class WorkspaceService:
             )
         if faults:
             raise Invalid(faults)
-        workspace_id = by.workspace_id
+        workspace_id = actor.workspace_id
         with self._database.write() as db:
             before = store.workspace_settings(db, workspace_id, lock=True)
             after = WorkspaceSettings(name or before.name, replace(before.limits, **changes))
@@ -79,7 +79,7 @@ class WorkspaceService:
                 return before
             store.update_workspace(db, workspace_id, after)
             target = f"{workspace_id} {after.name}: {', '.join(changed)}"
-            audit.record(db, by, Action.WORKSPACE_CHANGED, target, self._clock())
+            audit.record(db, actor, Action.WORKSPACE_CHANGED, target, self._clock())
             self._limits_cache.announce(db)
         self._limits_cache.forget(workspace_id)
         return after

@@ -242,7 +242,7 @@ class DeletionWorker:
         """
         tag = scope_tag(deletion.scope_id)
         while deletion.keys_read < deletion.key_id:
-            if self.worker.stopping:
+            if self.worker.is_stopping:
                 raise WorkerStopped
             key_ids: list[int] = []
             position = deletion.key_id

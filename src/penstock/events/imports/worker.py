@@ -249,7 +249,7 @@ class ImportWorker:
         self, source: Iterator[Line], website: Website, occurrences: Occurrences, max_rejects: int
     ) -> Batch | None:
         """The next lines; None at the end of the file. Ends early after so many rejects."""
-        if self.worker.stopping:
+        if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
         until_s = monotonic() + _SLICE_S

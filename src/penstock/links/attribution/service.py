@@ -196,7 +196,7 @@ class AttributionService:
             (store.delete_matches_before, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000),
         ):
             has_more = True
-            while has_more and not self.worker.stopping:
+            while has_more and not self.worker.is_stopping:
                 self.worker.report_progress()
                 with self._database.write() as db:
                     has_more = delete_some(db, until_ms)
