@@ -1,4 +1,4 @@
-"""What strangers' claims of one user cost: `python -m tests.faults.many_claims [NUMBER]`.
+"""The cost of strangers' claims of one user: `python -m tests.faults.many_claims [NUMBER]`.
 
 As many browsers claim one user ID publicly, and the quarantine of the website is full. Then its
 backend sends the first event with that user and another visitor; at last the user is deleted. All
@@ -39,7 +39,7 @@ _USER = "ada"
 
 
 class Attack:
-    """A running service with the website that is attacked, and its neighbour's posts."""
+    """A running service with the website under attack, and its neighbour's posts."""
 
     def __init__(self, service: Served, key: str, website_id: str, posts: list[float]) -> None:
         self._service, self._website_id, self._posts = service, website_id, posts
@@ -63,14 +63,14 @@ class Attack:
         )
 
     def claim(self, number: int) -> None:
-        """Public identify calls of different browsers for one user."""
+        """Send public identify calls of different browsers for one user."""
         for start in range(0, number, _BATCH):
             ids = [f"stranger-{at:06}" for at in range(start, min(start + _BATCH, number))]
             calls = [{"type": "identify", "anonymousId": own, "userId": _USER} for own in ids]
             self._send("/v1/batch", {"writeKey": self._website_id, "batch": calls})
 
     def fill_quarantine(self) -> None:
-        """Refused events, more and larger than a quarantine keeps."""
+        """Send rejected events, more and larger ones than a quarantine keeps."""
         event = {"websiteId": self._website_id, "type": "nothing", "text": "stranger-" * 1_200}
         for _ in range(12):
             self._send("/api/track", {"events": [event] * 100})
@@ -84,14 +84,14 @@ class Attack:
         assert answer.status_code < 429, (answer.status_code, answer.text[:300])
 
     def post_event(self) -> None:
-        """Of the backend, with the claimed user and a visitor of its own."""
+        """Send an event from the backend, with the claimed user and a new visitor."""
         who = {"visitorId": "laptop", "userId": _USER}
         event = {"websiteId": self._website_id, "event": "e", **who}
         answer = self._backend.post("/api/v1/events", json=event)
         assert (answer.status_code, answer.json()["visitorId"]) == (202, "laptop"), answer.text
 
     def await_releases(self) -> None:
-        """Until the rows of every released visitor have changed."""
+        """Wait until the rows of every released visitor have changed."""
 
         def is_done() -> bool:
             with closing(sqlite3.connect(self._service.data / "penstock.sqlite3")) as db:

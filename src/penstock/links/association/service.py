@@ -244,7 +244,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
 
 
 def _host_faults(url: str, kind: str) -> Iterator[str]:
-    """What is wrong with the host and port of a URL. kind: what to set, `a URL` or `a host`."""
+    """Faults of the host and port of a URL. kind: the thing to set, `a URL` or `a host`."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     if is_ip_address(host):

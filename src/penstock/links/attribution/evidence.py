@@ -13,7 +13,7 @@ _MAX_PARAMS = 100
 
 
 class UrlEvidence(NamedTuple):
-    """What an opened URL names: a link by ID or slug, and its click by token. Empty if absent."""
+    """The link, by ID or slug, and the click, by token, in an opened URL. Empty if absent."""
 
     link_id: str = ""
     slug: str = ""

@@ -180,7 +180,7 @@ class RowFaultRecord(Record):
 
 
 class LinkUploadRecord(Record):
-    """What a CSV file of links did, or would do. Counts are numbers of rows."""
+    """The result of a CSV file of links, or its preview. Counts are numbers of rows."""
 
     dry_run: bool
     created: int
