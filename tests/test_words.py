@@ -26,9 +26,11 @@ ADVICE = {
         "describe a parameter as `name: its meaning`, with its unit"
     ),
     r"(?:^|[.;] )As `|\bas of `|(?:^|[.;] )Errors as `": "write: Like `f`",
-    r"(?:^|[.;:] )What (?:is|are|was|has|it|they|an?|the|each|comes|waits|becomes)\b": (
-        "name the thing: a noun and what it does"
-    ),
+    r"(?:^|[.;:] )What (?![^.]*\?)": "name the thing: a noun and what it does",
+    r"^Who(?:m|se)? (?![^.]*\?)": "start with the noun",
+    r"(?:^|[.:;] )To [a-z]+ [^.:;]* (?:takes|costs)\b": "write: loading it takes, not: to load it",
+    r"\bof (?:its|their|his|her|our|my) own\b": "write: a separate one, or its own",
+    r"\b(?:None|False|True): (?:it|they|there)\b": "write: None if",
     r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|such\b)": "write: is not a",
     r"(?<!not )\bso (?:many|much|few)\b(?! that\b| as\b)": "write: this many, or the number's name",
     r"\bthe ones? (?:that|whose|which|who|whom)\b": "repeat the noun",
@@ -47,6 +49,10 @@ EXAMPLES = {
     "query: of the warehouse.": "query: runs SQL in the warehouse.",
     "As `find`, without waiting.": "Like `find`, without waiting.",
     "What waits for the store.": "Rows that wait for the store.",
+    "Who sends a request: a key or a user.": "The sender of a request: a key or a user.",
+    "To load the certificates takes 20 ms.": "Loading the certificates takes 20 ms.",
+    "Runs in a thread of its own.": "Runs in a separate thread.",
+    "The reason; None: it is healthy.": "The reason; None if it is healthy.",
     "A member who is no owner.": "A member who is not an owner.",
     "It ends with so many wrong codes.": "It ends after this many wrong codes.",
     "The event is the one whose ID it is.": "The event with that ID.",

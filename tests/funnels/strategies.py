@@ -144,7 +144,7 @@ VALUES_OF: Mapping[Operand[Any], Sequence[str]] = {
     NUMBER: ("1", "1.5", "-3", "1e3", "0"),
     TIME: DATES,
 }
-"""Values to compare with, by what an operator takes."""
+"""Values to compare with, by the kind of operand."""
 
 NAMES: Mapping[MatchType, tuple[str, ...]] = {
     MatchType.EVENT: ("a", "b", "c", 'it\'s "q" 😀'),

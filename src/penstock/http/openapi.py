@@ -25,7 +25,7 @@ _PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
 class Header(NamedTuple):
-    """An optional header of a request. values: those that are allowed; empty for any text."""
+    """An optional header of a request. values: allowed values; empty for any text."""
 
     name: str
     meaning: str

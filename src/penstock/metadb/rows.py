@@ -60,7 +60,7 @@ def change_rows(
     column: str,
     values: Sequence[Any],
 ) -> int:
-    """Change the rows whose `column` is one of the values and that match `where`.
+    """Change the rows that match `where` and whose `column` equals one of the values.
 
     change: the statement up to its conditions, such as `DELETE FROM merges`. Returns the number of
     rows. PostgreSQL gets one statement for each value, for the reason in `_select`.

@@ -61,7 +61,7 @@ class CallContext(NamedTuple):
 
 
 def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
-    """What to store for a call; None for nothing.
+    """The event or claim to store for a call; None for nothing.
 
     Raises `Invalid` with every fault, by the sender's field names.
     """

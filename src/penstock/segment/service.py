@@ -56,7 +56,7 @@ class SentCalls(NamedTuple):
 
 
 class ReadCalls(NamedTuple):
-    """What to store for valid calls, and the faults of others, by position in the body.
+    """Events and claims of valid calls, and the faults of others, by position in the body.
 
     A valid call with nothing to store is in neither.
     """

@@ -225,7 +225,7 @@ def _address_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _address_faults(settings: Settings) -> Iterator[str]:
-    """What to set the public URL to, and why. Judges the URL by its spelling only."""
+    """Better values of the public URL, with reasons. Judges the URL by its spelling only."""
     if settings.public_url is None:
         yield (
             "the https URL of your links, such as https://go.example.com: currently links begin "

@@ -29,7 +29,7 @@ def _install_id(value: str) -> str:
 
 
 def _app_platform(value: Any) -> Any:
-    """A validator of our own: pydantic's message would show members of a Python enum."""
+    """A custom validator, because pydantic's message would show members of a Python enum."""
     if value not in (Platform.IOS, Platform.ANDROID):
         raise RuleBroken("not_one_of", "Must be 'ios' or 'android'.")
     return value

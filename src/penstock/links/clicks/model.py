@@ -17,7 +17,7 @@ _MAX_HOST_CHARS = 253
 
 
 class Answer(StrEnum):
-    """What Penstock sent to a visitor of a link. The values are those of the warehouse."""
+    """The kind of answer that a visitor of a link got. Values are the warehouse's spelling."""
 
     PAGE = "page"
     REDIRECT = "redirect"
