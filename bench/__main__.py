@@ -1,9 +1,9 @@
-"""`make bench`: measures all parts, or some, and writes results and plots as each ends.
+"""`make bench`: measures all or some parts, and writes results and plots after each part.
 
 make bench                            everything, into bench/results.md and bench/plots
-make bench ARGS="funnel intake"       some parts; the results of others stay
-make bench ARGS="--small"             a try with little data, into a temporary folder
-make bench BASE=v0.1.0                beside this older commit, where a target is a ratio
+make bench ARGS="funnel intake"       some parts; other results stay
+make bench ARGS="--small"             a trial with little data, into a temporary folder
+make bench BASE=v0.1.0                compared with this older commit, for targets that are ratios
 """
 
 import argparse
@@ -92,7 +92,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(name: str, bench: Bench, base: str | None) -> results.PartResult:
-    """One part. What fails is reported, and other parts still run."""
+    """Measure one part. Failures are reported, and other parts still run."""
     bench.progress(f"== {name}")
     bench.failures.clear()
     start_s, tables = time.monotonic(), list[Table]()
@@ -119,7 +119,7 @@ def _measure(name: str, bench: Bench, base: str | None) -> results.PartResult:
 
 
 def _write(result: results.PartResult, output: Path) -> None:
-    """Put a part's result in place of its last one."""
+    """Replace a part's last result."""
     known = results.load(output) | {result.part: result}
     in_order = {name: known[name] for name in PARTS if name in known}
     results.save(output, in_order)
@@ -129,7 +129,7 @@ def _write(result: results.PartResult, output: Path) -> None:
 
 @contextmanager
 def _checkout(commit: str | None) -> Iterator[Path | None]:
-    """A temporary worktree of a commit."""
+    """A temporary worktree of a commit, or None without one."""
     if commit is None:
         yield None
         return

@@ -1,9 +1,9 @@
-"""Simulates devices with right, skewed and drifting clocks whose requests take 10 ms to 8 hours.
+"""Simulates devices with right, skewed and drifting clocks. Requests take 10 ms to 8 hours.
 
     python -m bench.clocks [DEVICES]
 
-Prints how many events are stored more than a second from their true time, and how many neighbours
-of a device change places, by the rule before decision 0017, by the present one for senders of
+Prints how many events are stored more than a second from their true time, and how many consecutive
+events of a device swap places: by the rule before decision 0017, by today's rule for senders of
 `sentAt`, and for clients that measure their offset. Decision 0017 has the figures.
 """
 
@@ -20,7 +20,7 @@ _MOVED_MS = 1_000
 
 
 class Sent(NamedTuple):
-    """An event, sent when it happened. clock_ms: the device's clock minus the true time."""
+    """An event that is sent immediately. clock_ms: the device's clock minus the true time."""
 
     at_ms: int
     arrives_ms: int
@@ -42,7 +42,7 @@ def device(chance: random.Random, kind: str) -> list[Sent]:
 
 
 def transit_ms(chance: random.Random) -> int:
-    """Mostly 10 ms to 1 s; one request of twenty up to a minute, one of a hundred up to 8 hours."""
+    """Usually 10 ms to 1 s; one request in 20 takes up to a minute, one in 100 up to 8 hours."""
     luck = chance.random()
     longest = 7.46 if luck < 0.01 else 4.78 if luck < 0.06 else 3.0
     return round(10 ** chance.uniform(1.0 if longest == 3.0 else 3.0, longest))
@@ -53,7 +53,7 @@ def arrived(events: list[Sent]) -> Iterable[tuple[int, Sent]]:
 
 
 def before(events: list[Sent]) -> list[int]:
-    """Every difference of receipt and `sentAt` beyond five seconds counted as clock error."""
+    """The old rule: a difference between receipt and `sentAt` over five seconds is clock error."""
     stored = []
     for at_ms, arrives_ms, clock_ms in events:
         ahead_ms = at_ms + clock_ms - arrives_ms
@@ -62,7 +62,7 @@ def before(events: list[Sent]) -> list[int]:
 
 
 def by_device(events: list[Sent]) -> list[int]:
-    """The rule of the server for `sentAt`."""
+    """The server's rule for `sentAt`."""
     stored, clock = [0] * len(events), None
     for place, (at_ms, arrives_ms, clock_ms) in arrived(events):
         reading = ClockReading(at_ms + clock_ms - arrives_ms)
@@ -72,9 +72,10 @@ def by_device(events: list[Sent]) -> list[int]:
 
 
 def measured(events: list[Sent]) -> list[int]:
-    """A page with `/t.js`, as `sdk/js/src/core/clock.ts` has it.
+    """The rule of `/t.js`, in `sdk/js/src/core/clock.ts`.
 
-    Events before the first answer go by the rule of `sentAt`; half of a round trip goes each way.
+    Events before the first answer follow the rule of `sentAt`. Requests and answers take half of
+    the round trip each.
     """
     stored = by_device(events)
     used: tuple[int, float] | None = None
@@ -90,7 +91,7 @@ def measured(events: list[Sent]) -> list[int]:
 
 
 def estimate_ms(sent: Sent) -> float:
-    """The offset that an answer shows; 0 if the clock may be right within the slack."""
+    """The offset that an answer shows; 0 if the clock may be right, within the slack."""
     trip_ms = sent.arrives_ms - sent.at_ms
     least_ms, most_ms = -sent.clock_ms - trip_ms / 2, -sent.clock_ms + trip_ms / 2
     is_right = most_ms > -_SLACK_MS and least_ms < _SLACK_MS
@@ -103,9 +104,9 @@ def applied_ms(stored: list[int], events: list[Sent]) -> float:
 
 
 def figures(devices: list[list[Sent]], rule: Rule) -> Iterator[float]:
-    """Shares of moved events and of swapped neighbours.
+    """The shares of moved events and of swapped neighbours.
 
-    Moved: further from the true time than the clock's own error, if that may be left alone.
+    An event counts as moved if it is far from both the true time and the device's own time.
     """
     moved = swapped = events = 0
     for sent in devices:

@@ -1,9 +1,9 @@
-"""Seeded events of a funnel, as the intake stores them, straight into an event store.
+"""Inserts seeded events of a funnel into an event store, in the form that the intake stores.
 
-They are believable attempts: steps with a loss at each, repeats, noise between the steps, sequence
-numbers, and a share of what makes counting hard: ties, a plan that changes or is missing, a second
-visitor. They come in blocks of about a million step events, and each block takes its part of 60
-days. Blocks differ in attempts, visitors and times only, so all sizes have the same rates.
+The attempts are realistic: steps with losses, repeats, noise between steps, sequence numbers, and
+some hard cases: ties, a plan that changes or is missing, a second visitor. They come in blocks of
+about a million step events, and each block covers its share of 60 days. Blocks differ only in
+attempts, visitors and times, so all sizes have the same rates.
 """
 
 import json
@@ -40,16 +40,16 @@ _PLANS = ("free", "pro", "team", "enterprise")
 _CHANNELS = ("search", "social", "mail", "direct", "partner")
 _COUNTRIES, _CLASSES = 10, 100
 _TIED, _CHANGED_PLAN, _SECOND_VISITOR, _NO_PLAN = 1, 2, 3, 4
-"""Of a hundred attempts, the ones that make counting hard."""
+"""Classes, of a hundred, whose attempts are hard to count."""
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Which events. steps: of the funnel. step_events: about so many, without noise.
+    """A set of events. steps: of the funnel. step_events: approximate number, without noise.
 
-    block_events: step events of a block.
+    block_events: number of step events in a block.
     """
 
     steps: int
@@ -62,7 +62,7 @@ class Dataset:
 
 
 class Counts(NamedTuple):
-    """What a dataset really has."""
+    """Exact numbers of a dataset."""
 
     events: int
     step_events: int
@@ -70,17 +70,17 @@ class Counts(NamedTuple):
 
 
 class Template:
-    """What all blocks share: the rows of a block, sorted as the table is, by name and time.
+    """The rows that all blocks share, in the table's order, by name and time.
 
-    Each array has an entry per row. attempt: from 0 in the block. nth: of the attempt's events.
-    after_ms: since the start of the block.
+    Each array has an entry per row. attempt: number in the block, from 0. nth: position among the
+    attempt's events, from 1. after_ms: time since the start of the block.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         random = np.random.default_rng(SEED)
         self.attempts = round(dataset.block_events / _mean_step_events(dataset.steps))
         reach = _reach(random, self.attempts, dataset.steps)
-        # Every step reached, once more if it is repeated, or with noise after it.
+        # A row for each reached step, and a second row if it is repeated or followed by noise.
         attempt = np.repeat(np.arange(self.attempts), reach)
         step = np.arange(len(attempt)) - np.repeat(np.cumsum(reach) - reach, reach) + 1
         chance = random.integers(0, 100, len(attempt))
@@ -94,7 +94,7 @@ class Template:
         kind = random.integers(0, _CLASSES, self.attempts)[attempt]
         started = np.sort(random.integers(0, _SPAN_MS // dataset.blocks, self.attempts))
         pace = random.integers(20_000, 80_000, self.attempts)
-        # The events of a tied attempt are told apart by their numbers alone.
+        # Only numbers distinguish the events of a tied attempt.
         after_ms = started[attempt] + np.where(kind == _TIED, 0, nth * pace[attempt])
         noise = random.integers(0, 20, len(attempt))
         names = [f"noise_{n}" for n in range(20)] + [f"step_{k + 1}" for k in range(dataset.steps)]
@@ -124,7 +124,7 @@ class Template:
 
     @cached_property
     def columns(self) -> Mapping[str, native.Column]:
-        """Columns that are the same in every block."""
+        """The columns that are the same in every block."""
         return {
             "name": native.strings(self.names, self.name)._replace(present=None),
             "nth": native.integers(self.nth),
@@ -149,12 +149,12 @@ class Template:
         }
 
     def block(self, number: int, span_ms: int) -> bytes:
-        """The rows of one block. span_ms: the part of the period that it takes."""
+        """The rows of one block. span_ms: length of its share of the period."""
         ids = np.random.default_rng((SEED, number)).bytes(16 * self.attempts).hex()
         texts = [ids[start : start + 32] for start in range(0, len(ids), 32)]
         digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
         hashes = np.frombuffer(digests, np.int64) & ~7 | STRING
-        # First its length, 33, which is the code of an exclamation mark.
+        # The exclamation mark is the text's length, 33.
         tagged_ids = np.array([f"!s{text}".encode() for text in texts], "V34")
         columns = {
             **self.columns,
@@ -174,12 +174,12 @@ class Template:
 
 
 def fill(data: Path, dataset: Dataset, website_id: str = WEBSITE_ID) -> None:
-    """Store a dataset in the event store of a data folder, with its counts beside it."""
+    """Store a dataset in a data folder's event store, and its counts in a file."""
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
-    # No report reads the catalogue of names and values; to feed it takes longer than all else.
+    # No report reads the catalogue of names and values, and filling it takes longest.
     warehouse.command("DROP VIEW IF EXISTS catalogue_feed")
-    # A part for each block, as large as a merged one.
+    # Keep one part per block, which is as large as a merged part.
     warehouse.command("SYSTEM STOP MERGES events")
     with tempfile.TemporaryDirectory(dir=data) as folder:
         counts = insert(warehouse, dataset, website_id, Path(folder))
@@ -188,7 +188,7 @@ def fill(data: Path, dataset: Dataset, website_id: str = WEBSITE_ID) -> None:
 
 
 def insert(warehouse: Warehouse, dataset: Dataset, website_id: str, folder: Path) -> Counts:
-    """Insert a dataset. The next block is made while the engine stores one.
+    """Insert a dataset. Creates the next block while the engine stores one.
 
     folder: for files that the engine reads.
     """
@@ -214,8 +214,8 @@ def insert(warehouse: Warehouse, dataset: Dataset, website_id: str, folder: Path
     )
 
 
-def stored(bench: Bench, dataset: Dataset) -> Path:
-    """The data folder with a dataset, made when a part needs it for the first time."""
+def store_dataset(bench: Bench, dataset: Dataset) -> Path:
+    """The data folder of a dataset, which is created on first use."""
     data = bench.folder / f"{dataset.steps}-steps-{dataset.step_events}"
     if not (data / _COUNTS).exists():
         bench.progress(f"storing {dataset.step_events:,} step events of {dataset.steps} steps")
@@ -229,12 +229,12 @@ def counts_of(data: Path) -> Counts:
 
 
 def _reach(random: np.random.Generator, attempts: int, steps: int) -> Numbers:
-    """How many steps each attempt reaches: most many, some few."""
+    """How many steps each attempt reaches. Most reach many."""
     share = np.log1p(random.integers(0, 1000, attempts) / 30.0) * 0.32
     reach: Numbers = (1 + np.minimum(steps - 1, share * (steps - 1))).astype(np.int64)
     return reach
 
 
 def _mean_step_events(steps: int) -> float:
-    """Step events of an attempt: a step in twelve is repeated."""
+    """Mean number of step events per attempt. One step in twelve is repeated."""
     return 1.08 * float(_reach(np.random.default_rng(SEED), 100_000, steps).mean())

@@ -1,4 +1,4 @@
-"""Bytes per event on disk, of events that came in through an import."""
+"""Bytes per event on disk, for imported events."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def run(bench: Bench) -> list[Table]:
         import_rate(service.url, sign_up(service.url), events, 0)
         wait_until_idle(service.pid)
     sizes = in_new_process(table_sizes, data)
-    # What remains open after a stop belongs to the file.
+    # Include files that remain after a stop, such as the write-ahead log.
     metadata = sum(file.stat().st_size for file in data.glob("penstock.sqlite3*"))
     rows: list[list[Cell]] = [[_METADATA, metadata / events, None]]
     rows += [[f"event store: `{name}`", size / events, rows_] for name, rows_, size in sizes]

@@ -58,7 +58,7 @@ def run(bench: Bench) -> list[Table]:
 def fill(data: Path, attempts: int, cohorts: int) -> None:
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
-    warehouse.command("DROP VIEW catalogue_feed")  # as in `bench.data`
+    warehouse.command("DROP VIEW catalogue_feed")  # for the reason in `bench.data`
     warehouse.command(
         Path(__file__).with_name("export.sql").read_text("utf-8"),
         {"attempts": attempts, "cohorts": cohorts, "started": STARTED_MS},
@@ -67,7 +67,7 @@ def fill(data: Path, attempts: int, cohorts: int) -> None:
 
 
 def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
-    """Seconds, megabytes of the file, memory at its peak and before, in GB."""
+    """Seconds, size of the file in MB, peak memory and memory before, in GB."""
     warehouse = Warehouse(data=data, url=None)
     profile = read_profile(warehouse, _PARAMS)
     before_gb, start_s = peak_gb(), time.perf_counter()

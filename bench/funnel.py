@@ -1,14 +1,14 @@
-"""A six-step funnel at growing sizes: direct, stored, and the same in other engines.
+"""A six-step funnel at growing sizes: direct, stored, and in other engines.
 
-Each way has a process of its own, so that its peak memory can be measured; within a process
-everything runs in turn, and the best time counts.
+Each way has its own process, so that its peak memory can be measured. Within a process the queries
+take turns, and the best time counts.
 """
 
 from functools import partial
 from pathlib import Path
 
 from bench import in_duckdb, in_postgres, other_engines
-from bench.data import Dataset, counts_of, stored
+from bench.data import Dataset, counts_of, store_dataset
 from bench.funnels import DirectFunnel, StoredFunnel, funnel, open_events
 from bench.model import Bench, Cell, Column, Plot, Table
 from bench.timing import best_seconds, in_new_process, peak_gb, seconds_of
@@ -20,7 +20,7 @@ DIRECT, STORED, BUILD = "direct report", "stored report", "build of stored outco
 def run(bench: Bench) -> list[Table]:
     rows: list[list[Cell]] = []
     for size in SIZES:
-        data = stored(bench, Dataset(6, bench.events(size), bench.events(1_000_000)))
+        data = store_dataset(bench, Dataset(6, bench.events(size), bench.events(1_000_000)))
         measured = bench.attempt(f"{size:,}", partial(_rows_of_size, bench, data, size))
         rows += _with_growth(measured or [], rows)
     columns = (
@@ -76,7 +76,7 @@ def _rows_of_size(bench: Bench, data: Path, size: int) -> list[list[Cell]]:
 
 
 def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
-    """Best seconds by query, memory before the first report and at its peak, in GB."""
+    """Best seconds by query, memory before the first report and peak memory, in GB."""
     warehouse = open_events(data)
     report, before = DirectFunnel(warehouse, funnel()).report, peak_gb()
     report()
@@ -96,7 +96,7 @@ def build(data: Path) -> tuple[float, float]:
 
 
 def from_outcomes(data: Path, rounds: int) -> tuple[float, float, float]:
-    """As `direct`, of the stored report alone."""
+    """Like `direct`, for the stored report only."""
     warehouse = open_events(data)
     report, before = StoredFunnel(warehouse, funnel()).report, peak_gb()
     report()
@@ -107,7 +107,7 @@ def from_outcomes(data: Path, rounds: int) -> tuple[float, float, float]:
 
 
 def _with_growth(rows: list[list[Cell]], earlier: list[list[Cell]]) -> list[list[Cell]]:
-    """The rows of a size with their growth since the size before it."""
+    """The rows of a size, with their growth since the previous size."""
     last = {row[1]: (row[0], row[2]) for row in earlier}
     for row in rows:
         events, seconds = last.get(row[1], (None, None))

@@ -1,4 +1,4 @@
-"""The funnels that parts measure, and how to ask about them without the service."""
+"""The funnels that parts measure, and queries about them without the service."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ WINDOW_S = 604_800
 
 
 def params_of(website_id: str) -> QueryParams:
-    """All events of a website."""
+    """Parameters that select all events of a website."""
     return QueryParams((WebsiteId(website_id),), (ScopeId(website_id),), None, None, ENDED_MS)
 
 
@@ -35,7 +35,7 @@ def funnel(
     breakdowns: tuple[str, ...] = BREAKDOWNS,
     unit: CountingUnit = CountingUnit.ATTEMPT,
 ) -> Definition:
-    """Attempts have sequence numbers."""
+    """A funnel. Attempts have sequence numbers."""
     rows = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, steps + 1))
     if unit is CountingUnit.VISITOR:
         return Definition(rows, unit, WINDOW_S, breakdown_properties=breakdowns)
@@ -43,14 +43,14 @@ def funnel(
 
 
 def open_events(data: Path) -> Warehouse:
-    """The event store of a dataset, which merges nothing while it is measured."""
+    """The event store of a dataset, without merges during the measurement."""
     warehouse = Warehouse(data=data, url=None)
     warehouse.command("SYSTEM STOP MERGES events")
     return warehouse
 
 
 class DirectFunnel:
-    """A funnel that is counted from events."""
+    """A funnel counted from events."""
 
     def __init__(
         self, warehouse: Warehouse, definition: Definition, params: QueryParams = PARAMS
@@ -73,7 +73,7 @@ class DirectFunnel:
 
 
 class StoredFunnel(DirectFunnel):
-    """A funnel that is counted from its stored outcomes; without any, `build` comes first."""
+    """A funnel counted from its stored outcomes. Call `build` first if there are none."""
 
     def __init__(self, warehouse: Warehouse, definition: Definition) -> None:
         super().__init__(warehouse, definition)
@@ -101,7 +101,7 @@ class StoredFunnel(DirectFunnel):
         self.tables.save(self.mark)
 
     def merge(self) -> None:
-        """Merge the rows' parts, as a build does at its end."""
+        """Merge the parts of the stored rows, like a build does at its end."""
         statement = merge_parts(self.mark.build)
         self.warehouse.query(statement.sql, statement.parameters)
 
@@ -110,7 +110,7 @@ class StoredFunnel(DirectFunnel):
         return replace(super().profile(), build=StoredBuild(self.mark.build, places))
 
     def share_of_events(self) -> float:
-        """Their size on disk as a share of the events'."""
+        """Size of stored outcomes on disk, as a share of the events' size."""
         rows = self.warehouse.query(
             "SELECT if(table = 'events', 'events', 'outcomes') AS kind, sum(bytes_on_disk) "
             "FROM system.parts WHERE active AND (table = 'events' "
@@ -120,7 +120,7 @@ class StoredFunnel(DirectFunnel):
         return sizes["outcomes"] / sizes["events"]
 
     def fold(self, max_units: int) -> int:
-        """Fold the units that events changed since the last fold. Returns how many."""
+        """Fold the units that events changed since the last fold. Returns their number."""
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         until_ms = self.mark.read_until_ms
         changes = self.tables.changed_units(self.subject, self.mark, backlog, until_ms, max_units)

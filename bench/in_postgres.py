@@ -1,4 +1,4 @@
-"""The self-join in PostgreSQL, the machine's package."""
+"""The self-join in PostgreSQL, from the machine's package."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""Rates of events in every form, stored durably, beside the same framework with an empty handler.
+"""Rates of durably stored events in every form, compared with the framework's empty handler.
 
-All servers are one process of Litestar on uvicorn with uvloop and httptools, and get the same
-requests from `wrk`, in turn. An event is on disk before the response: in the metadata DB with its
-dedupe key and visitor. Shipping to the event store continues. An import is timed from its upload
-until its last line is stored. Data of earlier rounds remain, so that later rounds search more.
+Each server is one process of Litestar on uvicorn with uvloop and httptools. They take turns and get
+the same requests from `wrk`. An event is on disk before the response, in the metadata DB with its
+dedupe key and visitor, while shipping to the event store continues. An import is timed from its
+upload until its last line is stored. Data of earlier rounds remain, so later rounds search more.
 """
 
 import json
@@ -28,7 +28,7 @@ _IMPORT_LINES = 40_000
 
 
 class Form(NamedTuple):
-    """How events are sent. form, items: for the script. path: for the empty handler."""
+    """A way to send events. form, items: parameters of the script."""
 
     name: str
     form: str
@@ -59,7 +59,7 @@ uvicorn.run(Litestar([empty], openapi_config=None, logging_config=None), port=in
 
 
 class Load(NamedTuple):
-    """What `wrk` measured. rate: requests per second."""
+    """Figures of `wrk`. rate: requests per second."""
 
     rate: float
     p50_ms: float
@@ -67,7 +67,7 @@ class Load(NamedTuple):
 
 
 def run(bench: Bench) -> list[Table]:
-    """Each form on each server in turn, round by round."""
+    """Measure each form on each server in turn, round by round."""
     if shutil.which("wrk") is None:
         raise RuntimeError("needs wrk (Debian: apt install wrk)")
     seconds, rounds = (2, 1) if bench.small else (3, 4)
@@ -158,7 +158,7 @@ def _ratio(rates: list[float], base: list[float]) -> float:
 
 
 def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
-    """Load a server for some seconds. prefix: of the events' IDs."""
+    """Load a server for some seconds. prefix: start of the events' IDs."""
     variables = {
         "BENCH_KEY": account.key,
         "BENCH_WEBSITE": account.website_id,
@@ -182,7 +182,7 @@ def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> L
 
 
 def import_rate(url: str, account: Account, lines: int, number: int) -> float:
-    """Events per second of one file, from its upload until the import is done."""
+    """Events per second of one import, from the upload of its file until it is done."""
     body = "\n".join(import_line(f"import-{number}-{line}", line) for line in range(lines)).encode()
     headers = {"Authorization": f"Bearer {account.key}", "Content-Type": "application/x-ndjson"}
     with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
@@ -198,7 +198,7 @@ def import_rate(url: str, account: Account, lines: int, number: int) -> float:
 
 
 def import_line(key: str, number: int) -> str:
-    """An event like those that the script sends."""
+    """An event like the script's."""
     return json.dumps(
         {
             "type": "event",

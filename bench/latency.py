@@ -1,4 +1,4 @@
-"""Latency of posts while reports run, and of reports while posts come in.
+"""Latency of posts while reports run, and of reports while posts arrive.
 
 One service has 10 million step events and counts a funnel of 20 steps and three breakdowns directly
 from them. Single posts come at half of the highest rate that it accepted just before.
@@ -19,13 +19,13 @@ from bench.funnels import WINDOW_S
 from bench.intake import SINGLE, send
 from bench.long_funnel import STEPS, service_with_events
 from bench.model import Bench, Cell, Column, Plot, Table
-from bench.service import Account, Service, created, penstock
+from bench.service import Account, Service, create, penstock
 from bench.steady import CONNECTIONS, Latencies, post_steadily
 from bench.timing import in_new_process, resident_mb
 
 _SAMPLE_S = 0.2
 _BUSY_S = 600.0
-"""Long enough to see whether memory grows."""
+"""Long enough to show whether memory grows."""
 
 
 def run(bench: Bench) -> list[Table]:
@@ -36,14 +36,14 @@ def run(bench: Bench) -> list[Table]:
             data,
             PENSTOCK_STORED_OUTCOMES="0",
             PENSTOCK_QUERY_TIMEOUT_S="300",
-            # A low rate of posts does not need every connection, and the sender opens none again.
+            # At a low rate some connections are idle, and the sender does not reopen any.
             PENSTOCK_IDLE_TIMEOUT_S=str(2 * _BUSY_S),
         ) as service,
         httpx.Client(
             base_url=service.url, headers={"Authorization": f"Bearer {account.key}"}, timeout=300
         ) as client,
     ):
-        reporter = Reporter(client, created(client, "/api/funnels", _funnel())["id"])
+        reporter = Reporter(client, create(client, "/api/funnels", _funnel())["id"])
         bench.progress("reports alone")
         reporter.report()  # warm
         alone_s = [reporter.report() for _ in range(reports)]
@@ -67,14 +67,14 @@ def run(bench: Bench) -> list[Table]:
 
 
 class Reporter:
-    """Asks for the report of one funnel, of a period that nobody asked for before."""
+    """Requests the report of one funnel, each time for a new period."""
 
     def __init__(self, client: httpx.Client, funnel_id: str) -> None:
         self._client, self._path = client, f"/api/funnels/{funnel_id}/results"
         self._reports = 0
 
     def report(self) -> float:
-        """Its seconds."""
+        """Request a report. Returns its seconds."""
         self._reports += 1
         period = {"startAt": STARTED_MS - self._reports, "endAt": ENDED_MS}
         start_s = time.perf_counter()
@@ -83,7 +83,7 @@ class Reporter:
 
     @contextmanager
     def repeating(self) -> Iterator[list[float]]:
-        """Reports one after another until the context ends. Seconds of those that ended."""
+        """Request reports repeatedly until the context ends. Yields the seconds of each report."""
         seconds = list[float]()
 
         def repeat(stop: threading.Event) -> None:
@@ -95,13 +95,13 @@ class Reporter:
 
 
 class Memory(NamedTuple):
-    """Of a process, in MB, sampled while a context is open."""
+    """Memory of a process in MB, sampled while a context is open."""
 
     samples: list[float]
 
     @property
     def thirds(self) -> list[float]:
-        """The median of each third of the time: flat if they are alike."""
+        """The median of each third of the time. Similar values mean that memory does not grow."""
         third = max(1, len(self.samples) // 3)
         return [median(self.samples[at * third : (at + 1) * third]) for at in range(3)]
 
@@ -120,7 +120,7 @@ def sampled_memory(service: Service) -> Iterator[Memory]:
 
 @contextmanager
 def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run the work in a thread until the context ends, which sets the event. Raises its error."""
+    """Run the work in a thread. Leaving the context sets the event and raises the work's error."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work, stop)

@@ -10,7 +10,7 @@ _WIDTH = 120
 
 
 def page(results: Iterable[PartResult]) -> str:
-    """All parts, in their order."""
+    """The page with all parts, in the given order."""
     parts = list(results)
     lines = [
         "# Measurements",

@@ -1,4 +1,4 @@
-"""What a part of the benchmark returns, and what it gets."""
+"""Input and results of the benchmark's parts."""
 
 import sys
 import time
@@ -10,20 +10,20 @@ from typing import Literal, NamedTuple, TypeVar
 Result = TypeVar("Result")
 
 Cell = str | float | int | None
-"""None: not measured."""
+"""A cell of a table. None means not measured."""
 
 
 class Column(NamedTuple):
-    """A column of a table. digits: after the decimal point; None: a text."""
+    """A column of a table. digits: number of decimals; None for text."""
 
     name: str
     digits: int | None = None
 
 
 class Plot(NamedTuple):
-    """How to draw a table. x, y: names of columns; each `y` is a line, or a bar in each group.
+    """A drawing of a table. x, y: names of columns. Each `y` is a line, or a bar in each group.
 
-    series: a text column; each of its values is a line then. name: of the file.
+    series: a text column, each value of which becomes a line. name: name of the file.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Plot(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Measured rows. notes: what one must know to read them, as Markdown."""
+    """Measured rows. notes: how to read them, in Markdown."""
 
     title: str
     columns: tuple[Column, ...]
@@ -48,9 +48,9 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Bench:
-    """One run. folder: for data that parts share, removed at the end. small: a try.
+    """One run. folder: data that parts share, removed at the end. small: whether it is a trial.
 
-    base: a checkout of an older commit, measured beside this one where a target is a ratio to it.
+    base: checkout of an older commit, measured too if a target is a ratio to it.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class Bench:
     failures: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, measure: Callable[[], Result]) -> Result | None:
-        """A measurement that a part can do without; a failure is noted."""
+        """Run an optional measurement. Records a failure and returns None then."""
         self.progress(name)
         try:
             return measure()
@@ -76,5 +76,5 @@ class Bench:
         return 1 if self.small else rounds
 
     def events(self, events: int) -> int:
-        """A number of events: a hundredth of it for a try."""
+        """The number of events for this run, a hundredth in a trial."""
         return events // 100 if self.small else events

@@ -1,9 +1,8 @@
-"""The same funnel elsewhere: a bare `windowFunnel`, and self-joins in DuckDB and PostgreSQL.
+"""The same funnel in other ways: a bare `windowFunnel`, and self-joins in DuckDB and PostgreSQL.
 
-All of them only find how many attempts completed each step. They know no sequence numbers, cohorts,
-medians, pending units or data quality. The self-join is what simple tools do: the first event of
-each attempt at a step after the one before it. It takes the first entry alone, where
-`windowFunnel` tries each.
+They only count how many attempts completed each step, without sequence numbers, cohorts, medians,
+pending units or data quality. Simple tools use the self-join: at each step it takes an attempt's
+first event after the previous step. It considers only the first entry; `windowFunnel` tries all.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,7 @@ UNITS = {
 
 
 def bare_window_funnels(warehouse: Warehouse, steps: int = 6) -> dict[str, Callable[[], object]]:
-    """The three forms: as one would write it, tuned, and by the hash that Penstock uses."""
+    """Three forms: the usual one, a tuned one, and one by the hash that Penstock uses."""
 
     def job(sql: str) -> Callable[[], object]:
         return lambda: warehouse.query(sql)
@@ -48,7 +47,7 @@ def bare_window_funnels(warehouse: Warehouse, steps: int = 6) -> dict[str, Calla
 
 
 def self_join(steps: int = 6) -> str:
-    """How many attempts completed each step, by joins of the table with itself."""
+    """SQL that counts the attempts that completed each step, by joining the table with itself."""
     parts = [
         "step_1 AS (SELECT attempt, min(ms) AS entered, min(ms) AS ms FROM events "
         "WHERE name = 'step_1' GROUP BY attempt)"
@@ -64,7 +63,7 @@ def self_join(steps: int = 6) -> str:
 
 
 def write_flat(data: Path, file: Path) -> None:
-    """The step events as Parquet or CSV, by the name of the file."""
+    """Write the step events as Parquet or CSV, by the file's suffix."""
     warehouse = open_events(data)
     warehouse.command(f"{_FLAT} INTO OUTFILE '{file}' TRUNCATE")
     warehouse.close()

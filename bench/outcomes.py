@@ -1,14 +1,14 @@
-"""Stored outcomes: their build and size, queries of units, and reports after units changed.
+"""Stored outcomes: build time and size, queries of units, and reports after changes.
 
-A report after changes first folds the attempts that changed; both count. The changes are further
-events of the most recent attempts, as they come in: one for each, and each time others.
+A report after changes first folds the changed attempts; both times count. Changes are further
+events of the most recent attempts: one event for each, and different attempts each time.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.data import DAY_MS, STARTED_MS, Dataset, counts_of, stored
+from bench.data import DAY_MS, STARTED_MS, Dataset, counts_of, store_dataset
 from bench.funnels import PARAMS, DirectFunnel, StoredFunnel, funnel, open_events
 from bench.model import Bench, Cell, Column, Table
 from bench.other_engines import bare_window_funnels
@@ -22,7 +22,7 @@ from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000
 CHANGED_UNITS = {245_000: (100,), SIZE: (100, 1_000, 10_000), 50_000_000: (100,)}
-"""By step events: small data, the usual size, and how it grows."""
+"""Numbers of changed units by step events: a small dataset, the usual size, and a large one."""
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
@@ -41,7 +41,7 @@ def run(bench: Bench) -> list[Table]:
     stages: list[list[Cell]] = []
     for size, changed in CHANGED_UNITS.items():
         block = bench.events(min(size, 1_000_000))
-        data = stored(bench, Dataset(6, bench.events(size), block))
+        data = store_dataset(bench, Dataset(6, bench.events(size), block))
         events = counts_of(data).step_events
         bench.progress(f"{events:,} step events: build, and reports after changes")
         rounds = bench.rounds(3 if size <= SIZE else 2)
@@ -138,7 +138,7 @@ def measure_refreshes(
 
 
 def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """Stored rows that changes left in several parts, then merged, as a build leaves them."""
+    """Measure stored rows in several parts, as changes leave them, then merged, as a build does."""
     warehouse = open_events(data)
     direct, outcomes = DirectFunnel(warehouse, funnel()), StoredFunnel(warehouse, funnel())
     changed = best_seconds(_queries(outcomes), rounds)

@@ -1,10 +1,10 @@
-"""Response time, store queries and size of each dashboard page on the demo data.
+"""Response time, store queries and size of each dashboard page, with the demo data.
 
-Times and sizes are of HTTP requests to a `penstock demo` on loopback, with a session. Then the
-service stops, and a process opens its data folder and requests the same pages from the same
-application, without background workers, to count statements. A part that htmx loads is a request of
-its own; a whole page is its own request and those of the parts that it does not have yet. API calls
-of page modules and static files, which browsers cache, are not measured.
+Times and sizes come from HTTP requests to a `penstock demo` on loopback, with a session. Then the
+service stops, and another process opens its data folder and requests the same pages without
+background workers, to count statements. Each part that htmx loads is a separate request; a whole
+page is the page's request and those of the parts that it lacks. API calls of page modules, and
+static files, which browsers cache, are not measured.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ ROUNDS = 10
 
 @dataclass(frozen=True)
 class PageRequest:
-    """One request. name: the page, and the kind of its part.
+    """One request. name: the page and the kind of part.
 
-    with_parts: followed by the requests of the parts that the page loads.
+    with_parts: whether to request the parts that the page loads too.
     """
 
     name: str
@@ -117,7 +117,7 @@ def _parts_of(page: PageRequest, text: str) -> list[PageRequest]:
 
 
 class Parts(HTMLParser):
-    """The elements of a page that load themselves. loads: ID and URL of each."""
+    """Finds a page's elements that load themselves. loads: ID and URL of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,14 +130,14 @@ class Parts(HTMLParser):
 
 
 def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
-    """Median and slowest time in ms, and KB."""
+    """Median and slowest time in ms, and size in KB."""
     _load(client, request)  # warm
     times_s, sizes = zip(*(_load(client, request) for _ in range(rounds)), strict=True)
     return median(times_s) * 1000, max(times_s) * 1000, sizes[-1] / 1000
 
 
 def _load(client: httpx.Client, request: PageRequest) -> tuple[float, int]:
-    """Seconds and bytes of a request, and of those for the parts that it asks for."""
+    """Seconds and bytes of a request, including requests for its parts if it asks for them."""
     start_s = time.perf_counter()
     answer = _get(client, request)
     took_s, size = time.perf_counter() - start_s, answer.num_bytes_downloaded
@@ -152,8 +152,8 @@ def _get(client: httpx.Client, request: PageRequest) -> httpx.Response:
 
 
 def count_statements(data: Path, requests: Sequence[PageRequest]) -> list[StatementCounts]:
-    """Statements of each request when it is repeated: cached reports are used again."""
-    # No `PENSTOCK_*` of the machine.
+    """Numbers of statements when each request is repeated, so that it can use cached reports."""
+    # Ignore the machine's `PENSTOCK_*` variables.
     os.environ.clear()
     os.environ.update(environment())
     return asyncio.run(_count(data, requests))
@@ -185,7 +185,7 @@ async def _count(data: Path, requests: Sequence[PageRequest]) -> list[StatementC
         now.metadb += not statement.startswith("BEGIN")
 
     counts = []
-    app: Any = build_routes(services)  # litestar has types of its own for the same interface
+    app: Any = build_routes(services)  # litestar has its own types for this interface
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://127.0.0.1"
     ) as client:

@@ -1,4 +1,4 @@
-"""Results as plots, one SVG each. The same figures give the same file."""
+"""Draws results as SVG files. The same figures give the same file."""
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
@@ -30,7 +30,7 @@ Series = Mapping[str, list[tuple[Cell, float]]]
 
 
 def draw_all(results: Iterable[PartResult], folder: Path) -> None:
-    """Every plot of every table, into a folder."""
+    """Draw every plot of every table into a folder."""
     folder.mkdir(exist_ok=True)
     for result in results:
         for table in result.tables:
@@ -58,7 +58,7 @@ def draw(table: Table, plot: Plot, file: Path) -> None:
 
 
 def _series(table: Table, plot: Plot) -> Series:
-    """The points of each line, or the bars of each colour, without cells that are empty."""
+    """The points of each line, or the bars of each colour, without empty cells."""
     place = {column.name: index for index, column in enumerate(table.columns)}
     series: dict[str, list[tuple[Cell, float]]] = {}
     for row in table.rows:
@@ -112,5 +112,5 @@ def _label(group: Cell) -> str:
 
 
 def _short(value: float) -> str:
-    """A number as people write it on an axis."""
+    """A number for an axis."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"

@@ -1,9 +1,9 @@
-"""Rate of link redirects, beside the framework's plain redirect and nginx.
+"""Rate of link redirects, compared with the framework's plain redirect and with nginx.
 
-Penstock answers `GET /l/{slug}` of a link with a fallback URL for a desktop browser: it finds the
+Penstock answers a desktop browser's `GET /l/{slug}` for a link with a fallback URL: it finds the
 link, parses the User-Agent and stores a click. The bare server is Litestar with a plain handler and
-the same uvicorn settings; nginx has `return 302` in one worker. All get the same requests from
-`wrk`, in turn.
+the same uvicorn settings; nginx has `return 302` in one worker. They take turns and get the same
+requests from `wrk`.
 """
 
 import re
@@ -17,7 +17,7 @@ from statistics import median
 from bench.intake import Load
 from bench.model import Bench, Cell, Column, Plot, Table
 from bench.service import (
-    created,
+    create,
     free_port,
     penstock,
     plain_server,
@@ -129,7 +129,7 @@ def _latency(output: str, percentile: int) -> float:
 
 def _make_link(url: str) -> None:
     with signed_in(url) as client:
-        app = created(client, "/api/settings/websites", {"name": "Bench", "kind": "mobile"})["id"]
+        app = create(client, "/api/settings/websites", {"name": "Bench", "kind": "mobile"})["id"]
         link = {
             "websiteId": app,
             "name": "Sale",
@@ -137,7 +137,7 @@ def _make_link(url: str) -> None:
             "destinationPath": "/offers/1",
             "fallbackUrl": _WEB,
         }
-        created(client, "/api/mobile/deferred-links", link)
+        create(client, "/api/mobile/deferred-links", link)
 
 
 @contextmanager

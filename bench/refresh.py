@@ -1,7 +1,7 @@
-"""How many posts per second a service takes while stored outcomes are refreshed.
+"""Posts per second while stored outcomes are refreshed.
 
-Every post changes an attempt of the funnel, and a reader asks for its report again and again.
-Beside it a service over the same events without stored outcomes, where nobody asks.
+Every post changes an attempt of the funnel, and a reader requests its report repeatedly. A second
+service has the same events without stored outcomes and without readers.
 """
 
 import shutil
@@ -20,18 +20,19 @@ from bench.intake import SINGLE, send
 from bench.latency import in_background
 from bench.long_funnel import service_with_events
 from bench.model import Bench, Cell, Column, Table
-from bench.service import Account, created, penstock
+from bench.service import Account, create, penstock
 
 _REPORT_EVERY_S = (1, 5)
 _STORED_S = 300
 _STEPS = ("step_1", "step_2", "checkout_started")
-"""The last one is what is posted."""
+"""Steps of the funnel. Posts are events of the last step."""
 
 
 class Round(NamedTuple):
-    """rate, rate_without: posts per second with stored outcomes, and without them just before.
+    """One round.
 
-    answers: reports that ended meanwhile. stored_answers: those that were counted from stored rows.
+    rate: posts per second with stored outcomes. rate_without: the rate without them, just before.
+    answers: reports completed meanwhile. stored_answers: reports from stored outcomes among them.
     """
 
     rate: float
@@ -55,7 +56,7 @@ def run(bench: Bench) -> list[Table]:
         penstock(copy, PENSTOCK_STORED_OUTCOMES="0") as plain,
         _client(storing.url, account) as client,
     ):
-        path = f"/api/funnels/{created(client, '/api/funnels', _funnel())['id']}"
+        path = f"/api/funnels/{create(client, '/api/funnels', _funnel())['id']}"
         bench.progress("a build of stored outcomes")
         _await_stored(client, path)
         for number in range(number_of_rounds):
@@ -89,7 +90,7 @@ def _funnel() -> dict[str, object]:
 
 
 def _report(client: httpx.Client, path: str) -> str:
-    """Ask for the report. Returns its `servedFrom`."""
+    """Request the report. Returns its `servedFrom`."""
     answer = client.get(f"{path}/results").raise_for_status().json()
     return str(answer["servedFrom"])
 
@@ -105,7 +106,7 @@ def _await_stored(client: httpx.Client, path: str) -> None:
 
 @contextmanager
 def _repeated_reports(client: httpx.Client, path: str, every_s: float) -> Iterator[list[str]]:
-    """Ask again and again until the context ends. `servedFrom` of each report that ended."""
+    """Request reports until the context ends. Yields the `servedFrom` of completed reports."""
     sources = list[str]()
 
     def repeat(stop: threading.Event) -> None:

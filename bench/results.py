@@ -1,4 +1,4 @@
-"""Results of parts as data, in a file that Markdown and plots are made from."""
+"""Results of parts in a JSON file, the source of Markdown and plots."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -12,9 +12,9 @@ _FILE = "results.json"
 
 @dataclass(frozen=True)
 class PartResult:
-    """What one part measured, when and where. failures: what it could not measure.
+    """The result of one part. failures: messages about failed measurements.
 
-    measured_at: ISO 8601. machine: facts by name. took_s: seconds.
+    measured_at: time in UTC. machine: facts by name. took_s: seconds.
     """
 
     part: str
@@ -29,7 +29,7 @@ class PartResult:
 
 
 def load(folder: Path) -> dict[str, PartResult]:
-    """The last result of each part; none yet is an empty dict."""
+    """The last result of each part; an empty dict if there is none yet."""
     file = folder / _FILE
     if not file.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Servers that parts start: the service itself, of this or an older commit, and plain ones."""
+"""Starts servers for parts: the service from this or an older commit, and plain servers."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 _BANNER = re.compile(r"^Penstock \S+ serves (\S+)$", re.MULTILINE)
 _WAIT_S = 60
 _SETTINGS = {
-    # All clients have one address here.
+    # All clients share one address here.
     "PENSTOCK_ADDRESS_REQUESTS_PER_SECOND": "1000000",
     "PENSTOCK_WEBSITE_EVENTS_PER_SECOND": "1000000",
     "PENSTOCK_DAILY_EVENTS": "1000000000",
@@ -42,7 +42,7 @@ class Account(NamedTuple):
 
 @contextmanager
 def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Service]:
-    """A service on its own data folder. source: a checkout."""
+    """A running service with its own data folder. source: a checkout."""
     log = data.with_suffix(".log")
     path = os.pathsep.join([str(source / "src"), str(source)])
     command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0"]
@@ -60,14 +60,14 @@ def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Servi
 def sign_up(url: str, kind: str = "web") -> Account:
     """Create the first account, an API key and a website or app."""
     with signed_in(url) as client:
-        key = created(client, "/api/settings/api-keys", {"name": "bench"})["key"]
-        website = created(client, "/api/settings/websites", {"name": "Bench", "kind": kind})
+        key = create(client, "/api/settings/api-keys", {"name": "bench"})["key"]
+        website = create(client, "/api/settings/websites", {"name": "Bench", "kind": kind})
         return Account(key, website["id"])
 
 
 @contextmanager
 def signed_in(url: str) -> Iterator[httpx.Client]:
-    """A client with the session of the first account, which it creates."""
+    """A client with a session. Creates the first account."""
     with httpx.Client(base_url=url, timeout=60) as client:
         form = {
             "email": "bench@example.com",
@@ -78,15 +78,15 @@ def signed_in(url: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def created(client: httpx.Client, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a POST returns."""
+def create(client: httpx.Client, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The record that a POST creates."""
     record: dict[str, Any] = client.post(path, json=body).raise_for_status().json()
     return record
 
 
 @contextmanager
 def plain_server(program: str) -> Iterator[str]:
-    """The URL of a Python program that serves the port it is given."""
+    """Run a Python program that serves a given port. Yields its URL."""
     port = free_port()
     with process([sys.executable, "-c", program, str(port)]):
         url = f"http://127.0.0.1:{port}"
@@ -95,7 +95,7 @@ def plain_server(program: str) -> Iterator[str]:
 
 
 def responds(url: str) -> bool:
-    """Whether a server answers, with whatever status."""
+    """Whether a server answers, with any status."""
     try:
         httpx.get(url)
     except httpx.TransportError:
@@ -104,7 +104,7 @@ def responds(url: str) -> bool:
 
 
 def wait_for(find: Callable[[], Result | None]) -> Result:
-    """The result of `find`, once it has one."""
+    """Wait until `find` has a result, and return it."""
     deadline = time.monotonic() + _WAIT_S
     while time.monotonic() < deadline:
         if result := find():
@@ -122,7 +122,7 @@ def free_port() -> int:
 
 @contextmanager
 def process(command: list[str], **options: Any) -> Iterator[int]:
-    """The ID of a process that runs until the context ends."""
+    """Run a process until the context ends. Yields its ID."""
     process = subprocess.Popen(command, **options)
     try:
         yield process.pid

@@ -1,8 +1,8 @@
-"""Reports by number of steps, by breakdowns, by visitor and by attempt."""
+"""Reports by number of steps and of breakdowns, for visitors and attempts."""
 
 from pathlib import Path
 
-from bench.data import BREAKDOWNS, Dataset, counts_of, stored
+from bench.data import BREAKDOWNS, Dataset, counts_of, store_dataset
 from bench.funnels import DirectFunnel, funnel, open_events, params_of
 from bench.long_funnel import service_with_events
 from bench.model import Bench, Cell, Column, Plot, Table
@@ -18,7 +18,7 @@ def run(bench: Bench) -> list[Table]:
     long = counts_of(data)
     bench.progress("by steps")
     by_steps = in_new_process(measure_steps, data, account.website_id, bench.rounds(3))
-    short = stored(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
+    short = store_dataset(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
     bench.progress("by breakdowns")
     by_breakdowns = in_new_process(measure_breakdowns, short, bench.rounds(3))
     units = (Column("attempts, s", 2), Column("visitors, s", 2))

@@ -1,4 +1,4 @@
-"""Time of a start: from the command until the service is ready, and its memory then."""
+"""Start-up time, from the command until the service is ready, and memory after it."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from statistics import median
 import httpx
 from tests.serving import environment
 
-from bench.data import Dataset, counts_of, stored
+from bench.data import Dataset, counts_of, store_dataset
 from bench.model import Bench, Cell, Column, Table
 from bench.service import penstock, wait_for
 from bench.timing import resident_mb, seconds_of
@@ -18,7 +18,7 @@ SIZE = 10_000_000
 
 
 def run(bench: Bench) -> list[Table]:
-    filled = stored(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
+    filled = store_dataset(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
     cases = {
         "empty": bench.folder / "start",
         f"{counts_of(filled).events:,} events": filled,

@@ -1,7 +1,7 @@
-"""Single posts at a steady rate, whatever the responses take.
+"""Sends single posts at a steady rate, however long responses take.
 
-A request has a time when it is due; latency counts from then, also while it waits for a connection.
-So a server that stalls is charged with every request that it kept from being sent.
+Latency counts from the time when a request is due, including the wait for a connection. So a server
+that stalls is charged for every request that could not be sent.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _BODY = (
 
 
 class Latencies(NamedTuple):
-    """rate: responses per second. failed: responses other than 202."""
+    """Latencies of a run. rate: responses per second. failed: missing responses, or not 202."""
 
     rate: float
     p50_ms: float
@@ -34,7 +34,7 @@ class Latencies(NamedTuple):
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, which has one request at a time."""
+    """One connection, with one request at a time."""
 
     transport: asyncio.Transport
 
@@ -91,7 +91,7 @@ class _Sender:
 def post_steadily(
     url: str, account: Account, rate: float, seconds: float, prefix: str
 ) -> Latencies:
-    """Post events at a rate for some seconds. prefix: of the events' IDs."""
+    """Post events at a rate for some seconds. prefix: start of the events' IDs."""
     return uvloop.run(_post(url, account, rate, seconds, prefix))
 
 

@@ -1,4 +1,4 @@
-"""Time, memory and processes of measurements."""
+"""Measures time and memory, and runs measurements in processes."""
 
 import multiprocessing
 import os
@@ -19,16 +19,16 @@ _LOOK_S, _IDLE_SHARE, _PATIENCE_S = 0.3, 0.15, 20
 def in_new_process(
     function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Result:
-    """The result of a function of a module, called in a process of its own.
+    """Call a module's function in a new process, and return its result.
 
-    The embedded engine opens one data folder per process, and peak memory is that of a process.
+    The embedded engine opens one data folder per process, and peak memory is per process.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_call, partial(function, *args, **kwargs)).result()
 
 
 def _call(function: Callable[[], Result]) -> Result:
-    """Errors as text: not every class of them can be sent to another process."""
+    """Convert errors to text, because not every class can be sent to another process."""
     try:
         return function()
     except Exception as error:
@@ -42,7 +42,7 @@ def seconds_of(job: Callable[[], object]) -> float:
 
 
 def best_seconds(jobs: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Name, float]:
-    """Best time of each job. Jobs take turns, so that noise does not hit only one of them."""
+    """Best time of each job. Jobs take turns, so that noise affects all of them."""
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(rounds):
         for name, job in jobs.items():
@@ -51,19 +51,19 @@ def best_seconds(jobs: Mapping[Name, Callable[[], object]], rounds: int) -> dict
 
 
 def peak_gb() -> float:
-    """The most memory that this process has had."""
+    """Peak memory of this process, in GB."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024**2
 
 
 def resident_mb(pid: int) -> float:
-    """The memory that a process has now."""
+    """Current memory of a process, in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1024**2
 
 
 def wait_until_idle(pid: int) -> None:
-    """Returns when a process does almost nothing, so that the next one has the machine alone."""
+    """Wait until a process is almost idle, so that the next one has the machine to itself."""
     until_s, before_s = time.monotonic() + _PATIENCE_S, _cpu_s(pid)
     while time.monotonic() < until_s:
         time.sleep(_LOOK_S)

@@ -1,6 +1,6 @@
 """Print an attempt funnel of the receipt log, by channel, as a Markdown table.
 
-Six steps, a conversion window of 30 days.
+It has six steps and a conversion window of 30 days.
 
 PENSTOCK_URL=http://127.0.0.1:8000 PENSTOCK_API_KEY=... python examples/receipt_funnel.py WEBSITE_ID
 """

@@ -1,15 +1,15 @@
-// Penstock for iOS: which link led to the installation of this app.
+// Penstock for iOS: finds the link that led to the installation of this app.
 //
-// NOT COMPILED OR RUN BY PENSTOCK'S TESTS: they have no Swift. It follows the same rules as the clients that are tested
-// (sdk/js/src/core/first-open.ts, sdk/android-core) and reads the same answers; sdk/vectors/deferred-links.json has the
-// cases to check it with. Copy this file into your app.
+// NOT COMPILED OR RUN BY PENSTOCK'S TESTS, which have no Swift. It follows the same rules as the tested clients
+// (sdk/js/src/core/first-open.ts, sdk/android-core) and reads the same answers. Check it with the cases in
+// sdk/vectors/deferred-links.json. Copy this file into your app.
 
 import Foundation
 #if canImport(UIKit)
 import UIKit
 #endif
 
-/// Reads click tokens and URLs of links. Nothing else of a text leaves the device.
+/// Reads click tokens and URLs of links. No other part of a text leaves the device.
 public enum LinkEvidence {
     private static let maxLength = 2048
 
@@ -48,7 +48,7 @@ public enum LinkEvidence {
     }
 }
 
-/// The answer of the server.
+/// The server's answer.
 public struct FirstOpen: Decodable, Sendable {
     public struct Link: Decodable, Sendable {
         public let id: String
@@ -62,22 +62,22 @@ public struct FirstOpen: Decodable, Sendable {
     }
 
     public let matched: Bool
-    /// Where to go in the app; nil when no link led to it.
+    /// Where to go in the app; nil if no link led to it.
     public let destinationPath: String?
     public let method: String?
     public let confidence: Double?
     public let link: Link?
     public let utm: Utm?
     public let clickedAt: String?
-    /// The visitor, to use from now on.
+    /// The visitor ID to use from now on.
     public let visitorId: String
     /// Why there is no match; nil for a match.
     public let reason: String?
 }
 
-/// Reports the first open of an install until the server has answered, once per install.
+/// Reports the first open until the server answers, once per install.
 public actor PenstockLinks {
-    /// What an answer means: it settles the open, the app is mistaken, or try again.
+    /// The next action: finish, stop because of a mistake of the app, or retry.
     enum Action {
         case finish(FirstOpen)
         case stop
@@ -119,7 +119,7 @@ public actor PenstockLinks {
         self.session = session
     }
 
-    /// What led to the install; nil when an earlier call has returned it, or the server refuses the report.
+    /// What led to the install; nil if an earlier call has returned it or the server rejects the report.
     /// pasteboard: reads the pasteboard, such as `PenstockLinks.pasteboardLink`. url: the URL that opened the app.
     public func resolveFirstOpen(
         pasteboard: (@Sendable () async -> String?)? = nil, url: String? = nil,
@@ -137,7 +137,7 @@ public actor PenstockLinks {
             let text = await pasteboard?()
             body.clickToken = text.flatMap { LinkEvidence.token(in: $0, linkHosts: linkHosts) }
             guard let data = try? JSONEncoder().encode(body) else { return nil }
-            defaults.set(data, forKey: Self.bodyKey)  // before it is sent: a retry sends the same
+            defaults.set(data, forKey: Self.bodyKey)  // store it before sending: a retry sends the same body
             return await send(data)
         }
         running = task
@@ -186,7 +186,7 @@ public actor PenstockLinks {
     }
 
     #if canImport(UIKit)
-    /// The text of the pasteboard, only if it holds a web URL: iOS tells that without asking the person.
+    /// The pasteboard's text, only if it has a web URL, which iOS detects without asking the person.
     @MainActor
     public static func pasteboardLink() async -> String? {
         let patterns: Set<UIPasteboard.DetectionPattern> = [.probableWebURL]

@@ -214,7 +214,7 @@ def test_an_attempt_of_a_browser_continues_behind_its_last_number(
 
 def test_log_lines_name_the_package(caplog: pytest.LogCaptureFixture) -> None:
     delivery = Delivery(Outbox(None, 10), lambda refusal: None)
-    delivery.broke(httpx.ConnectError("no"))
+    delivery.record_error(httpx.ConnectError("no"))
     assert all("penstock_sdk" in record.getMessage() for record in caplog.records)
     assert caplog.records
 
@@ -286,11 +286,12 @@ def test_a_close_that_does_not_wait_ends_the_delivery_without_an_error(
 
 def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:
     delivery = Delivery(Outbox(None, 1), print)
-    waits = [delivery.failed() for _ in range(10)]
+    waits = [delivery.record_failure() for _ in range(10)]
     assert all(0.25 * 2**n <= wait <= 30 for n, wait in enumerate(waits[:6]))
     assert all(15 <= wait <= 30 for wait in waits[6:])
-    assert delivery.failed("120") == 120
-    assert delivery.failed("9" * 12) == 86_400  # no lock of Python waits for so many seconds
+    assert delivery.record_failure("120") == 120
+    # No lock of Python can wait for that many seconds.
+    assert delivery.record_failure("9" * 12) == 86_400
 
 
 class Answers(Delivery):
@@ -304,7 +305,7 @@ class Answers(Delivery):
     def wait_after(self, response: httpx.Response) -> float:
         request = self.next_request()
         assert request is not None
-        return self.answered(request, response)
+        return self.record_answer(request, response)
 
 
 @pytest.mark.parametrize(
@@ -415,9 +416,11 @@ def test_an_event_that_a_firewall_refuses_waits_and_does_not_hold_up_the_others(
         assert request is not None
         names = [entry.body["event"] for _, entry in request.entries]
         if "c" in names:
-            delivery.answered(request, httpx.Response(403, text="<html>"))
+            delivery.record_answer(request, httpx.Response(403, text="<html>"))
         else:
-            delivery.answered(request, httpx.Response(202, json={"results": [{} for _ in names]}))
+            delivery.record_answer(
+                request, httpx.Response(202, json={"results": [{} for _ in names]})
+            )
             stored += names
     assert sorted(stored) == ["a", "b", "d", "e", "f"]
     assert len(outbox) == 1
@@ -432,7 +435,7 @@ def test_a_new_event_does_not_wait_for_those_that_a_firewall_refuses() -> None:
         request = delivery.next_request()
         assert request is not None
         tried.append(request.body["events"][0]["event"])
-        delivery.answered(request, httpx.Response(403))
+        delivery.record_answer(request, httpx.Response(403))
     assert set(tried[-6:]) == set("abcdef")
     outbox.add(event_entry(EVENTS, "w", "new", {"user_id": "u"}))
     request = delivery.next_request()
@@ -467,7 +470,7 @@ def test_a_batch_needs_a_result_for_each_event(answer: Any) -> None:
     delivery = Delivery(outbox, print)
     request = delivery.next_request()
     assert request is not None
-    assert delivery.answered(request, httpx.Response(200, json=answer)) > 0
+    assert delivery.record_answer(request, httpx.Response(200, json=answer)) > 0
     assert len(outbox) == 1
 
 
@@ -507,7 +510,7 @@ def test_an_error_of_the_program_does_not_end_the_delivery() -> None:
     request = delivery.next_request()
     assert request is not None
     refusal = httpx.Response(422, json={"code": "invalid", "detail": "no"})
-    assert delivery.answered(request, refusal) == 0
+    assert delivery.record_answer(request, refusal) == 0
 
 
 def test_a_transaction_always_has_an_id() -> None:

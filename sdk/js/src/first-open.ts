@@ -1,9 +1,9 @@
-/** `resolveFirstOpen` for React Native: adapters to the app's own modules, and once per install. */
+/** `resolveFirstOpen` for React Native, once per install, with adapters to the app's modules. */
 import { evidenceFields, resolveOpen, type Evidence, type FirstOpen } from "./core/first-open";
 import { httpTransport, newId } from "./core/platform";
 import type { Transport } from "./core/sender";
 
-/** Reads one piece of evidence. One that fails, or hangs for 3 seconds, has none. */
+/** Reads one piece of evidence. A failure, or no result after 3 seconds, counts as no evidence. */
 export type Adapter = () => Promise<string | null | undefined>;
 
 export interface FirstOpenStorage {
@@ -17,7 +17,7 @@ export interface FirstOpenOptions {
   /** The ID of the app, from its page in the dashboard. */
   website: string;
   platform: "ios" | "android";
-  /** Hosts of links, such as `["go.example.com"]`. URLs of other hosts never leave the device. */
+  /** Hosts of links, such as `["go.example.com"]`. Other hosts' URLs never leave the device. */
   linkHosts: readonly string[];
   storage: FirstOpenStorage;
   /** Android: reads Google Play's install referrer. */
@@ -26,7 +26,7 @@ export interface FirstOpenOptions {
   clipboard?: Adapter;
   /** The URL that opened the app, such as `Linking.getInitialURL`. */
   initialUrl?: Adapter;
-  /** The visitor, for an app that already tracks: `penstock.visitorId`. */
+  /** The visitor, if the app already tracks visitors: `penstock.visitorId`. */
   visitorId?: string;
   osVersion?: string;
   appVersion?: string;
@@ -41,12 +41,12 @@ const ADAPTER_MS = 3_000;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** By the storage that remembers the install. */
+/** Unfinished calls, by the storage that remembers the install. */
 const running = new WeakMap<FirstOpenStorage, Promise<FirstOpen | undefined>>();
 
 /**
- * Reports the first open and returns what led to it, once per install: later calls return
- * undefined, a call during another one the same. Tries until the server has answered, also in later
+ * Reports the first open and returns what led to it, once per install. Later calls return
+ * undefined; concurrent calls share one result. Retries until the server answers, even in later
  * runs of the app.
  */
 export function resolveFirstOpen(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
@@ -65,7 +65,7 @@ async function resolveOnce(options: FirstOpenOptions): Promise<FirstOpen | undef
   let body = await storage.getItem(BODY);
   if (!body) {
     body = JSON.stringify(await firstOpenBody(options, pause));
-    await storage.setItem(BODY, body); // Before it is sent: a retry sends the same.
+    await storage.setItem(BODY, body); // Store it before sending: a retry sends the same body.
   }
   const answer = await resolveOpen(body, transport, pause);
   if (answer) await storage.setItem(DONE, "1");

@@ -17,18 +17,18 @@ export interface Options {
   website: string;
   /** A key with the scope `ingest`. */
   apiKey: string;
-  /** A folder that keeps events until they are answered for, also when the process is killed. */
+  /** A folder that keeps events until the server answers, even if the process is killed. */
   spillTo?: string;
-  /** Events beyond this number are dropped; the next one says how many. Default: 10,000. */
+  /** Maximum number of waiting events. Others are dropped and counted. Default: 10,000. */
   maxWaiting?: number;
   /**
-   * Called with what the server refuses, also when it takes nothing or does not answer. Default:
-   * `console.warn`.
+   * Called with a message when the server rejects an event, accepts nothing or does not answer.
+   * Default: `console.warn`.
    */
   onRefused?: (text: string) => void;
 }
 
-/** `userId` or `visitorId` is required. */
+/** The person of an event. `userId` or `visitorId` is required. */
 export interface Person {
   userId?: string;
   visitorId?: string;
@@ -36,12 +36,12 @@ export interface Person {
 
 export interface ServerEvent extends Person {
   event: string;
-  /** Your own ID of the event. A second event with it is a duplicate. Default: a random one. */
+  /** Your own ID of the event. Further events with it are duplicates. Default: a random ID. */
   eventId?: string;
   /** When it happened. Default: now. */
   timestamp?: Date;
   properties?: Properties;
-  /** Your own ID of the session. It is stored with the event. */
+  /** Your own ID of the session, stored with the event. */
   externalSessionId?: string;
   country?: string;
   region?: string;
@@ -55,7 +55,7 @@ export interface ServerTransaction extends ServerEvent {
 
 const SEND_AFTER_MS = 100;
 
-/** Keeps events until the server has answered for them. */
+/** Keeps events until the server has acknowledged them. */
 export class Penstock {
   readonly #website: string;
   readonly #clock = new Clock(deviceTime, newId());
@@ -86,17 +86,17 @@ export class Penstock {
     this.#queueBody(IDENTIFY, { userId, visitorId, traits }, newId());
   }
 
-  /** How many events wait for an answer of the server. */
+  /** Number of events that the server has not acknowledged yet. */
   get waiting(): number {
     return this.#queue.keys().length;
   }
 
-  /** Send what waits. Ends when the server has acknowledged it, or cannot be reached. */
+  /** Send waiting events. Resolves when the server has acknowledged them or cannot be reached. */
   flush(): Promise<void> {
     return this.#sender.flush();
   }
 
-  /** Send what waits and stop, before the process ends. */
+  /** Send waiting events and stop. Call it before the process ends. */
   async close(): Promise<void> {
     await this.flush();
     this.#sender.stop();
@@ -118,7 +118,7 @@ export class Penstock {
 
 const HOUR_MS = 3_600_000;
 
-/** Passes on every refusal of an event, but that the server takes nothing only once an hour. */
+/** Reports every rejected event, but a server that accepts nothing only once an hour. */
 function onceAnHour(report: (text: string) => void): (text: string) => void {
   const toldAt = new Map<string, number>();
   return (text) => {
@@ -145,12 +145,12 @@ interface Problems extends Problem {
   results?: ({ errors?: (Problem | null)[] } | null)[];
 }
 
-/** An array of an answer; empty where a gateway's JSON has something else. */
+/** An array in an answer; empty if a gateway's JSON has something else there. */
 function list<T>(value: T[] | undefined): T[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** An event of a website that the key is not for: 403, also in a batch. The key may be changed. */
+/** Turns an event of a website that the key is not for into a 403. The key may still be changed. */
 function explainWrongKeys(transport: Transport): Transport {
   return async (path, text) => {
     const answer = await transport(path, text);
@@ -162,7 +162,7 @@ function explainWrongKeys(transport: Transport): Transport {
   };
 }
 
-/** A file for each key. A file that is cut by a kill is not read: it does not have its name yet. */
+/** Stores each key in a file. A file gets its name when complete, so no kill leaves half of one. */
 function folderStore(folder: string): Store {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = (key: string): string => join(folder, key);

@@ -10,7 +10,7 @@ export type { FirstOpen } from "./core/first-open";
 export type { Json, Properties } from "./core/queue";
 export { resolveFirstOpen, type Adapter, type FirstOpenOptions } from "./first-open";
 
-/** What this module needs of a storage: `@react-native-async-storage/async-storage` has it. */
+/** The required storage methods. `@react-native-async-storage/async-storage` has them. */
 export interface AsyncStorage {
   getAllKeys(): Promise<readonly string[]>;
   getItem(key: string): Promise<string | null>;
@@ -18,7 +18,7 @@ export interface AsyncStorage {
   removeItem(key: string): Promise<void>;
 }
 
-/** What this module needs of `AppState` of React Native. */
+/** The required part of React Native's `AppState`. */
 export interface AppState {
   addEventListener(type: "change", listener: (state: string) => void): unknown;
 }
@@ -27,7 +27,7 @@ export interface Options extends CommonOptions {
   /** Where Penstock runs, such as `https://penstock.example`. */
   host: string;
   storage: AsyncStorage;
-  /** Sends what waits when the app goes to the background or comes back. */
+  /** Lets the client send waiting events when the app goes to the background or returns. */
   appState?: AppState;
 }
 
@@ -38,11 +38,11 @@ export class Penstock extends Client {
   }
 }
 
-/** A client for one app. Call it once, and await it: it reads what earlier runs left. */
+/** Creates the client of an app. Call it once and await it: it reads events of earlier runs. */
 export async function init(options: Options): Promise<Penstock> {
   const { debug = Boolean((globalThis as { __DEV__?: boolean }).__DEV__) } = options;
   const transport = httpTransport(options.host, { "Content-Type": "application/json" });
-  let hasWarned = !debug; // To be offline is no fault, so only a developer is warned, once.
+  let hasWarned = !debug; // Being offline is not an error, so warn only developers, and once.
   const warnOnce = (text: string): void => {
     if (!hasWarned) console.warn(`penstock: ${text}`);
     hasWarned = true;
@@ -62,7 +62,7 @@ export async function init(options: Options): Promise<Penstock> {
   return client;
 }
 
-/** Reads everything once; then writes behind, in order, and tries a failed write once more. */
+/** Reads everything once, then writes in the background, in order. Retries a failed write once. */
 async function mirrored(storage: AsyncStorage): Promise<Store> {
   const memory = memoryStore();
   try {
@@ -71,7 +71,7 @@ async function mirrored(storage: AsyncStorage): Promise<Store> {
       if (value !== null) memory.set(key, value);
     }
   } catch {
-    // Without storage, the events of this run wait in memory.
+    // Without storage, events of this run wait in memory.
   }
   let writes = Promise.resolve();
   const write = (action: () => Promise<void>): void => {

@@ -1,9 +1,9 @@
 /**
- * The script `/t.js`: a client in `window.penstock`, set up by the attributes of its own tag.
+ * The script `/t.js`. It creates a client in `window.penstock`, configured by its tag's attributes.
  *
  *     <script async src="https://penstock.example/t.js" data-website="web_..."></script>
  *
- * Before it is loaded, pages collect calls in an array:
+ * Before it has loaded, pages collect calls in an array:
  *
  *     (window.penstock ||= []).push((penstock) => penstock.track("signed_up"));
  */
@@ -26,7 +26,7 @@ if (!script?.dataset.website) {
   for (const call of calls) call(penstock);
 }
 
-/** The attributes are the options of `init`: `data-cookie-domain` is `cookieDomain`. */
+/** Attributes as options of `init`. `data-cookie-domain` becomes `cookieDomain`. */
 function options({ src, dataset }: HTMLScriptElement): Options {
   const value = (text?: string): unknown =>
     text === "" || text === "true" || (text !== "false" && text);

@@ -15,12 +15,13 @@ export interface Options extends CommonOptions {
   host: string;
   /** Send a page view now and after each navigation within the page. Default: true. */
   pages?: boolean;
-  /** The part of the URL after `#` is a page, too: `/app#/cart` counts as `/app/cart`. */
+  /** Treat the part of the URL after `#` as a path: `/app#/cart` counts as `/app/cart`. */
   hashRoutes?: boolean;
-  /** Share the visitor with sub-domains by a cookie of this domain, such as `shop.example`. */
+  /** Share the visitor among sub-domains by a cookie of this domain, such as `shop.example`. */
   cookieDomain?: string;
-  /** Send nothing for browsers that ask so. Default: false. */
+  /** Send nothing for browsers with Do Not Track. Default: false. */
   respectDoNotTrack?: boolean;
+  /** Send nothing for browsers with Global Privacy Control. Default: false. */
   respectGlobalPrivacyControl?: boolean;
 }
 
@@ -29,7 +30,7 @@ export class Penstock extends Client {
   #referrer = document.referrer;
 
   constructor(given: Options) {
-    const options = { __proto__: null, ...given } as Options; // A page may have extended it.
+    const options = { __proto__: null, ...given } as Options; // Pages may extend prototypes.
     const { host, cookieDomain, hashRoutes } = options;
     if (!/^(https?:)?\//.test(host)) console.error(`penstock: host ${host} lacks https://`);
     const store = browserStore();
@@ -52,7 +53,7 @@ export class Penstock extends Client {
           const { href, hash, pathname } = location;
           const page = { url: href, referrer: this.#referrer, title: document.title };
           const route = hashRoutes && hash ? hashPath(pathname, hash) : undefined;
-          const isLong = href.length > 8_000; // Then the event has no url.
+          const isLong = href.length > 8_000; // The event then has no url.
           return {
             ...plain(page, () => undefined),
             path: route ?? (isLong ? pathname : undefined),
@@ -63,11 +64,11 @@ export class Penstock extends Client {
     );
     addEventListener("online", () => this.wake());
     addEventListener("pagehide", () => {
-      // The events stay on the device, too: nobody knows whether they arrive.
+      // Keep the events on the device too: a beacon does not tell whether they arrive.
       this.leave((body) => navigator.sendBeacon(host.replace(HOST_END, TRACK), body));
     });
     addEventListener("pageshow", ({ persisted }) => {
-      if (!persisted) return; // It comes back as it was left.
+      if (!persisted) return; // Only a page restored from the cache needs this.
       this.wake();
       if (options.pages !== false) this.page();
     });
@@ -80,7 +81,7 @@ export class Penstock extends Client {
     }
   }
 
-  /** Send a page view. Pages are sent by themselves unless the option `pages` is false. */
+  /** Send a page view. The client does so by itself unless the option `pages` is false. */
   page(properties?: Properties): void {
     this.send({ type: "pageview", properties: this.plain(properties) });
   }
@@ -90,14 +91,14 @@ export function init(options: Options): Penstock {
   return new Penstock(options);
 }
 
-/** Calls back when the page is shown: at once, unless the browser has only prepared it so far. */
+/** Calls back once the page is shown: immediately, unless the browser is only prerendering it. */
 function whenShown(call: () => void): void {
   const { prerendering } = document as { prerendering?: boolean };
   if (prerendering) document.addEventListener("prerenderingchange", call, { once: true });
   else call();
 }
 
-/** The path of a route after `#`. */
+/** The path of a page whose route follows `#`. */
 function hashPath(pathname: string, hash: string): string {
   return pathname.replace(/\/$/, "") + hash.replace(/^#!?\/?/, "/");
 }

@@ -2,7 +2,7 @@ interface NavigationApi {
   addEventListener(type: "currententrychange", listener: () => void): void;
 }
 
-/** Calls back after each navigation within the page that changes path, query or hash route. */
+/** Calls back after each navigation within the page that changes its path, query or hash route. */
 export function onNavigation(
   hashRoutes: boolean | undefined,
   callback: (previousUrl: string) => void,
@@ -30,7 +30,7 @@ export function onNavigation(
   addEventListener("hashchange", check);
 }
 
-/** The page's address; as a referrer, too, it has no fragment. */
+/** The page's address without its fragment, as in a referrer. */
 function withoutHash(): string {
   return location.href.split("#")[0]!;
 }

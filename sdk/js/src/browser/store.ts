@@ -1,6 +1,6 @@
 import { withMemoryFallback, type Store } from "../core/store";
 
-/** `localStorage`; where it cannot be used, memory. */
+/** A store in `localStorage`, or in memory where that is not available. */
 export function browserStore(): Store {
   return withMemoryFallback({
     keys: () => Object.keys(localStorage),
@@ -13,8 +13,8 @@ export function browserStore(): Store {
 const YEAR_S = 365 * 24 * 3_600;
 
 /**
- * As the given store, but one key, the visitor's, lies in a cookie that sub-domains share. Its
- * value needs no escapes.
+ * The given store, with one key, the visitor's, in a cookie that sub-domains share. Its value
+ * needs no escaping.
  */
 export function withSharedCookie(store: Store, key: string, domain: string): Store {
   const write = (wanted: string, value: string): void => {
@@ -28,7 +28,7 @@ export function withSharedCookie(store: Store, key: string, domain: string): Sto
       const shared = `; ${document.cookie}`.split(`; ${wanted}=`)[1]?.split(";")[0];
       if (shared) return shared;
       const own = store.get(wanted);
-      if (own) write(wanted, own); // Of a visitor from before there was a cookie, for instance.
+      if (own) write(wanted, own); // For example, a visitor from before the cookie existed.
       return own;
     },
     set(wanted, value) {

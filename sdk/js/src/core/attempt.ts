@@ -9,7 +9,7 @@ export interface AttemptOptions {
   sequence?: string;
 }
 
-/** What an attempt needs of its client. */
+/** The part of a client that an attempt needs. */
 export interface AttemptHost {
   readonly store: Store;
   readonly visitorId: string;
@@ -21,16 +21,15 @@ export interface AttemptHost {
 
 interface State {
   id: string;
-  /** The last number; absent if the attempt began elsewhere and its last number is unknown. */
+  /** The last number; undefined if the attempt began elsewhere and its last number is unknown. */
   last?: number | undefined;
 }
 
 /**
- * One journey, such as a checkout. Its ID and numbers are shared by all tabs and visits until it
- * ends.
+ * One journey, such as a checkout. All tabs and visits share its ID and numbers until it ends.
  *
- * Numbers rise by thousands and end in three digits of the tab, so that two tabs at the same
- * instant use different ones. One pair of tabs in a thousand shares its digits.
+ * Numbers rise by thousands and end in the tab's three digits, so that two tabs use different
+ * numbers at the same instant. One pair of tabs in a thousand shares its digits.
  */
 export class Attempt {
   readonly #host: AttemptHost;
@@ -48,7 +47,7 @@ export class Attempt {
     try {
       return JSON.parse(this.#host.store.get(this.#key) ?? "") as State;
     } catch {
-      return this.#begin(this.#host.newId(), 0); // There is none, or it cannot be read.
+      return this.#begin(this.#host.newId(), 0); // It does not exist or cannot be read.
     }
   }
 
@@ -58,12 +57,12 @@ export class Attempt {
     return state;
   }
 
-  /** The attempt's ID. Begins the attempt if there is none. */
+  /** The attempt's ID. Begins an attempt if necessary. */
   get id(): string {
     return this.#state().id;
   }
 
-  /** The number of the last event. Undefined if unknown: see `resume`. */
+  /** The number of the last event; undefined if unknown, see `resume`. */
   get lastNumber(): number | undefined {
     return this.#state().last;
   }
@@ -82,8 +81,8 @@ export class Attempt {
   }
 
   /**
-   * Continue an attempt that began elsewhere: its ID came by a link or from the backend. Without
-   * the number of its last event, its events have no numbers; their times prove the order.
+   * Continue an attempt that began elsewhere, whose ID came from a link or the backend. Without the
+   * number of its last event, its events have no numbers, and their times prove the order.
    */
   resume(id: string, lastNumber?: number): void {
     const { id: knownId, last } = this.#state();
@@ -101,14 +100,14 @@ export class Attempt {
     this.#host.store.remove(this.#key);
   }
 
-  /** Metadata for a payment provider, from which its webhook knows visitor and attempt. */
+  /** Metadata for a payment provider, so that its webhooks name visitor and attempt. */
   metadata(): Record<string, string> {
     return { visitorId: this.#host.visitorId, [this.#options.property]: this.id };
   }
 
   /**
    * Visitor and attempt as a `client_reference_id` for Stripe: at most 200 letters, digits, dashes
-   * and underscores. RangeError if the IDs are too long for it.
+   * and underscores. Throws RangeError if the IDs are too long.
    */
   clientReferenceId(): string {
     const parts = [this.#host.visitorId, this.#options.property, this.id];

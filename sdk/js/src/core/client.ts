@@ -10,13 +10,13 @@ export type Consent = "granted" | "denied" | "pending";
 export interface CommonOptions {
   /** The ID of the website or app, from its page in the dashboard. */
   website: string;
-  /** Your own ID of the visitor. Default: a random one that is kept on the device. */
+  /** Your own ID of the visitor. Default: a random ID, stored on the device. */
   visitorId?: string;
-  /** `pending`: nothing is stored or sent before `consent("granted")`. Default: `granted`. */
+  /** `pending`: store and send nothing before `consent("granted")`. Default: `granted`. */
   consent?: Consent | undefined;
   /**
-   * Say in the console what the server refuses. Default: on local hosts and in development. Always
-   * said: a missing or wrong `userHash`, an unknown website, and a server that takes nothing.
+   * Log what the server rejects. Default: on local hosts and in development. Always logged: a
+   * missing or wrong `userHash`, an unknown website, and a server that accepts nothing.
    */
   debug?: boolean;
 }
@@ -35,15 +35,15 @@ export interface Transaction {
   properties?: Properties;
 }
 
-/** What differs between browsers, apps and tests. */
+/** The part that differs between browsers, apps and tests. */
 export interface Platform {
   store: Store;
-  /** How old events of another tab must be before this one sends them. Default: 0. */
+  /** Age at which this tab sends another tab's events, in milliseconds. Default: 0. */
   adoptAfterMs?: number;
   time: TimeSource;
   transport: Transport;
   newId(): string;
-  /** Calls back once the page is shown, if it is not yet. */
+  /** Calls back once the page is shown. */
   whenShown?(call: () => void): void;
   /** Fields of every event, such as `url`. */
   context(): Properties;
@@ -54,7 +54,7 @@ export const VISITOR = "penstock.visitor";
 const MAX_WAITING = 1_000;
 const SEND_AFTER_MS = 250;
 
-/** Keeps events on the device until the server has answered for them. */
+/** Keeps events on the device until the server has acknowledged them. */
 export class Client implements AttemptHost {
   readonly tab: number;
   readonly #options: CommonOptions;
@@ -68,7 +68,7 @@ export class Client implements AttemptHost {
 
   constructor(options: CommonOptions, platform: Platform) {
     if (!options.website) throw new TypeError("penstock: website is missing");
-    // Without a prototype: a page may have extended it.
+    // Without a prototype, because pages may have extended it.
     this.#options = { __proto__: null, ...options } as CommonOptions;
     this.#platform = platform;
     this.tab = Number(platform.newId().replace(/\D/g, "").slice(-3));
@@ -89,7 +89,7 @@ export class Client implements AttemptHost {
   }
 
   #warn(text: string): void {
-    // Faults of the page itself, which only its console can show, are always said.
+    // Always log faults of the page itself: only its console can show them.
     const isSaid = this.#options.debug || /userHash|website|without/.test(text);
     if (!isSaid || this.#warned.has(text)) return;
     this.#warned.add(text);
@@ -104,7 +104,7 @@ export class Client implements AttemptHost {
     return this.#platform.newId();
   }
 
-  /** The visitor's ID. Only an ID of this session while there is no consent. */
+  /** The visitor's ID. Without consent it lasts for this session only. */
   get visitorId(): string {
     const known = this.#options.visitorId ?? this.#store.get(VISITOR);
     if (known) return known;
@@ -118,7 +118,7 @@ export class Client implements AttemptHost {
     this.send({ type: "event", name, properties: this.plain(properties) });
   }
 
-  /** For attempts: properties without the values that an event cannot have. */
+  /** For attempts: properties without values that are not allowed in events. */
   plain(properties?: Properties): Properties | undefined {
     if (properties === undefined) return;
     return plain(properties, (name) =>
@@ -140,7 +140,7 @@ export class Client implements AttemptHost {
     });
   }
 
-  /** Tell who the visitor is, at sign-up and log-in. */
+  /** Name the visitor's user. Call it at sign-up and log-in. */
   identify(userId: string, traits?: Properties, signature: Signature = {}): void {
     this.#add(IDENTIFY, { userId, traits: this.plain(traits), userHash: signature?.userHash });
   }
@@ -163,13 +163,13 @@ export class Client implements AttemptHost {
     else add();
   }
 
-  /** Forget visitor and attempts, at log-out. What waits is still sent. */
+  /** Forget visitor and attempts. Call it at log-out. Waiting events are still sent. */
   reset(): void {
     forget(this.#store, "penstock.attempt.");
-    void this.visitorId; // At once, so that no sub-domain goes on with its copy of the old one.
+    void this.visitorId; // Create an ID now, so that no sub-domain continues with the old one.
   }
 
-  /** Tell whether the visitor agreed. `denied` deletes everything that is kept on the device. */
+  /** Set the visitor's consent. `denied` deletes everything stored on the device. */
   consent(state: Consent): void {
     const before = this.#store;
     const { store } = this.#platform;
@@ -190,7 +190,7 @@ export class Client implements AttemptHost {
     return new Attempt(this, name, options);
   }
 
-  /** Send what waits now. Ends when the server has acknowledged it, or cannot be reached. */
+  /** Send waiting events. Resolves when the server has acknowledged them or cannot be reached. */
   flush(): Promise<void> {
     return this.#sender.flush();
   }
@@ -200,15 +200,15 @@ export class Client implements AttemptHost {
     this.#sender.wake();
   }
 
-  /** For platforms: the page goes. `beacon`: hands a body over, and tells whether it could. */
+  /** For platforms: the page is closing. `beacon`: sends a body and returns whether it could. */
   leave(beacon: (body: string) => boolean): void {
     this.#sender.leave(beacon);
   }
 }
 
 /**
- * Binds methods, so that `const { track } = penstock` works, and lets none throw into the page.
- * Getters stay as they are.
+ * Binds methods, so that `const { track } = penstock` works, and catches their errors, so that none
+ * reaches the page. Getters stay unchanged.
  */
 function bindMethods(client: object, warn: (text: string) => void): void {
   const methods = client as Record<string, unknown>;
@@ -216,7 +216,7 @@ function bindMethods(client: object, warn: (text: string) => void): void {
     for (const name of Object.getOwnPropertyNames(type)) {
       const method = Object.getOwnPropertyDescriptor(type, name)!.value as unknown;
       if (name === "constructor" || typeof method !== "function") continue;
-      if (Object.prototype.hasOwnProperty.call(client, name)) continue; // Of a class below.
+      if (Object.prototype.hasOwnProperty.call(client, name)) continue; // A subclass has it.
       methods[name] = (...values: unknown[]): unknown => {
         try {
           return method.apply(client, values) as unknown;
@@ -230,7 +230,7 @@ function bindMethods(client: object, warn: (text: string) => void): void {
 
 /** Removes the visitor and all keys with a prefix. */
 function forget(store: Store, prefix: string): void {
-  store.remove(VISITOR); // It may lie in a cookie, which is no key of the store.
+  store.remove(VISITOR); // It may be in a cookie, which `keys` does not list.
   for (const key of store.keys()) {
     if (key.startsWith(prefix)) store.remove(key);
   }

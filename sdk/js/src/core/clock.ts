@@ -1,33 +1,33 @@
 /**
- * Times of events on a device whose clock may be wrong, and may be set while events wait.
+ * Times of events on a device whose clock may be wrong and may be changed while events wait.
  *
- * The client measures the error from the server's answers and sends it along as `clockOffset`.
- * Before the first answer it sends `sentAt`; the server corrects by what it knows of the device.
+ * The client measures the clock's error from the server's answers and sends it as `clockOffset`.
+ * Before the first answer it sends `sentAt`, from which the server estimates the error.
  */
 export interface TimeSource {
   /** The device's clock, in epoch milliseconds. */
   wall(): number;
-  /** Milliseconds from any start; never set, unlike the device's clock. */
+  /** Milliseconds since an arbitrary start. Unlike the device's clock, nobody can change it. */
   monotonic(): number;
 }
 
-/** When something happened. `shift` is the wall clock minus the monotonic one. */
+/** When something happened. `shift` is the wall clock minus the monotonic clock. */
 export interface Moment {
   wall: number;
   shift: number;
-  /** Server time minus the device's clock, as far as it was known. */
+  /** Server time minus the device's clock; undefined while unknown. */
   offset?: number | undefined;
-  /** How much `shift` had changed since that answer. Means nothing without one. */
+  /** Change of `shift` since the answer that showed `offset`. Meaningless without one. */
   change?: number;
-  /** The client that took the moment: monotonic clocks of two clients have different starts. */
+  /** The client that took the time: each client's monotonic clock has its own start. */
   client: string;
 }
 
-/** A larger change of `shift` means that the clock was set, or that the device slept. */
+/** A larger change of `shift` means that the clock was changed or the device slept. */
 const CHANGE_MS = 2_000;
-/** The server accepts a clock that is wrong by up to this much. */
+/** The largest clock error that the server accepts. */
 const TOLERANCE_MS = 5_000;
-/** An estimate becomes worse: clocks drift. */
+/** How fast an estimate gets worse, because clocks drift. */
 const DRIFT = 1 / 1_000;
 
 export class Clock {
@@ -35,10 +35,10 @@ export class Clock {
   readonly #client: string;
   #offset: number | undefined;
   #offsetShift = 0;
-  /** Of the answer that showed the offset, and when it came. */
+  /** Round trip of the answer that showed the offset, and when it came. */
   #roundTrip = 0;
   #learned = 0;
-  /** The offset that times up to `wall` had before the current one. */
+  /** The previous offset, for times up to `wall`. */
   #before = { wall: 0, offset: 0 };
 
   constructor(source: TimeSource, client: string) {
@@ -66,8 +66,8 @@ export class Clock {
   }
 
   /**
-   * Learn the offset from an answer. `sent`: when its request was sent. The shorter the round trip,
-   * the better the estimate.
+   * Learn the offset from an answer. `sent`: when its request was sent. A shorter round trip gives
+   * a better estimate.
    */
   learn(serverTime: unknown, sent: Moment): void {
     const server = Date.parse(`${serverTime}`);
@@ -78,11 +78,11 @@ export class Clock {
     const isSameClock =
       this.#offset !== undefined && Math.abs(shift - this.#offsetShift) <= CHANGE_MS;
     if (isSameClock && roundTrip > this.#roundTrip + (now - this.#learned) * DRIFT) return;
-    // The server's time was that of the answer at some instant since `sent`.
+    // The server's clock showed its answer's time at some instant since `sent`.
     const most = server - sent.wall;
     const least = server - wall;
-    const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS; // As far as anybody knows.
-    // The server has corrected the first events only if their clock was ahead by `sentAt`.
+    const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS; // It may be right.
+    // The server has corrected the first events only if `sentAt` showed their clock to be ahead.
     this.#before = isSameClock
       ? { wall, offset: this.#steady(wall) }
       : { wall: sent.wall, offset: most < -TOLERANCE_MS ? most : 0 };
@@ -92,18 +92,18 @@ export class Clock {
     this.#learned = now;
   }
 
-  /** The offset of a time. A better estimate takes effect at half speed, so times never go back. */
+  /** The offset of a time. A better estimate takes effect slowly, so that times never go back. */
   #steady(wall: number): number {
     const { wall: until, offset } = this.#before;
     return Math.max(this.#offset!, Math.round(offset - Math.max(0, wall - until) / 2));
   }
 
   /**
-   * The fields of an event that is sent now.
+   * Time fields of an event that is being sent.
    *
-   * A clock that goes back was set. One that goes forward was set, or the device slept; it was set
-   * if the event would be in the future otherwise. While no answer has shown the changed clock,
-   * nobody knows what is the future: then the server compares with `sentAt`.
+   * A clock that goes back was changed. If it goes forward, it was changed or the device slept; it
+   * was changed if the event would otherwise be in the future. Until an answer shows the changed
+   * clock's error, the client cannot know the future: then the server compares with `sentAt`.
    */
   fields({ wall, shift, offset, change = 0, client }: Moment): {
     timestamp: number;

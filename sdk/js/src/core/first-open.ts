@@ -1,4 +1,4 @@
-/** The first open of an app: what it sends to learn which link led to its installation. */
+/** Reports an app's first open, to learn which link led to its installation. */
 import type { Properties } from "./queue";
 import { pauseMs, type Answer, type Transport } from "./sender";
 
@@ -10,20 +10,20 @@ const MAX_CHARS = 2048;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 
-/** What an app knows at its first open. */
+/** Evidence that an app has at its first open. */
 export interface Evidence {
   /** Android: the install referrer of Google Play. */
   installReferrer?: string | undefined;
-  /** iOS: the text of the pasteboard. Only a click token in a URL of a link leaves the device. */
+  /** iOS: the text of the pasteboard. Only a click token in a link's URL leaves the device. */
   clipboard?: string | undefined;
   /** The URL with which the system opened the app. */
   url?: string | undefined;
 }
 
-/** The answer of the server. */
+/** The server's answer. */
 export interface FirstOpen {
   matched: boolean;
-  /** Where to go in the app; `null` when no link led to it. */
+  /** Where to go in the app; `null` if no link led to it. */
   destinationPath: string | null;
   method: string | null;
   confidence: number | null;
@@ -43,7 +43,7 @@ function tokenIn(parameters: string): string | undefined {
     .pop();
 }
 
-/** The click token of an install referrer, which some libraries pass on percent-encoded. */
+/** The click token of an install referrer, which may still be percent-encoded. */
 export function referrerToken(referrer: string): string | undefined {
   const text = referrer.slice(0, MAX_CHARS);
   return tokenIn(text) ?? tokenIn(text.replace(/%3D/gi, "=").replace(/%26/g, "&"));
@@ -60,7 +60,7 @@ export function clipboardToken(text: string, linkHosts: readonly string[]): stri
   return tokenIn(linkParameters(text, linkHosts) ?? "");
 }
 
-/** The evidence as the server takes it: tokens, and a URL only of one of our links. */
+/** The evidence as fields of the request: tokens, and the URL if it is one of our links. */
 export function evidenceFields(evidence: Evidence, linkHosts: readonly string[]): Properties {
   const { installReferrer = "", clipboard = "", url = "" } = evidence;
   const token = referrerToken(installReferrer);
@@ -71,14 +71,14 @@ export function evidenceFields(evidence: Evidence, linkHosts: readonly string[])
   };
 }
 
-/** What an answer means: it settles the open, it is a mistake of the app, or try again. */
+/** The next action: finish, stop because of a mistake of the app, or retry. */
 export function actionOn({ status, body }: Answer): "finish" | "stop" | "retry" {
   if (status === 200 && typeof (body as Partial<FirstOpen> | null)?.matched === "boolean")
     return "finish";
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "stop" : "retry";
 }
 
-/** Send a body until the server has answered. Undefined when it refuses the body. */
+/** Send a body until the server answers. Returns undefined if it rejects the body. */
 export async function resolveOpen(
   body: string,
   transport: Transport,

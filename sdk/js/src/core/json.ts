@@ -1,13 +1,13 @@
-/** JSON of what pages pass, which may be anything, on pages that may have changed anything. */
+/** JSON of values that pages pass. The values may be anything, and pages may change prototypes. */
 import type { Json, Properties } from "./queue";
 
 const MAX_KEYS = 255;
-const MAX_LEVELS = 4; // Below a property.
+const MAX_LEVELS = 4; // below a property
 const MAX_BYTES = 8_192;
 const MAX_CHARS = 60_000;
 const INTEGER_TOO_LONG = /^-?\d{19,}$/;
 
-/** JSON, also where a page has given prototypes a `toJSON`, as old versions of Prototype.js do. */
+/** JSON, even if the page gave prototypes a `toJSON`, such as old versions of Prototype.js do. */
 export function toJson(
   value: unknown,
   replacer?: (key: string, value: unknown) => unknown,
@@ -25,7 +25,7 @@ export function toJson(
   }
 }
 
-/** Properties without the values that an event cannot have. `drop` gets their names. */
+/** Properties without values that are not allowed in events. `drop` receives their names. */
 export function plain(properties: unknown, drop: (name: string) => void): Properties {
   const result = Object.create(null) as Properties;
   let keys = 0;
@@ -45,7 +45,7 @@ export function plain(properties: unknown, drop: (name: string) => void): Proper
     const before = [keys, chars] as const;
     try {
       const text = toJson((properties as Properties)[name], count);
-      if (text === undefined) continue; // As if it was not there.
+      if (text === undefined) continue; // Treat it as missing.
       const value = JSON.parse(text) as Json;
       chars += text.length;
       keys = before[0] + 1 + check(value, 0);
@@ -60,7 +60,7 @@ export function plain(properties: unknown, drop: (name: string) => void): Proper
   return result;
 }
 
-/** The number of keys in a value. Throws for what Penstock would refuse. */
+/** The number of keys in a value. Throws for a value that Penstock would reject. */
 function check(value: Json, level: number): number {
   if (typeof value === "string") checkText(value);
   if (typeof value === "number" && INTEGER_TOO_LONG.test(`${value}`)) throw value;

@@ -1,4 +1,4 @@
-/** What browsers, apps and servers share of their surroundings. */
+/** Functions that browsers, apps and servers share. */
 import type { TimeSource } from "./clock";
 import { ADVICE, type Transport } from "./sender";
 
@@ -9,10 +9,10 @@ export const deviceTime: TimeSource = {
   monotonic: () => performance.now(),
 };
 
-/** The end of a host, where the path of a route goes. A host may have a path of its own. */
+/** The end of a host, where a route's path goes. A host may have a path. */
 export const HOST_END = /\/*$/;
 
-/** Posts to a Penstock. `text/plain`, the default, saves browsers a preflight request. */
+/** Posts to Penstock. The default `text/plain` saves browsers a preflight request. */
 export function httpTransport(host: string, headers: Record<string, string> = {}): Transport {
   return async (path, body) => {
     const aborter = new AbortController();
@@ -38,7 +38,7 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
   };
 }
 
-/** Reports when no answer comes, where the console does not say it by itself. */
+/** Reports missing answers, for platforms whose console does not. */
 export function reportSilence(transport: Transport, report: (text: string) => void): Transport {
   return async (path, body) => {
     const answer = await transport(path, body);
@@ -48,7 +48,7 @@ export function reportSilence(transport: Transport, report: (text: string) => vo
 }
 
 /**
- * A new random ID. `randomUUID` exists on https and local hosts only, and not in all apps; a page
+ * A new random ID. `randomUUID` exists only on https and local hosts, and not in all apps. Pages
  * may have replaced `Math.random`.
  */
 export function newId(): string {

@@ -5,13 +5,13 @@ import type { Store } from "./store";
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json | undefined };
 export type Properties = { [key: string]: Json | undefined };
 
-/** A request that waits for an answer of the server. */
+/** A request that waits for the server's answer. */
 export interface Entry {
-  /** The route of one such request, such as `/api/track`. */
+  /** Its route, such as `/api/track`. */
   path: string;
   body: Properties;
   at: Moment;
-  /** Its page is gone: any other may send it at once. */
+  /** Whether its page was closed, so that any other page may send it now. */
   isLeft?: boolean;
 }
 
@@ -23,7 +23,7 @@ export const IDENTIFY = "/api/identify";
 const PREFIX = "penstock.event.";
 const DROPPED = "penstock.dropped";
 
-/** Entries that wait, each under a key of its own, so that tabs never overwrite one another's. */
+/** Waiting entries. Each has its own key, so that tabs never overwrite each other's entries. */
 export class Queue {
   readonly #store: Store;
   readonly #limit: number;
@@ -32,8 +32,8 @@ export class Queue {
   #added = 0;
 
   /**
-   * `adoptAfterMs`: what another client has left is sent only when it is this old, because its own
-   * tab may be sending it.
+   * `adoptAfterMs`: age at which another client's entries may be sent. Before, that client may be
+   * sending them itself.
    */
   constructor(store: Store, limit: number, adoptAfterMs = 0) {
     this.#adoptAfterMs = adoptAfterMs;
@@ -42,12 +42,12 @@ export class Queue {
     this.#count = this.keys().length;
   }
 
-  /** Of what waits. */
+  /** The keys of waiting entries. */
   keys(): string[] {
     return this.#store.keys().filter((key) => key.startsWith(PREFIX));
   }
 
-  /** Keep an entry until it is removed. Beyond the limit, events are dropped and counted. */
+  /** Add an entry. Beyond the limit, events are dropped and counted. */
   add(entry: Entry, id: string): void {
     if (this.#count >= this.#limit) this.#count = this.keys().length;
     const isEvent = entry.path !== IDENTIFY;
@@ -66,8 +66,9 @@ export class Queue {
   }
 
   /**
-   * What may be sent now, oldest first: all of this client, and what others have left. The latter
-   * waits for a first answer, if there is something to get one for: it tells the server's time.
+   * Entries that may be sent now, oldest first: all of this client's, then those that others left.
+   * While this client has entries of its own, the others wait for the first answer, which has the
+   * server's time.
    */
   waiting(now: Moment): KeyedEntry[] {
     const keys = this.keys().sort();
@@ -77,7 +78,7 @@ export class Queue {
       try {
         entries.push({ ...(JSON.parse(this.#store.get(key) ?? "") as Entry), key });
       } catch {
-        this.#store.remove(key); // Cut: it can never be sent.
+        this.#store.remove(key); // Truncated: it can never be sent.
       }
     }
     const isOwn = ({ at }: Entry): boolean => at.client === now.client;
@@ -90,7 +91,7 @@ export class Queue {
     );
   }
 
-  /** Let other pages send this client's entries at once, apart from those just handed over. */
+  /** Let other pages send this client's entries now, except those just handed over. */
   leave(now: Moment, handedOver: KeyedEntry[]): void {
     const keys = new Set(handedOver.map(({ key }) => key));
     for (const { key, ...entry } of this.waiting(now)) {
@@ -104,7 +105,7 @@ export class Queue {
   }
 }
 
-/** A number as a text of fixed length, so that texts sort as their numbers. */
+/** A number as a text of fixed length, so that texts sort like their numbers. */
 function sortable(number: number): string {
   return number.toString(36).padStart(9, "0");
 }

@@ -2,11 +2,11 @@ import type { Clock } from "./clock";
 import { toJson } from "./json";
 import { TRACK, type KeyedEntry, type Properties, type Queue } from "./queue";
 
-/** What a client needs of an answer. `status` 0 stands for no answer. */
+/** The part of an answer that a client needs. `status` 0 means no answer. */
 export interface Answer {
   status: number;
   retryAfter?: string | null;
-  /** The parsed body, where it was JSON. */
+  /** The parsed body, if it was JSON. */
   body?: unknown;
 }
 
@@ -22,8 +22,8 @@ interface ItemResult {
 }
 
 /**
- * The results of a batch, the answer for one entry, or a problem document. A gateway's JSON may
- * have anything in these fields: only Penstock's `code` is a text.
+ * The results of a batch, the answer to one entry, or a problem document. A gateway's JSON may have
+ * anything in these fields; only Penstock's `code` is a string.
  */
 interface Body {
   results?: ItemResult[];
@@ -34,7 +34,7 @@ interface Body {
   serverTime?: unknown;
 }
 
-/** Routes that take several entries at once. Entries of other routes are sent one by one. */
+/** Routes that accept several entries at once. Other routes get one entry per request. */
 const BATCH_ROUTE = /track$|batch$/;
 const MAX_ITEMS = 100;
 const MAX_CHARS = 50_000;
@@ -42,27 +42,27 @@ const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 const MANY_FAILURES = 9;
 const DAY_MS = 86_400_000;
-/** The end of a report that the server takes nothing. */
+/** The end of a report that the server accepts nothing. */
 export const ADVICE = "Events wait. Check host, website, key and firewall.";
-/** Answers that a single event may have caused; so it is sought by halving the batch. */
+/** Statuses that a single event may have caused. Halving the batch finds the event. */
 const ABOUT_EVENTS = [400, 403, 413, 422];
 
-/** How long to wait before a retry: at least as long as the server says, up to a day. */
+/** How long to wait before a retry: at least as long as the server states, up to a day. */
 export function pauseMs(backoff: number, { retryAfter }: Answer): number {
-  const stated = Number(retryAfter) * 1_000 || 0; // It may be a date.
-  return Math.min(Math.max(backoff, stated), DAY_MS); // A timer of many days fires at once.
+  const stated = Number(retryAfter) * 1_000 || 0; // The header may be a date.
+  return Math.min(Math.max(backoff, stated), DAY_MS); // A timer of many days fires immediately.
 }
 
-/** Sends what waits in the queue, again and again until the server has acknowledged it. */
+/** Sends the queue's entries repeatedly until the server has acknowledged them. */
 export interface Sender {
-  /** Send after a delay, or when the server's `Retry-After` is over. */
+  /** Send after a delay, but not before the server's `Retry-After`. */
   schedule(delayMs: number): void;
   stop(): void;
-  /** The server can be tried at once: the device is online again. */
+  /** Try the server now: the device is online again. */
   wake(): void;
-  /** Send everything that waits. Ends when all is answered for, or at the first failure. */
+  /** Send all entries. Resolves when all are acknowledged, or at the first failure. */
   flush(): Promise<void>;
-  /** Hand over what fits while the page goes. Nothing is removed: there is no answer. */
+  /** Hand over what fits while the page closes. Removes nothing, as there will be no answer. */
   leave(beacon: (body: string) => boolean): void;
 }
 
@@ -78,9 +78,9 @@ export function createSender(
   let notBefore = 0;
   let maxItems = MAX_ITEMS;
   let isStopped = false;
-  /** Keys of events that a firewall may refuse for what is in them: the others go first. */
+  /** Keys of events that a firewall may reject because of their content. Others go first. */
   const barred = new Set<string>();
-  /** When they are tried again, unless `flush` does before. */
+  /** When to retry them, unless `flush` does so earlier. */
   let barredUntil = 0;
 
   function schedule(delayMs: number): void {
@@ -91,7 +91,7 @@ export function createSender(
 
   function run(): Promise<void> {
     running ??= sendAll()
-      .catch(() => schedule(LAST_RETRY_MS)) // Whatever failed must not end the program.
+      .catch(() => schedule(LAST_RETRY_MS)) // No failure may end the program.
       .finally(() => (running = undefined));
     return running;
   }
@@ -132,7 +132,7 @@ export function createSender(
     return toJson(BATCH_ROUTE.test(path) ? { events } : events[0]);
   }
 
-  /** Milliseconds until the next try; 0 if the server has answered for the entries. */
+  /** Milliseconds until the next attempt; 0 if the server has acknowledged the entries. */
   async function send(batch: KeyedEntry[]): Promise<number> {
     const { path, key } = batch[0]!;
     const sent = clock.now();
@@ -146,7 +146,7 @@ export function createSender(
       maxItems = Math.ceil(batch.length / 2);
       return 0;
     }
-    // Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
+    // Only Penstock's own answers remove events: not a proxy's page, and not a wrong key.
     const isRefused = isAboutEvents && status !== 403 && typeof body.code === "string";
     if (isRefused || (isAccepted && status < 300)) {
       failures = 0;
@@ -161,7 +161,7 @@ export function createSender(
         const isAlone = barred.has(key) || !failures++;
         barred.add(key);
         barredUntil = clock.monotonic() + LAST_RETRY_MS;
-        if (isAlone) return 0; // The others wait only for several in a row.
+        if (isAlone) return 0; // Others wait only after several failures in a row.
       } else failures = MANY_FAILURES;
     }
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);

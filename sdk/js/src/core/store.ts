@@ -1,4 +1,4 @@
-/** Strings by key that outlive the page or process. Any call may throw, as `localStorage` does. */
+/** Strings by key that outlive the page or process. Any call may throw, like `localStorage`. */
 export interface Store {
   keys(): string[];
   get(key: string): string | null;
@@ -16,7 +16,7 @@ export function memoryStore(): Store {
   };
 }
 
-/** The given store, and memory for what it refuses: private mode, a full or forbidden storage. */
+/** The given store, with memory for writes that fail: private mode, full or forbidden storage. */
 export function withMemoryFallback(store: Store): Store {
   const memory = memoryStore();
   const attempt = <T>(use: () => T, otherwise: T): T => {

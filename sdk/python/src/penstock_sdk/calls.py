@@ -18,7 +18,7 @@ class PenstockError(Exception):
 
 
 class ResultsQuery(TypedDict, total=False):
-    """`start_at` is inclusive, `end_at` exclusive; a page has up to 100 cohorts."""
+    """Parameters of results. `start_at` is inclusive, `end_at` exclusive; at most 100 per page."""
 
     start_at: datetime
     end_at: datetime

@@ -25,7 +25,7 @@ class Penstock(Sending[Json]):
 class AsyncPenstock(Sending[Awaitable[Json]]):
     """Like `Penstock`, for asyncio: `async with AsyncPenstock(...) as penstock:`.
 
-    With `spill_to`, a call writes a small file, which blocks for its sync.
+    With `spill_to`, each call writes a small file and blocks while it is synced to disk.
     """
 
     async def __aenter__(self) -> Self:

@@ -51,13 +51,13 @@ class Delivery:
             batch.append((number, entry))
         return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
 
-    def broke(self, error: Exception) -> float:
+    def record_error(self, error: Exception) -> float:
         """Handle a missing or unexpected answer. Returns the seconds to wait."""
         is_known = isinstance(error, httpx.TransportError)  # its text may contain the key
         self._log_fault(f"no answer ({type(error).__name__}).", None if is_known else error)
-        return self.failed()
+        return self.record_failure()
 
-    def failed(self, retry_after: str | None = None) -> float:
+    def record_failure(self, retry_after: str | None = None) -> float:
         """Handle a missing answer or a request to retry. Returns the seconds to wait."""
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
         self._failures, self._is_down = min(self._failures + 1, 10), True
@@ -68,7 +68,7 @@ class Delivery:
         """Whether there are entries that need not wait, because only others were rejected."""
         return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
 
-    def answered(self, request: Request, response: httpx.Response) -> float:
+    def record_answer(self, request: Request, response: httpx.Response) -> float:
         """Handle an answer. Returns the seconds before the next request, usually 0."""
         self._is_down = False
         status, answer, errors = _read(response)
@@ -97,7 +97,7 @@ class Delivery:
                     return _LAST_RETRY_S
             else:
                 self._failures = 10
-        return self.failed(response.headers.get("Retry-After"))
+        return self.record_failure(response.headers.get("Retry-After"))
 
     def _report(self, refusal: Refusal) -> None:
         try:

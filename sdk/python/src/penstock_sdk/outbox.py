@@ -16,7 +16,7 @@ class Full(Exception):
 
 
 class Outbox:
-    """A queue in memory and, if there is a folder, a file for each entry.
+    """A queue in memory and, with a folder, a file for each entry.
 
     Thread-safe. A folder belongs to one process at a time; a new process reads the entries of a
     dead one. Files are first written under another name, so a kill never leaves half an entry.

@@ -1,4 +1,4 @@
-"""The calls that queue events, and the thread that delivers them: the same for both clients."""
+"""Calls that queue events, and the thread that delivers them. Both clients share them."""
 
 import atexit
 import logging
@@ -23,7 +23,7 @@ _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk:
 
 
 class Sending(ABC, Generic[Answer]):
-    """Events wait in the outbox until the thread has delivered them.
+    """Queues events in the outbox, and delivers them in a thread.
 
     The rest is delivered when the process ends, also after SIGTERM if the main thread creates the
     client and the program does not handle SIGTERM.
@@ -89,7 +89,7 @@ class Sending(ABC, Generic[Answer]):
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
     def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
-        """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
+        """The results of a saved funnel. Raises `PenstockError`, or httpx's errors."""
         return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
@@ -145,9 +145,9 @@ class Sending(ABC, Generic[Answer]):
         headers = {"User-Agent": ""} if request.path == events.TRACK else {}
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
-            return self._delivery.answered(request, response)
+            return self._delivery.record_answer(request, response)
         except Exception as error:  # no error ends the delivery
-            return 0.0 if self._is_closing else self._delivery.broke(error)
+            return 0.0 if self._is_closing else self._delivery.record_error(error)
 
 
 class Attempt:

@@ -2,16 +2,16 @@ package dev.penstock.links;
 
 import java.util.Map;
 
-/** An answer of the server. status 0: there was none. */
+/** An answer of the server. Status 0 means no answer. */
 public final class Answer {
-    /** What an answer means: it settles the open, the app is mistaken, or try again. */
+    /** The next action: finish, stop because of a mistake of the app, or retry. */
     enum Action { FINISH, STOP, RETRY }
 
     final int status;
     final String body;
     final long retryAfterMs;
 
-    /** body: as sent, or null. retryAfter: the header, or null. */
+    /** body: the body, or null. retryAfter: the header, or null. */
     public Answer(int status, String body, String retryAfter) {
         this.status = status;
         this.body = body;

@@ -6,7 +6,7 @@ import java.util.HashSet;
 import java.util.Locale;
 import java.util.Set;
 
-/** The app as it reports its first open. */
+/** The app that reports its first open. */
 public final class App {
     final String website;
     final Set<String> linkHosts;
@@ -35,7 +35,7 @@ public final class App {
         this.appVersion = appVersion;
     }
 
-    /** The body of the first open. installReferrer, url: what the app found, or null. */
+    /** The body that reports the first open. installReferrer, url: may be null. */
     String firstOpenBody(String installId, String installReferrer, String url) {
         String token = LinkEvidence.tokenOfReferrer(installReferrer);
         return new Json.Writer()

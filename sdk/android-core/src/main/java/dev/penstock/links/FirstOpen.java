@@ -2,14 +2,14 @@ package dev.penstock.links;
 
 import java.util.Map;
 
-/** What led to the installation of the app, as far as the server knows. */
+/** The server's answer: what led to the installation of the app. */
 public final class FirstOpen {
     public final boolean matched;
-    /** Where to go in the app; null when no link led to it. */
+    /** Where to go in the app; null if no link led to it. */
     public final String destinationPath;
-    /** Such as install_referrer; null without a match. */
+    /** The method, such as install_referrer; null without a match. */
     public final String method;
-    /** The visitor, to use from now on. */
+    /** The visitor ID to use from now on. */
     public final String visitorId;
     /** Why there is no match; null for a match. */
     public final String reason;

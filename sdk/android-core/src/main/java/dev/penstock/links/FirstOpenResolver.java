@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.util.UUID;
 
 /**
- * Reports the first open of an install until the server has answered, and returns what led to it: once per install. Blocks; call
- * it from a background thread.
+ * Reports the first open until the server answers, and returns what led to it, once per install. Blocks: call it from a
+ * background thread.
  */
 public final class FirstOpenResolver {
     public static final String PATH = "/api/mobile/deferred-links/resolve";
@@ -50,8 +50,8 @@ public final class FirstOpenResolver {
     }
 
     /**
-     * What led to the install; null when an earlier call has returned it, or the server refuses the report. installReferrer: reads
-     * Google Play's, through the app's Install Referrer client. openedUrl: the URL that opened the app.
+     * What led to the install; null if an earlier call has returned it or the server rejects the report. installReferrer:
+     * reads Google Play's install referrer. openedUrl: reads the URL that opened the app.
      */
     public synchronized FirstOpen resolve(Adapter installReferrer, Adapter openedUrl)
             throws InterruptedException {
@@ -62,7 +62,7 @@ public final class FirstOpenResolver {
         if (body == null) {
             String installId = UUID.randomUUID().toString();
             body = app.firstOpenBody(installId, read(installReferrer), read(openedUrl));
-            store.put(BODY, body); // Before it is sent: a retry sends the same.
+            store.put(BODY, body); // Store it before sending: a retry sends the same body.
         }
         for (int failures = 0; ; failures++) {
             Answer answer = post(body);
@@ -93,7 +93,7 @@ public final class FirstOpenResolver {
         } catch (InterruptedException error) {
             throw error;
         } catch (Exception error) {
-            return null; // Evidence that cannot be read is none.
+            return null; // Unreadable evidence counts as none.
         }
     }
 }

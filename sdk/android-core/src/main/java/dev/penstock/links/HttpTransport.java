@@ -8,7 +8,7 @@ import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 
-/** Posts over HttpURLConnection, which Android and the JDK have. */
+/** Posts with HttpURLConnection, which Android and the JDK have. */
 public final class HttpTransport implements FirstOpenResolver.Transport {
     private static final int TIMEOUT_MS = 20_000;
     private static final int MAX_BYTES = 64 * 1024;

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** As much JSON as this module needs: the JDK has none, and a library would be a dependency of every app. */
+/** A minimal JSON reader and writer. The JDK has none, and a library would be a dependency of every app. */
 final class Json {
     private static final int MAX_DEPTH = 32;
 
@@ -16,7 +16,7 @@ final class Json {
         this.text = text;
     }
 
-    /** Maps, lists, strings, doubles, booleans; null for null and for anything that is not JSON. */
+    /** Parses JSON into maps, lists, strings, doubles and booleans; null for null and for invalid JSON. */
     static Object read(String text) {
         if (text == null) {
             return null;

@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Reads click tokens and URLs of links. Nothing else of a text leaves the device. */
+/** Reads click tokens and URLs of links. No other part of a text leaves the device. */
 public final class LinkEvidence {
     private static final Pattern TOKEN = Pattern.compile("[A-Za-z0-9_-]{16,64}");
     private static final Pattern LINK =
