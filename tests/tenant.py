@@ -51,12 +51,14 @@ class Tenant:
     website_id: str
 
 
-def beside(tenant: Tenant) -> httpx.Client:
+def new_browser(tenant: Tenant) -> httpx.Client:
     """A browser without a session, on the same application."""
     return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL, headers=SAME_ID)
 
 
-def invited(tenant: Tenant, role: str = "member", email: str | None = None) -> dict[str, Any]:
+def create_invitation(
+    tenant: Tenant, role: str = "member", email: str | None = None
+) -> dict[str, Any]:
     """Create an invitation to the workspace. Returns the response to its owner."""
     form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
     answer = tenant.browser.post("/api/settings/invitations", json=form)
@@ -72,7 +74,7 @@ def token_of(invitation: dict[str, Any]) -> str:
 
 def join(tenant: Tenant, role: str = "member") -> httpx.Client:
     """Invite a new user to the workspace and sign up. Returns the user's browser."""
-    invitation, browser = invited(tenant, role), beside(tenant)
+    invitation, browser = create_invitation(tenant, role), new_browser(tenant)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     answer = browser.post("/api/auth/signup", json=form)
     assert answer.status_code == 201, answer.text

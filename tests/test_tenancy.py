@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.app import build_routes
-from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
+from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, visitor
 from tests.waiting import eventually
 
 PUBLIC_PAGES = (
@@ -117,7 +117,7 @@ def job(tenant: Tenant) -> str:
 def another_session(tenant: Tenant) -> str:
     """Another session of the same user."""
     assert (
-        beside(tenant)
+        new_browser(tenant)
         .post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD})
         .status_code
         == 200
@@ -145,7 +145,7 @@ def link(tenant: Tenant) -> str:
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": creator("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
-    "invitation_id": lambda tenant: invited(tenant)["id"],
+    "invitation_id": lambda tenant: create_invitation(tenant)["id"],
     "session_id": another_session,
     "visitor_id": sent("visitorId"),
     "website_id": app_with_provider,

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.app import Services
 from tests.conftest import ShiftedClock
-from tests.tenant import PASSWORD, Tenant, beside, invited, join, token_of
+from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, token_of
 
 LOG = "/api/settings/audit-log"
 SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
@@ -50,15 +50,19 @@ def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
     workspace: Tenant, services: Services
 ) -> None:
     owner, client, site = workspace.browser, workspace.client, workspace.website_id
-    beside(workspace).post("/api/auth/login", json={"email": workspace.email, "password": "no"})
+    new_browser(workspace).post(
+        "/api/auth/login", json={"email": workspace.email, "password": "no"}
+    )
     services.audit_log.write_queued()
-    beside(workspace).post("/api/auth/login", json={"email": workspace.email, "password": PASSWORD})
+    new_browser(workspace).post(
+        "/api/auth/login", json={"email": workspace.email, "password": PASSWORD}
+    )
     key = owner.post("/api/settings/api-keys", json={"name": "Shop"}).json()
     owner.delete(f"/api/settings/api-keys/{key['id']}")
     user = join(workspace).get("/api/auth/session").json()["user"]
     owner.patch(f"/api/settings/members/{user['id']}", json={"role": "owner"})
     owner.delete(f"/api/settings/members/{user['id']}")
-    owner.delete(f"/api/settings/invitations/{invited(workspace)['id']}")
+    owner.delete(f"/api/settings/invitations/{create_invitation(workspace)['id']}")
     client.patch(f"/api/settings/websites/{site}", json={"name": "New"})
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 5})
     client.post(f"/api/settings/websites/{site}/identity-secrets")
@@ -132,7 +136,7 @@ def test_an_action_that_was_refused_is_not_recorded(workspace: Tenant) -> None:
 def test_accepting_an_invitation_is_recorded_in_the_inviting_workspace(
     workspace: Tenant, other_workspace: Tenant
 ) -> None:
-    token = token_of(invited(workspace, email=other_workspace.email))
+    token = token_of(create_invitation(workspace, email=other_workspace.email))
     answer = other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token})
     assert answer.status_code == 200
     [joined, *_] = entries(workspace)

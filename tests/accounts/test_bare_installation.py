@@ -4,15 +4,15 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.settings import Settings
-from tests.tenant import Tenant, beside, invited
+from tests.tenant import Tenant, create_invitation, new_browser
 
 
 def test_without_a_mail_server_the_answer_and_the_page_name_the_way_out(workspace: Tenant) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     answer = browser.post("/api/auth/password-resets", json={"email": workspace.email})
     assert (answer.status_code, answer.json()["code"]) == (409, "mail_not_set_up")
     assert "penstock reset-password" in browser.get("/reset-password").text
-    assert invited(workspace)["mailed"] is False
+    assert create_invitation(workspace)["mailed"] is False
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_settings_of_the_mail_server_are_checked_at_the_start(settings: dict[str
 
 
 def test_without_an_identity_provider_there_is_no_button_and_no_way(workspace: Tenant) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     assert "/login/sso" not in browser.get("/login").text
     for path in ("/login/sso", "/login/sso/callback?code=x&state=x"):
         assert browser.get(path).status_code == 404

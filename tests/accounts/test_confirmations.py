@@ -25,7 +25,16 @@ from tests.accounts.test_single_sign_on import log_in as sign_on
 from tests.conftest import ShiftedClock
 from tests.identity_provider import IdentityProvider, identity_provider
 from tests.mail_server import MailServer, mail_server
-from tests.tenant import BASE_URL, PASSWORD, Tenant, beside, invited, join, sign_up, token_of
+from tests.tenant import (
+    BASE_URL,
+    PASSWORD,
+    Tenant,
+    create_invitation,
+    join,
+    new_browser,
+    sign_up,
+    token_of,
+)
 
 SEND = "/api/auth/email-confirmations"
 
@@ -91,7 +100,7 @@ def redeem(browser: httpx.Client, token: str) -> httpx.Response:
 
 def log_in(tenant: Tenant, password: str = PASSWORD) -> httpx.Response:
     form = {"email": tenant.email, "password": password}
-    return beside(tenant).post("/api/auth/login", json=form)
+    return new_browser(tenant).post("/api/auth/login", json=form)
 
 
 def audit(browser: httpx.Client) -> list[str]:
@@ -109,7 +118,7 @@ def test_a_mailed_link_confirms_the_address_once_with_the_session_of_the_account
     with services.database.read() as db:
         [(stored,)] = db.execute(select(email_confirmations.c.token_hash)).all()
     assert (len(stored), token.encode() in stored) == (32, False)
-    assert redeem(beside(squatter), token).status_code == 401
+    assert redeem(new_browser(squatter), token).status_code == 401
     assert redeem(workspace.browser, token).json()["code"] == "confirmation_not_found"
     assert redeem(squatter.browser, token).status_code == 204
     assert is_confirmed(squatter.browser)
@@ -143,7 +152,7 @@ def test_pages_ask_to_confirm_until_it_is_done(squatter: Tenant, mails: MailServ
     assert "Not confirmed" in page
     token = confirmation(mails, squatter)
     link = f"/confirm-email?token={token}"
-    to_log_in = beside(squatter).get(link)
+    to_log_in = new_browser(squatter).get(link)
     assert to_log_in.headers["location"].startswith("/login?next=/confirm-email%3Ftoken%3D")
     assert "Confirm address" in squatter.browser.get(link).text
     redeem(squatter.browser, token)
@@ -159,9 +168,9 @@ def test_the_first_verified_sign_on_takes_the_account_from_whoever_signed_up_fir
     code = pyotp.TOTP(factor["secret"]).at(clock() // 1000)
     confirm = squatter.browser.post("/api/auth/second-factor/confirm", json={"code": code})
     assert confirm.status_code == 200
-    planted = invited(squatter, "owner")
+    planted = create_invitation(squatter, "owner")
     token = confirmation(mails, squatter)
-    beside(squatter).post("/api/auth/password-resets", json={"email": squatter.email})
+    new_browser(squatter).post("/api/auth/password-resets", json={"email": squatter.email})
     reset = mailed(mails, squatter.email, "Reset your Penstock password").partition("#")[2][:43]
 
     owner, answer = sign_on(squatter, provider, clock)
@@ -173,9 +182,11 @@ def test_the_first_verified_sign_on_takes_the_account_from_whoever_signed_up_fir
     assert squatter.client.get("/api/settings/websites").status_code == 401
     assert log_in(squatter).status_code == 401
     form = {"token": reset, "password": "another horse battery"}
-    answers = beside(squatter).post("/api/auth/password-resets/redeem", json=form)
+    answers = new_browser(squatter).post("/api/auth/password-resets/redeem", json=form)
     assert answers.status_code == 404
-    read = beside(squatter).post("/api/auth/invitations/read", json={"token": token_of(planted)})
+    read = new_browser(squatter).post(
+        "/api/auth/invitations/read", json={"token": token_of(planted)}
+    )
     assert read.status_code == 404
     assert redeem(owner, token).status_code == 404
     assert is_confirmed(owner)
@@ -205,26 +216,26 @@ def test_later_sign_ons_and_those_to_a_confirmed_account_void_nothing(
 def test_keys_of_others_in_the_strangers_workspace_stay(
     squatter: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    invitation, other = invited(squatter, "owner"), beside(squatter)
+    invitation, other = create_invitation(squatter, "owner"), new_browser(squatter)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     assert other.post("/api/auth/signup", json=form).status_code == 201
     key = other.post("/api/settings/api-keys", json={"name": "other"}).json()["key"]
     sign_on(squatter, provider, clock)
     bearer = {"Authorization": f"Bearer {key}"}
-    assert beside(squatter).get("/api/settings/websites", headers=bearer).status_code == 200
+    assert new_browser(squatter).get("/api/settings/websites", headers=bearer).status_code == 200
 
 
 def test_a_reset_by_mail_takes_an_account_that_nobody_confirmed(
     squatter: Tenant, mails: MailServer
 ) -> None:
-    beside(squatter).post("/api/auth/password-resets", json={"email": squatter.email})
+    new_browser(squatter).post("/api/auth/password-resets", json={"email": squatter.email})
     text = mailed(mails, squatter.email, "Reset your Penstock password")
     assert "never confirmed" in text
     form = {"token": text.partition("#")[2][:43], "password": "another horse battery"}
-    answer = beside(squatter).post("/api/auth/password-resets/redeem", json=form)
+    answer = new_browser(squatter).post("/api/auth/password-resets/redeem", json=form)
     assert answer.status_code == 204
     assert squatter.client.get("/api/settings/websites").status_code == 401
-    owner = beside(squatter)
+    owner = new_browser(squatter)
     form = {"email": squatter.email, "password": "another horse battery"}
     assert owner.post("/api/auth/login", json=form).json()["user"]["emailConfirmed"] is True
 
@@ -232,7 +243,7 @@ def test_a_reset_by_mail_takes_an_account_that_nobody_confirmed(
 def test_the_url_of_an_invitation_proves_no_address_and_its_mail_does(
     workspace: Tenant, mails: MailServer
 ) -> None:
-    by_url, by_mail = invited(workspace), invited(workspace)
+    by_url, by_mail = create_invitation(workspace), create_invitation(workspace)
     text = mailed(mails, by_mail["email"], "Invitation to Penstock")
     [link] = re.findall(r"http\S+", text)
     mailed_token = link.partition("invitation=")[2]
@@ -241,14 +252,14 @@ def test_the_url_of_an_invitation_proves_no_address_and_its_mail_does(
         (by_mail, mailed_token, True),
     ):
         form = {"email": invitation["email"], "password": PASSWORD, "invitation": token}
-        joined = beside(workspace).post("/api/auth/signup", json=form)
+        joined = new_browser(workspace).post("/api/auth/signup", json=form)
         assert joined.json()["user"]["emailConfirmed"] is confirmed
 
 
 def test_a_mailed_invitation_confirms_the_account_that_accepts_it(
     workspace: Tenant, squatter: Tenant, mails: MailServer
 ) -> None:
-    invited(workspace, email=squatter.email)
+    create_invitation(workspace, email=squatter.email)
     [link] = re.findall(r"http\S+", mailed(mails, squatter.email, "Invitation to Penstock"))
     token = link.partition("invitation=")[2]
     answer = squatter.browser.post("/api/auth/invitations/accept", json={"token": token})
@@ -259,10 +270,10 @@ def test_a_mailed_invitation_confirms_the_account_that_accepts_it(
 def test_invitations_of_an_unconfirmed_address_are_not_mailed(
     squatter: Tenant, mails: MailServer
 ) -> None:
-    assert invited(squatter)["mailed"] is False
+    assert create_invitation(squatter)["mailed"] is False
     assert "once you have confirmed" in squatter.browser.get("/settings/members").text
     redeem(squatter.browser, confirmation(mails, squatter))
-    assert invited(squatter)["mailed"] is True
+    assert create_invitation(squatter)["mailed"] is True
 
 
 def test_nobody_signs_up_with_the_address_of_an_account_of_single_sign_on(
@@ -274,7 +285,9 @@ def test_nobody_signs_up_with_the_address_of_an_account_of_single_sign_on(
     assert answer.headers["location"] == "/goals"
     assert is_confirmed(owner)
     form = {"email": "Ann@example.com", "password": PASSWORD, "workspaceName": "Mine"}
-    assert beside(workspace).post("/api/auth/signup", json=form).json()["code"] == "email_taken"
+    assert (
+        new_browser(workspace).post("/api/auth/signup", json=form).json()["code"] == "email_taken"
+    )
 
 
 def test_a_request_that_was_under_way_leaves_no_key_behind(
@@ -298,7 +311,7 @@ def test_links_in_mails_lead_to_the_public_url_whatever_the_host(
     headers = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
     sent = squatter.browser.post(SEND, headers=headers)
     assert sent.status_code == 204
-    beside(squatter).post(
+    new_browser(squatter).post(
         "/api/auth/password-resets", json={"email": squatter.email}, headers=headers
     )
     mailed(mails, squatter.email, "Reset your Penstock password")

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from penstock.app import build_services
 from penstock.metadb.tables import invitations
 from tests.applications import application
-from tests.tenant import BASE_URL, PASSWORD, beside, invited, token_of
+from tests.tenant import BASE_URL, PASSWORD, create_invitation, new_browser, token_of
 
 
 def sign_up(tenant, invitation, **changes):
@@ -18,11 +18,11 @@ def sign_up(tenant, invitation, **changes):
         "password": PASSWORD,
         "invitation": token_of(invitation),
     } | changes
-    return beside(tenant).post("/api/auth/signup", json=form)
+    return new_browser(tenant).post("/api/auth/signup", json=form)
 
 
 def read(tenant, token):
-    return beside(tenant).post("/api/auth/invitations/read", json={"token": token})
+    return new_browser(tenant).post("/api/auth/invitations/read", json={"token": token})
 
 
 def accept(tenant, token):
@@ -38,7 +38,7 @@ def faults(answer):
 
 
 def test_an_invitation_has_a_url_that_is_shown_once(workspace):
-    invitation = invited(workspace, "owner", "Bob@Example.com")
+    invitation = create_invitation(workspace, "owner", "Bob@Example.com")
     assert invitation["url"].startswith("http://testserver.local/signup?invitation=")
     listed = workspace.browser.get("/api/settings/invitations").json()["data"]
     shown_once = ("url", "mailed")
@@ -51,7 +51,7 @@ def test_an_invitation_has_a_url_that_is_shown_once(workspace):
 
 
 def test_only_a_hash_of_the_token_is_stored(workspace, services):
-    token = token_of(invited(workspace))
+    token = token_of(create_invitation(workspace))
     with services.database.read() as db:
         [row] = db.execute(select(invitations)).all()
     assert len(row.token_hash) == 32
@@ -59,7 +59,7 @@ def test_only_a_hash_of_the_token_is_stored(workspace, services):
 
 
 def test_an_invited_person_joins_while_sign_up_is_closed(workspace, settings, clock, warehouse):
-    invitation = invited(workspace, "owner")
+    invitation = create_invitation(workspace, "owner")
     closed = build_services(settings.model_copy(update={"signup_open": False}), clock, warehouse)
     with TestClient(application(closed), base_url=BASE_URL) as node:
         form = {"email": invitation["email"], "password": PASSWORD}
@@ -73,7 +73,7 @@ def test_an_invited_person_joins_while_sign_up_is_closed(workspace, settings, cl
 
 
 def test_reading_an_invitation_does_not_use_it(workspace, other_workspace):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     for _ in range(2):
         body = read(workspace, token_of(invitation))
         assert body.status_code == 200
@@ -86,7 +86,7 @@ def test_reading_an_invitation_does_not_use_it(workspace, other_workspace):
             "hasAccount": False,
         }
     assert (
-        read(workspace, token_of(invited(workspace, email=other_workspace.email))).json()[
+        read(workspace, token_of(create_invitation(workspace, email=other_workspace.email))).json()[
             "hasAccount"
         ]
         is True
@@ -94,7 +94,7 @@ def test_reading_an_invitation_does_not_use_it(workspace, other_workspace):
 
 
 def test_an_invitation_works_once(workspace):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     assert sign_up(workspace, invitation).status_code == 201
     assert code(sign_up(workspace, invitation)) == (404, "invitation_not_found")
     assert code(read(workspace, token_of(invitation))) == (404, "invitation_not_found")
@@ -103,7 +103,7 @@ def test_an_invitation_works_once(workspace):
 
 @pytest.mark.every_database
 def test_of_concurrent_uses_of_an_invitation_one_succeeds(workspace):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     with ThreadPoolExecutor(4) as many:
         answers = list(many.map(lambda _: sign_up(workspace, invitation), range(4)))
     assert sorted(answer.status_code for answer in answers) == [201, 404, 404, 404]
@@ -111,7 +111,7 @@ def test_of_concurrent_uses_of_an_invitation_one_succeeds(workspace):
 
 
 def test_an_invitation_expires_after_seven_days(workspace, clock):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     clock.advance(days=7, seconds=-60)
     assert read(workspace, token_of(invitation)).status_code == 200
     clock.advance(seconds=60)
@@ -121,8 +121,8 @@ def test_an_invitation_expires_after_seven_days(workspace, clock):
 
 @pytest.mark.every_database
 def test_a_second_invitation_replaces_the_first(workspace):
-    first = invited(workspace)
-    second = invited(workspace, "owner", first["email"])
+    first = create_invitation(workspace)
+    second = create_invitation(workspace, "owner", first["email"])
     assert code(read(workspace, token_of(first))) == (404, "invitation_not_found")
     assert [
         record["id"] for record in workspace.browser.get("/api/settings/invitations").json()["data"]
@@ -130,7 +130,7 @@ def test_a_second_invitation_replaces_the_first(workspace):
 
 
 def test_a_withdrawn_invitation_is_404(workspace):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     address = f"/api/settings/invitations/{invitation['id']}"
     assert workspace.browser.delete(address).status_code == 204
     assert workspace.browser.delete(address).status_code == 404
@@ -138,7 +138,7 @@ def test_a_withdrawn_invitation_is_404(workspace):
 
 
 def test_an_invitation_is_for_one_email_address(workspace, other_workspace):
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     assert code(sign_up(workspace, invitation, email="eve@example.com")) == (
         403,
         "invitation_for_another",
@@ -148,7 +148,7 @@ def test_an_invitation_is_for_one_email_address(workspace, other_workspace):
 
 
 def test_a_user_accepts_an_invitation_and_is_in_two_workspaces(workspace, other_workspace):
-    invitation = invited(workspace, email=other_workspace.email)
+    invitation = create_invitation(workspace, email=other_workspace.email)
     assert code(sign_up(workspace, invitation)) == (409, "email_taken")
     joined = accept(other_workspace, token_of(invitation))
     assert joined.status_code == 200
@@ -170,14 +170,14 @@ def test_a_member_cannot_be_invited_again(workspace):
 
 
 def test_a_sign_up_with_an_invitation_names_no_workspace(workspace):
-    assert faults(sign_up(workspace, invited(workspace), workspaceName="Mine")) == {
+    assert faults(sign_up(workspace, create_invitation(workspace), workspaceName="Mine")) == {
         ("workspaceName", "not_allowed")
     }
 
 
 def test_a_sign_up_without_an_invitation_names_its_workspace(workspace):
     for form in ({}, {"invitation": None, "workspaceName": None}):
-        response = beside(workspace).post(
+        response = new_browser(workspace).post(
             "/api/auth/signup", json={"email": "x@example.com", "password": PASSWORD} | form
         )
         assert faults(response) == {("workspaceName", "required")}
@@ -191,7 +191,7 @@ def test_an_unknown_token_is_404(workspace, token):
 
 def test_no_error_repeats_the_token(workspace):
     token = "secret" * 50
-    response = beside(workspace).post(
+    response = new_browser(workspace).post(
         "/api/auth/invitations/read", json={"token": token, "extra": 1}
     )
     assert faults(response) == {("extra", "unknown_field")}
@@ -199,8 +199,8 @@ def test_no_error_repeats_the_token(workspace):
 
 
 def test_a_foreign_page_cannot_use_an_invitation(workspace):
-    token = token_of(invited(workspace))
-    response = beside(workspace).post(
+    token = token_of(create_invitation(workspace))
+    response = new_browser(workspace).post(
         "/api/auth/invitations/read",
         json={"token": token},
         headers={"Origin": "https://evil.example"},

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from penstock.settings import Settings
 from tests.mail_server import MailServer, mail_server
-from tests.tenant import BASE_URL, Tenant, invited
+from tests.tenant import BASE_URL, Tenant, create_invitation
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def shown_name(tenant: Tenant, mails: MailServer, name: str) -> str:
     """The name as the mail of an invitation shows it."""
     renamed = tenant.browser.patch("/api/settings/workspace", json={"name": name})
     assert renamed.status_code == 200, renamed.text
-    invited(tenant)
+    create_invitation(tenant)
     text = mails.text()
     links = re.findall(r"https?://\S+", text)
     assert [link.startswith(f"{BASE_URL}/signup?") for link in links] == [True]
@@ -73,4 +73,4 @@ def test_a_long_name_is_cut(workspace: Tenant, mails: MailServer) -> None:
 
 
 def test_a_workspace_mails_twenty_invitations_a_day(workspace: Tenant, mails: MailServer) -> None:
-    assert [invited(workspace)["mailed"] for _ in range(21)] == [True] * 20 + [False]
+    assert [create_invitation(workspace)["mailed"] for _ in range(21)] == [True] * 20 + [False]

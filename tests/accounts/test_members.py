@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.tenant import PASSWORD, beside, invited, join, token_of
+from tests.tenant import PASSWORD, create_invitation, join, new_browser, token_of
 
 
 def me(browser):
@@ -70,7 +70,7 @@ def test_an_api_key_cannot_manage_people(client):
 
 def test_a_member_can_do_everything_but_manage_people(workspace):
     mate, other = join(workspace), join(workspace)
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     assert mate.post("/api/settings/api-keys", json={"name": "mine"}).status_code == 201
     assert mate.get("/api/settings/invitations").status_code == 200
     response = [
@@ -125,7 +125,7 @@ def test_removing_a_member_ends_their_sessions(workspace):
 
 
 def test_a_removed_session_stays_ended_when_its_user_returns(workspace, other_workspace):
-    invitation = invited(workspace, email=other_workspace.email)
+    invitation = create_invitation(workspace, email=other_workspace.email)
     assert (
         other_workspace.browser.post(
             "/api/auth/invitations/accept", json={"token": token_of(invitation)}
@@ -135,12 +135,12 @@ def test_a_removed_session_stays_ended_when_its_user_returns(workspace, other_wo
     other_workspace.browser.post("/api/auth/workspace", json={"workspaceId": workspace.id})
     user = me(other_workspace.browser)
     assert remove(workspace.browser, user).status_code == 204
-    again = beside(other_workspace)
+    again = new_browser(other_workspace)
     signed_in = again.post(
         "/api/auth/login", json={"email": other_workspace.email, "password": PASSWORD}
     )
     assert signed_in.json()["workspace"]["id"] == other_workspace.id
-    token = token_of(invited(workspace, email=other_workspace.email))
+    token = token_of(create_invitation(workspace, email=other_workspace.email))
     assert again.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
     assert other_workspace.browser.get("/api/auth/session").status_code == 401
 
@@ -157,9 +157,9 @@ def test_a_user_without_workspace_is_deleted_and_can_be_invited_again(workspace)
     user = mate.get("/api/auth/session").json()["user"]
     remove(workspace.browser, user["id"])
     form = {"email": user["email"], "password": PASSWORD}
-    assert code(beside(workspace).post("/api/auth/login", json=form)) == (401, "wrong_login")
-    again = form | {"invitation": token_of(invited(workspace, email=user["email"]))}
-    assert beside(workspace).post("/api/auth/signup", json=again).status_code == 201
+    assert code(new_browser(workspace).post("/api/auth/login", json=form)) == (401, "wrong_login")
+    again = form | {"invitation": token_of(create_invitation(workspace, email=user["email"]))}
+    assert new_browser(workspace).post("/api/auth/signup", json=again).status_code == 201
 
 
 @pytest.mark.parametrize("user_id", ["usr_unknown", "%00", "ü"])

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.tenant import PASSWORD, beside, invited, join, token_of
+from tests.tenant import PASSWORD, create_invitation, join, new_browser, token_of
 
 NEW = "another horse battery"
 
 
 def log_in(tenant, password=PASSWORD):
-    browser = beside(tenant)
+    browser = new_browser(tenant)
     answer = browser.post("/api/auth/login", json={"email": tenant.email, "password": password})
     return browser, answer.status_code
 
@@ -87,7 +87,7 @@ def test_an_ended_session_is_not_listed(workspace, clock):
 
 
 def test_a_session_switches_to_another_workspace_of_its_user(workspace, other_workspace):
-    token = token_of(invited(workspace, email=other_workspace.email))
+    token = token_of(create_invitation(workspace, email=other_workspace.email))
     browser = other_workspace.browser
     assert browser.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
     switched = browser.post("/api/auth/workspace", json={"workspaceId": workspace.id})

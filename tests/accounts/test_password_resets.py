@@ -14,7 +14,7 @@ from penstock.metadb.tables import password_resets
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.mail_server import MailServer, mail_server
-from tests.tenant import BASE_URL, PASSWORD, Tenant, beside, invited
+from tests.tenant import BASE_URL, PASSWORD, Tenant, create_invitation, new_browser
 from tests.waiting import eventually
 
 NEW = "another horse battery"
@@ -39,7 +39,7 @@ def settings(settings: Settings, mails: MailServer) -> Settings:
 
 
 def forget(tenant: Tenant, email: str | None = None, address: str = "192.0.2.1") -> httpx.Response:
-    return beside(tenant).post(
+    return new_browser(tenant).post(
         REQUEST, json={"email": email or tenant.email}, headers={"X-Forwarded-For": address}
     )
 
@@ -51,12 +51,12 @@ def token_in(text: str) -> str:
 
 def redeem(tenant: Tenant, token: str, password: str = NEW) -> httpx.Response:
     form = {"token": token, "password": password}
-    return beside(tenant).post(f"{REQUEST}/redeem", json=form)
+    return new_browser(tenant).post(f"{REQUEST}/redeem", json=form)
 
 
 def log_in(tenant: Tenant, password: str) -> httpx.Response:
     form = {"email": tenant.email, "password": password}
-    return beside(tenant).post("/api/auth/login", json=form)
+    return new_browser(tenant).post("/api/auth/login", json=form)
 
 
 def actions(tenant: Tenant) -> list[tuple[str, str]]:
@@ -166,7 +166,7 @@ def test_a_day_of_requests_by_strangers_leaves_the_owners_mails_and_is_bounded(
 ) -> None:
     own = "203.0.113.7"
     form = {"email": workspace.email, "password": PASSWORD}
-    logged_in = beside(workspace).post(
+    logged_in = new_browser(workspace).post(
         "/api/auth/login", json=form, headers={"X-Forwarded-For": own}
     )
     assert logged_in.status_code == 200
@@ -188,7 +188,7 @@ def test_a_foreign_page_cannot_request_it(workspace: Tenant) -> None:
         (REQUEST, {"email": workspace.email}),
         (f"{REQUEST}/redeem", {"token": "x", "password": NEW}),
     ):
-        answer = beside(workspace).post(path, json=body, headers=headers)
+        answer = new_browser(workspace).post(path, json=body, headers=headers)
         assert answer.json()["code"] == "foreign_origin"
 
 
@@ -198,9 +198,9 @@ def test_a_mail_that_fails_is_tried_again_and_delays_no_other(
     mails.answers = ["451 try again later", "554 never"]
     forget(workspace)
     eventually(lambda: mails.attempts == 1)
-    invited(workspace)
+    create_invitation(workspace)
     eventually(lambda: mails.attempts == 2)
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     assert mails.mail()["To"] == invitation["email"]
     clock.advance(seconds=6)
     services.mailer.worker.wake()
@@ -208,7 +208,7 @@ def test_a_mail_that_fails_is_tried_again_and_delays_no_other(
     assert services.mailer.worker.health().failing_since_ms is None
     clock.advance(seconds=3600)
     services.mailer.worker.wake()
-    invited(workspace)
+    create_invitation(workspace)
     mails.mail(2)
     assert mails.attempts == 5, "the refused one was not tried again"
 
@@ -219,11 +219,11 @@ def test_more_mails_than_can_wait_are_refused(
     monkeypatch.setattr("penstock.accounts.mail.service._MAX_QUEUED", 0)
     answer = forget(workspace)
     assert (answer.status_code, answer.json()["code"]) == (503, "busy")
-    assert invited(workspace)["mailed"] is False
+    assert create_invitation(workspace)["mailed"] is False
 
 
 def test_an_invitation_is_mailed(workspace: Tenant, mails: MailServer) -> None:
-    invitation = invited(workspace)
+    invitation = create_invitation(workspace)
     assert invitation["mailed"] is True
     assert mails.mail()["To"] == invitation["email"]
     assert invitation["url"] in mails.text()
@@ -231,7 +231,7 @@ def test_an_invitation_is_mailed(workspace: Tenant, mails: MailServer) -> None:
 
 
 def test_invitations_are_mailed_only_so_often(workspace: Tenant, mails: MailServer) -> None:
-    mailed = [invited(workspace, email="ann@example.com")["mailed"] for _ in range(4)]
+    mailed = [create_invitation(workspace, email="ann@example.com")["mailed"] for _ in range(4)]
     assert mailed == [True, True, True, False]
 
 

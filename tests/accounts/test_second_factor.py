@@ -11,7 +11,7 @@ from penstock.app import Services
 from penstock.base.clock import system_clock
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 from tests.conftest import ShiftedClock
-from tests.tenant import PASSWORD, Tenant, beside, invited, join, token_of
+from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, token_of
 
 STEP_S = 30
 
@@ -50,7 +50,7 @@ def turn_on(browser: httpx.Client, clock: ShiftedClock) -> tuple[Phone, list[str
 
 
 def enter_password(tenant: Tenant, password: str = PASSWORD) -> tuple[httpx.Client, httpx.Response]:
-    browser = beside(tenant)
+    browser = new_browser(tenant)
     form = {"email": tenant.email, "password": password}
     return browser, browser.post("/api/auth/login", json=form)
 
@@ -159,11 +159,11 @@ def test_a_pending_log_in_is_of_one_browser_ends_after_five_minutes_and_works_on
     phone, _ = turn_on(workspace.browser, clock)
     browser, answer = enter_password(workspace)
     assert "httponly" in answer.headers["set-cookie"].lower()
-    assert problem(enter_code(beside(workspace), phone.code())) == (401, "log_in_expired")
+    assert problem(enter_code(new_browser(workspace), phone.code())) == (401, "log_in_expired")
     pending = browser.cookies["service_pending_log_in"]
     assert enter_code(browser, phone.code()).status_code == 200
     clock.advance(seconds=STEP_S)
-    thief = beside(workspace)
+    thief = new_browser(workspace)
     thief.cookies.set("service_pending_log_in", pending)
     assert problem(enter_code(thief, phone.code())) == (401, "log_in_expired")
 
@@ -277,9 +277,9 @@ def test_an_owner_resets_the_second_factor_of_a_member_of_no_other_workspace(
     assert workspace.browser.delete(path).status_code == 204
     assert problem(workspace.browser.delete(path)) == (409, "second_factor_off")
     form = {"email": user["email"], "password": PASSWORD}
-    assert beside(workspace).post("/api/auth/login", json=form).status_code == 200
+    assert new_browser(workspace).post("/api/auth/login", json=form).status_code == 200
 
-    token = token_of(invited(workspace, email=other_workspace.email))
+    token = token_of(create_invitation(workspace, email=other_workspace.email))
     other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token})
     elsewhere = other_workspace.browser.get("/api/auth/session").json()["user"]["id"]
     answer = workspace.browser.delete(f"/api/settings/members/{elsewhere}/second-factor")

@@ -17,7 +17,7 @@ from penstock.app import Services
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.identity_provider import IdentityProvider, identity_provider
-from tests.tenant import BASE_URL, PASSWORD, Tenant, beside
+from tests.tenant import BASE_URL, PASSWORD, Tenant, new_browser
 
 CALLBACK = "/login/sso/callback"
 
@@ -78,7 +78,7 @@ def log_in(
     tenant: Tenant, provider: IdentityProvider, clock: ShiftedClock, **changes: Any
 ) -> tuple[httpx.Client, httpx.Response]:
     """The whole way, with changed claims; None removes one."""
-    browser = beside(tenant)
+    browser = new_browser(tenant)
     sent = leave(browser)
     claims = claims_for(provider, sent, clock, tenant.email) | changes
     provider.claims = {name: value for name, value in claims.items() if value is not None}
@@ -96,7 +96,7 @@ def assert_refused(browser: httpx.Client, answer: httpx.Response, status: int, t
 def test_a_member_logs_in_with_pkce_state_and_nonce(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     assert "Log in with Example ID" in browser.get("/login").text
     sent = leave(browser)
     assert (sent["redirect_uri"], sent["scope"]) == (BASE_URL + CALLBACK, "openid email")
@@ -183,12 +183,12 @@ def test_a_person_without_an_account_is_refused_with_words(
 def test_an_answer_for_another_browser_or_after_ten_minutes_is_refused(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    browser, thief = beside(workspace), beside(workspace)
+    browser, thief = new_browser(workspace), new_browser(workspace)
     sent = leave(browser)
     provider.claims = claims_for(provider, sent, clock, workspace.email)
     assert_refused(thief, come_back(thief, sent), 401, "another browser")
     thief.cookies.set("service_sign_on", '["x", "x", "x", "/", 99999999999999]')
-    assert_refused(beside(workspace), come_back(thief, {"state": "x"}), 401, "another browser")
+    assert_refused(new_browser(workspace), come_back(thief, {"state": "x"}), 401, "another browser")
     assert_refused(browser, come_back(browser, sent, state="other"), 401, "another browser")
     sent = leave(browser)
     other = come_back(browser, sent, iss="https://elsewhere.example")
@@ -200,7 +200,7 @@ def test_an_answer_for_another_browser_or_after_ten_minutes_is_refused(
 
 
 def test_a_cookie_that_nobody_sealed_is_no_500(workspace: Tenant) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     headers = {"Cookie": b"service_sign_on=%C3%A9"}
     answer = browser.get(CALLBACK, params={"code": "c", "state": "s"}, headers=headers)
     assert answer.status_code == 401, answer.text
@@ -209,7 +209,7 @@ def test_a_cookie_that_nobody_sealed_is_no_500(workspace: Tenant) -> None:
 def test_errors_of_the_provider_are_a_page_with_words_and_quote_nothing(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     sent = leave(browser)
     query = {"error": "access_denied<script>", "state": sent["state"]}
     answer = browser.get(CALLBACK, params=query)
@@ -236,7 +236,7 @@ def test_a_provider_that_answers_nonsense_is_a_page_and_is_not_asked_again_at_on
     path = "/.well-known/openid-configuration"
     provider.answers[path] = document
     for _ in range(3):
-        answer = beside(workspace).get("/login/sso")
+        answer = new_browser(workspace).get("/login/sso")
         assert answer.status_code == 503
         assert "does not answer right now" in answer.text
     assert provider.count(path) == 1
@@ -253,7 +253,7 @@ def test_only_https_addresses_of_the_provider_are_used(
     path = "/.well-known/openid-configuration"
     document = provider.answer(path, {}, "")[1]
     provider.answers[path] = (200, document | {name: url})
-    assert beside(workspace).get("/login/sso").status_code == 503
+    assert new_browser(workspace).get("/login/sso").status_code == 503
 
 
 def test_the_document_is_cached_and_new_keys_are_read_when_a_token_needs_them(
@@ -303,7 +303,7 @@ def test_a_second_factor_is_asked_for_as_well(
 
 
 def test_log_ins_of_one_network_are_limited(workspace: Tenant, clock: ShiftedClock) -> None:
-    browser = beside(workspace)
+    browser = new_browser(workspace)
     statuses = [browser.get("/login/sso").status_code for _ in range(201)]
     assert statuses == [302] * 200 + [429]
 
@@ -346,7 +346,7 @@ class TestAutomaticJoin:
     ) -> None:
         changed = services.settings.model_copy(update={"oidc_join_workspace": workspace.id})
         services.single_sign_on._settings = changed
-        browser = beside(workspace)
+        browser = new_browser(workspace)
         assert visit_mock(browser, "ann").status_code == 302
         session = browser.get("/api/auth/session").json()
         assert (session["user"]["email"], session["workspace"]["id"], session["role"]) == (
@@ -354,12 +354,12 @@ class TestAutomaticJoin:
             workspace.id,
             "member",
         )
-        again = beside(workspace)
+        again = new_browser(workspace)
         assert visit_mock(again, "ann").status_code == 302
         assert again.get("/api/auth/session").json()["user"]["id"] == session["user"]["id"]
         form = {"email": "ann@example.com", "password": ""}
         assert again.post("/api/auth/login", json=form).status_code == 401, "no password"
-        stranger = beside(workspace)
+        stranger = new_browser(workspace)
         refused = visit_mock(stranger, "eve")
         assert_refused(stranger, refused, 403, "not in a domain that may log in here")
         log = workspace.client.get("/api/settings/audit-log").json()["data"]
@@ -367,7 +367,7 @@ class TestAutomaticJoin:
         assert set(joined) - {"sign_in_failed"} == {"signed_in", "member_joined"}
 
     def test_nobody_joins_a_workspace_that_does_not_exist(self, workspace: Tenant) -> None:
-        browser = beside(workspace)
+        browser = new_browser(workspace)
         assert_refused(browser, visit_mock(browser, "ann"), 403, "has no account here")
 
 

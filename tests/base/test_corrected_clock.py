@@ -7,7 +7,7 @@ from penstock.settings import Settings
 from tests.accounts.test_second_factor import enter_code, enter_password, turn_on
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
-from tests.tenant import PASSWORD, Tenant, beside
+from tests.tenant import PASSWORD, Tenant, new_browser
 
 HOUR_MS = 3_600_000
 
@@ -35,7 +35,7 @@ def test_a_limit_of_events_ends_with_its_window(workspace: Tenant, clock: Shifte
 
 def test_a_limit_of_log_ins_ends_with_its_window(workspace: Tenant, clock: ShiftedClock) -> None:
     clock.wrong_ms = HOUR_MS
-    browser, form = beside(workspace), {"email": workspace.email, "password": PASSWORD}
+    browser, form = new_browser(workspace), {"email": workspace.email, "password": PASSWORD}
     wrong = form | {"password": "wrong-password"}
     answers = [browser.post("/api/auth/login", json=wrong).status_code for _ in range(11)]
     assert answers == [401] * 10 + [429]
@@ -50,7 +50,7 @@ def test_codes_of_the_future_do_not_lock_anybody_out(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
     clock.wrong_ms = HOUR_MS
-    owner = beside(workspace)
+    owner = new_browser(workspace)
     form = {"email": workspace.email, "password": PASSWORD}
     assert owner.post("/api/auth/login", json=form).status_code == 200
     phone, _ = turn_on(owner, clock)

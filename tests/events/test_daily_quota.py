@@ -16,7 +16,7 @@ from penstock.metadb.tables import daily_events
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post, finished
-from tests.tenant import Tenant, beside
+from tests.tenant import Tenant, new_browser
 
 DAY_MS = 86_400_000
 
@@ -36,7 +36,7 @@ def clock(clock: ShiftedClock) -> ShiftedClock:
 @pytest.fixture
 def track(workspace: Tenant, site: str) -> Post:
     """What a browser does, without a key."""
-    browser = beside(workspace)
+    browser = new_browser(workspace)
 
     def post(**fields: Any) -> httpx.Response:
         event = {"websiteId": site, "visitorId": "v", "type": "event", "name": "e", **fields}
@@ -82,7 +82,7 @@ def test_what_anyone_may_send_has_the_quota_and_what_has_a_key_has_none(
         ("/api/identify", identity),
     ]
     for path, body in of_anyone:
-        assert is_over_quota(beside(workspace).post(path, json=body)), path
+        assert is_over_quota(new_browser(workspace).post(path, json=body)), path
     sent = {"websiteId": site, "event": "e", "visitorId": "v"}
     of_backends: list[tuple[str, Any]] = [
         ("/api/v1/events", sent),
@@ -137,7 +137,7 @@ def test_an_identify_call_counts_as_an_event(
     workspace: Tenant, site: str, services: Services
 ) -> None:
     body = {"websiteId": site, "visitorId": "v", "userId": "u"}
-    assert beside(workspace).post("/api/identify", json=body).status_code == 200
+    assert new_browser(workspace).post("/api/identify", json=body).status_code == 200
     assert services.events.quota.today(site).events == 1
 
 

@@ -14,7 +14,7 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.transaction import store_items
 from tests.events.conftest import finished
-from tests.tenant import Tenant, beside, visitor
+from tests.tenant import Tenant, new_browser, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}
 
@@ -248,7 +248,7 @@ def test_a_website_may_have_a_limited_number_of_property_keys(workspace, service
 
 @FEW_KEYS
 def test_what_anyone_may_send_leaves_half_of_the_property_keys_to_backends(workspace):
-    assert [track(beside(workspace), workspace, *keys) for keys in ("ab", "ac")] == [202, 422]
+    assert [track(new_browser(workspace), workspace, *keys) for keys in ("ab", "ac")] == [202, 422]
     assert post(workspace, "/api/v1/events", numbered(workspace, "a", "c")) == 202
 
 
@@ -259,7 +259,7 @@ def test_a_backend_may_add_all_property_keys_by_the_route_of_browsers(workspace)
 
 @FEW_KEYS
 def test_a_replay_of_what_anyone_sent_adds_no_more_property_keys_than_itself(workspace):
-    track(beside(workspace), workspace, "a", "b", "c")
+    track(new_browser(workspace), workspace, "a", "b", "c")
     [entry] = refused(workspace)
     assert codes(entry) == {("properties", "too_many_property_keys")}
     assert replay(workspace, entry["number"]).status_code == 422
@@ -281,7 +281,7 @@ def test_the_limit_of_property_keys_holds_on_every_node_and_after_a_restart(work
     [
         ({"max_website_property_keys": 3}, "/api/v1/events/batch", lambda tenant: tenant.client),
         ({"max_website_property_keys": 3}, "/api/track", lambda tenant: tenant.client),
-        ({"max_website_property_keys": 6}, "/api/track", beside),  # half of them
+        ({"max_website_property_keys": 6}, "/api/track", new_browser),  # half of them
     ],
     ids=["events", "track with a key", "track"],
 )
@@ -366,11 +366,11 @@ def test_a_replay_of_what_anyone_sent_uses_up_no_dedupe_key_of_a_backend(workspa
         [result] = client.post("/api/track", json=item).json()["results"]
         return result["status"]
 
-    assert beside(workspace).post("/api/track", json=item).status_code == 422
+    assert new_browser(workspace).post("/api/track", json=item).status_code == 422
     [entry] = refused(workspace)
     services.intake._property_keys._limit = 10  # the operator raised the setting
     assert replay(workspace, entry["number"]).status_code == 204
-    assert [status(beside(workspace)), status(workspace.client)] == ["duplicate", "accepted"]
+    assert [status(new_browser(workspace)), status(workspace.client)] == ["duplicate", "accepted"]
 
 
 @FEW_KEYS

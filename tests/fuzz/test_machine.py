@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 from tests import user_agents
 from tests.fuzz.examples import BY_HAND, fuzz_settings
 from tests.fuzz.model import KeyModel, LinkModel, SentEvent, SiteModel, WorkspaceModel
-from tests.tenant import Tenant, beside, join, sign_up, visitor
+from tests.tenant import Tenant, join, new_browser, sign_up, visitor
 from tests.waiting import eventually
 
 DAY_MS = 86_400_000
@@ -319,7 +319,7 @@ class Workspaces(RuleBasedStateMachine):
             assert answer.status_code == 401
         own = stranger.get("/api/funnels", params={"pageSize": 100}).json()
         assert {funnel["id"] for funnel in own["data"]} == set(self.models[1 - side].funnels)
-        assert beside(self.tenants[side]).get("/api/funnels").status_code == 401
+        assert new_browser(self.tenants[side]).get("/api/funnels").status_code == 401
 
     def _visitor_of(self, client: Any, website_id: str, event_id: str) -> str:
         """The visitor that an event was stored under, by the list of recent events."""

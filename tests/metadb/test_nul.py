@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import BASE_URL
-from tests.tenant import Tenant, beside
+from tests.tenant import Tenant, new_browser
 
 pytestmark = pytest.mark.every_database
 
@@ -15,7 +15,7 @@ def metadb_url(database_url: str) -> str:
 
 def test_a_log_in_names_the_field(workspace: Tenant) -> None:
     form = {"email": "a\0b", "password": "x"}
-    answer = beside(workspace).post(f"{BASE_URL}/api/auth/login", json=form)
+    answer = new_browser(workspace).post(f"{BASE_URL}/api/auth/login", json=form)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "email")
 
 
@@ -38,5 +38,5 @@ def test_an_opened_url_names_no_link(workspace: Tenant) -> None:
     ).json()
     opened = {"websiteId": app["id"], "installId": "i", "platform": "ios", "firstOpen": True}
     opened |= {"url": "shop://open?lk=%00"}
-    answer = beside(workspace).post("/api/mobile/deferred-links/resolve", json=opened)
+    answer = new_browser(workspace).post("/api/mobile/deferred-links/resolve", json=opened)
     assert (answer.status_code, answer.json().get("reason")) == (200, "no_click"), answer.text

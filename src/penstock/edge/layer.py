@@ -46,7 +46,7 @@ class AddressBudget:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._is_proxy = TrustedNetworks(settings.trusted_proxies).__contains__
-        self._limit_at_once = settings.address_connections
+        self._max_in_progress = settings.address_connections
         self._rates = RateLimiter(
             RatePolicy(
                 "address",
@@ -56,7 +56,7 @@ class AddressBudget:
             ),
             clock,
         )
-        self._at_once: Counter[str] = Counter()
+        self._in_progress: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
         """Returns a key for `leave`, empty if nothing was counted, and headers of the response.
@@ -67,23 +67,23 @@ class AddressBudget:
             return "", _NO_HEADERS
         key = client_network(address)
         quota = self._rates.count(key)
-        if self._at_once[key] >= self._limit_at_once:
+        if self._in_progress[key] >= self._max_in_progress:
             raise Unavailable(
                 "Too many requests from this address are in progress. Try again in a moment.",
                 code="too_many_connections",
                 retry_after_s=1,
             )
-        self._at_once[key] += 1
+        self._in_progress[key] += 1
         return key, rate_headers(self._rates.policy, quota.remaining, quota.reset_s)
 
     def leave(self, key: str) -> None:
-        self._at_once[key] -= 1
-        if not self._at_once[key]:
-            del self._at_once[key]
+        self._in_progress[key] -= 1
+        if not self._in_progress[key]:
+            del self._in_progress[key]
 
     def requests_in_progress(self) -> int:
         """Requests in progress of all addresses, except those of proxies themselves."""
-        return self._at_once.total()
+        return self._in_progress.total()
 
 
 class Passage:

@@ -18,7 +18,7 @@ from penstock.events.imports import store
 from penstock.events.imports.model import Reject
 from tests.events.conftest import finished
 from tests.events.deletions.conftest import Delete, Json
-from tests.tenant import Tenant, beside
+from tests.tenant import Tenant, new_browser
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_line_of_a_visitor_that_goes_to_another_user_meanwhile_stays(
     delete: Delete,
     before_the_lock: Callable[[Callable[[], object]], None],
 ) -> None:
-    identify(beside(workspace), workspace, "her-phone", "ann")
+    identify(new_browser(workspace), workspace, "her-phone", "ann")
     job = reject("her-phone")
     before_the_lock(lambda: identify(workspace.client, workspace, "her-phone", "bob"))
     assert removed_texts(delete(userId="ann")) == 0
