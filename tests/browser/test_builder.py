@@ -292,6 +292,8 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
     assert sent() == "pro"
     chosen("contains")
     assert sent() == "pro"
+    chosen("is (any case)")
+    assert sent() == "pro"
     chosen("is set")
     expect(first.locator(".filter-inputs > *")).to_have_count(0)
     assert sent() is None

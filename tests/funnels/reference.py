@@ -196,6 +196,8 @@ def _holds(operator: str, operand: Any, value: str) -> bool:
         "contains": lambda: operand in text,
         "starts_with": lambda: text.startswith(operand),
         "ends_with": lambda: text.endswith(operand),
+        "equals_ignore_case": lambda: text.casefold() == operand.casefold(),
+        "contains_ignore_case": lambda: operand.casefold() in text.casefold(),
         "matches_regex": lambda: re.search(operand, text, re.DOTALL) is not None,
         "is_set": lambda: True,
         "is_true": lambda: text == "true",

@@ -74,6 +74,10 @@ TEXTS = (
     "a\\b",
     "5",
     "false",
+    "É😀",
+    "straße",
+    "ΟΔΟΣ",
+    "Σ",
 )
 DATES = (
     "2024-01-02",
@@ -115,6 +119,8 @@ VALUES: tuple[Any, ...] = (
         "1.0",
         "1e3",
         "false",
+        "STRASSE",
+        "οδος",
     ),
     *(
         {"a": 1},
@@ -233,7 +239,7 @@ filters = st.builds(
     filter_of,
     st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
     st.sampled_from(Operator),
-    st.integers(0, 13),
+    st.integers(0, len(TEXTS) - 1),
 )
 matches = st.builds(
     match_of,

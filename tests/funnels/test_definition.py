@@ -405,6 +405,8 @@ ACCEPTED_VALUES = [
     ("not_contains", "x"),
     ("starts_with", "x"),
     ("ends_with", "x"),
+    ("equals_ignore_case", "Straße"),
+    ("contains_ignore_case", ""),
     ("matches_regex", r"^(\d+|[a-zé]{2,3}) .*\\$"),
     ("not_matches_regex", "(?i)'; DROP"),
     ("is_set", ""),

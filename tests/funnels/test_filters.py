@@ -1,6 +1,8 @@
 """Filters: every value that the parser accepts can be evaluated, and means what it says."""
 
 import json
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -66,8 +68,12 @@ values = st.one_of(
 
 @pytest.fixture(scope="module")
 def events(warehouse: Warehouse) -> tuple[Event, ...]:
-    """Events of a website of their own, with one value each, and one event without a value."""
-    property_sets: list[dict[str, Any]] = [{PROPERTY: value} for value in VALUES]
+    return stored(warehouse, VALUES)
+
+
+def stored(warehouse: Warehouse, values: Sequence[Any]) -> tuple[Event, ...]:
+    """Events of a website of their own: one event without a value, then one for each value."""
+    property_sets: list[dict[str, Any]] = [{PROPERTY: value} for value in values]
     history, _ = isolated(
         History(
             tuple(
@@ -121,6 +127,29 @@ def test_every_accepted_filter_can_be_evaluated_and_counts_as_in_plain_python(
             # Python's `re` reads some patterns differently from RE2: they only have to run.
             if item.comparison.operator not in REGEXES:
                 assert counted == holds(item, value), (item, text, value)
+
+
+CASED = "".join(
+    character for character in map(chr, range(sys.maxunicode)) if character.casefold() != character
+)
+"""Every character that case folding changes."""
+
+
+def test_case_is_ignored_for_every_letter(warehouse: Warehouse) -> None:
+    texts = (CASED, "Straße", "STRASSE", "ΟΔΟΣ", "οδος α", "İ", "i", "ı", "")
+    events = stored(warehouse, texts)
+    variants = (str, str.upper, str.lower, str.casefold, str.swapcase)
+    filters = [
+        Filter(PROPERTY, parse_comparison(operator, variant(text), any_regex))
+        for operator in (Operator.EQUALS_IGNORE_CASE, Operator.CONTAINS_IGNORE_CASE)
+        for text in texts
+        for variant in variants
+    ]
+    rows = evaluated(warehouse, events, filters)
+    for event, text in zip(events[1:], texts, strict=True):
+        expected = [holds(item, tagged(text)) for item in filters]
+        assert rows[event.event_id] == expected
+    assert rows[events[1].event_id][: len(variants)] == [True] * len(variants)
 
 
 def evaluated(

@@ -76,6 +76,8 @@ def test_goals_match_every_spelling(cafe: Scene) -> None:
         ("ends_with", "%c3%a9/a b", 5),
         ("contains", "fe\u0301/a ", 5),
         ("not_contains", "é/a ", 0),
+        ("equals_ignore_case", "/CAF%C3%89/A b/", 5),
+        ("contains_ignore_case", "%c3%89/A ", 5),
         ("matches_regex", "^/caf./a%20b$", 5),
         ("equals", "", 0),
     ],

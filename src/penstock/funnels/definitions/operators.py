@@ -128,6 +128,19 @@ class Operator(StrEnum):
     NOT_CONTAINS = "not_contains", Traits(PART, "does not contain", _CONTAINS, 2, negative=True)
     STARTS_WITH = "starts_with", Traits(PART, "starts with", _text("startsWith({}, {})"), 2)
     ENDS_WITH = "ends_with", Traits(PART, "ends with", _text("endsWith({}, {})"), 2)
+    EQUALS_IGNORE_CASE = (
+        "equals_ignore_case",
+        Traits(TEXT, "is (any case)", _text("caseFoldUTF8({}) = caseFoldUTF8({})"), 2),
+    )
+    CONTAINS_IGNORE_CASE = (
+        "contains_ignore_case",
+        Traits(
+            PART,
+            "contains (any case)",
+            _text("position(caseFoldUTF8({}), caseFoldUTF8({})) > 0"),
+            2,
+        ),
+    )
     MATCHES_REGEX = "matches_regex", Traits(REGEX, "matches regex", _MATCHES, 2)
     NOT_MATCHES_REGEX = (
         "not_matches_regex",
