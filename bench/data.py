@@ -47,7 +47,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of events. steps: of the funnel. step_events: approximate number, without noise.
+    """A set of events. steps: number of steps. step_events: approximate number, without noise.
 
     block_events: number of step events in a block.
     """

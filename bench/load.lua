@@ -1,5 +1,5 @@
--- Realistic events, each with an ID of its own. BENCH_FORM: single, batch, track or tracks; BENCH_ITEMS: of a batch.
--- The prefix keeps the runs of one bench apart.
+-- Sends realistic events with unique IDs. BENCH_FORM: single, batch, track or tracks. BENCH_ITEMS: events per batch.
+-- BENCH_PREFIX: start of the IDs, different in each run of a benchmark.
 local prefix = os.getenv("BENCH_PREFIX")
 local website = os.getenv("BENCH_WEBSITE")
 local form = os.getenv("BENCH_FORM")

@@ -75,7 +75,9 @@ class Piece(NamedTuple):
 def _places() -> list[str]:
     rooms = {path.parent for path in SOURCE.rglob("*.py")}
     sdk = {path.parent for path in (ROOT / "sdk" / "python" / "src").rglob("*.py")}
-    return [*sorted(folder.relative_to(ROOT).as_posix() for folder in rooms | sdk), "tests"]
+    beside = {ROOT / "bench", ROOT / "examples"}
+    folders = sorted(folder.relative_to(ROOT).as_posix() for folder in rooms | sdk | beside)
+    return [*folders, "tests"]
 
 
 def _files(place: str) -> Iterator[Path]:

@@ -119,7 +119,7 @@ public actor PenstockLinks {
         self.session = session
     }
 
-    /// What led to the install; nil if an earlier call has returned it or the server rejects the report.
+    /// The link that led to the install; nil if an earlier call has returned it or the server rejects the report.
     /// pasteboard: reads the pasteboard, such as `PenstockLinks.pasteboardLink`. url: the URL that opened the app.
     public func resolveFirstOpen(
         pasteboard: (@Sendable () async -> String?)? = nil, url: String? = nil,

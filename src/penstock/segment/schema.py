@@ -29,11 +29,11 @@ class SegmentCall(_Open):
     message_id: Annotated[str | None, Field(description="A repeat changes nothing.")] = None
     anonymous_id: Annotated[str | None, Field(description="The visitor.")] = None
     user_id: str | None = None
-    previous_id: Annotated[str | None, Field(description="Of an alias: the visitor.")] = None
-    event: Annotated[str | None, Field(description="Of a track: the name of the event.")] = None
-    name: Annotated[str | None, Field(description="Of a screen: its name.")] = None
+    previous_id: Annotated[str | None, Field(description="For alias: the visitor.")] = None
+    event: Annotated[str | None, Field(description="For track: the event's name.")] = None
+    name: Annotated[str | None, Field(description="For screen: its name.")] = None
     properties: dict[str, Any] | None = None
-    traits: Annotated[dict[str, Any] | None, Field(description="Of an identify.")] = None
+    traits: Annotated[dict[str, Any] | None, Field(description="For identify.")] = None
     context: dict[str, Any] | None = None
     timestamp: str | int | None = None
     original_timestamp: str | int | None = None

@@ -142,8 +142,8 @@ query_timeout           503 The query exceeded the time limit of the workspace. 
   the limit.
 query_too_large         503 The query exceeded the memory limit of the workspace. Query less, or
   raise the limit.
-busy                    503 Too many requests of this workspace or network, or of all, wait for
-  their turn; nothing was done. Retry-After says when to retry.
+busy                    503 Too many requests are waiting, from this workspace, this network or
+  overall; nothing was done. Retry-After says when to retry.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
 job_interrupted         503 The service stopped before the job was finished. Send the request again.
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
@@ -243,8 +243,8 @@ too_many_steps          - A funnel has at most 20 required steps.
 too_costly              - The filters together cost more than is allowed. The message says what
   each costs and which to drop.
 too_many_matches        - A funnel has too many matches, including those of its `or` rows.
-not_a_name              - Of a screen, an event or a transaction: * stands for any characters only
-  in the path of a Pageview.
+not_a_name              - The name of a screen, event or transaction cannot contain *, which stands
+  for any characters only in the path of a Pageview.
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.
@@ -278,8 +278,8 @@ builtin_not_allowed     - A built-in event field is not allowed; use a property 
 WARNINGS = _codes("""
 identity_conflict       - visitorId and userId belong to different people; the event was stored, but
   nothing was merged.
-too_many_visitors       - So many visitors belong to this user that a claim without a proof links no
-  more of them; it was stored, but not linked.
+too_many_visitors       - Too many visitors belong to this user: a claim without proof was stored,
+  but not linked.
 placeholder_id          - An ID such as `null` or `anonymous` was stored as sent; it is never linked
   or merged.
 body_differs            - A repeat differs from the first event with its ID; the first event stays.

@@ -66,9 +66,9 @@ export class Queue {
   }
 
   /**
-   * Entries that may be sent now, oldest first: all of this client's, then those that others left.
-   * While this client has entries of its own, the others wait for the first answer, which has the
-   * server's time.
+   * Entries that may be sent now, oldest first: all of this client's, and those that others left.
+   * While this client has entries, the others wait for the first answer, which has the server's
+   * time.
    */
   waiting(now: Moment): KeyedEntry[] {
     const keys = this.keys().sort();

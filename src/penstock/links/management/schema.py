@@ -258,7 +258,7 @@ class LinkRecord(Record):
     ]
     stats: Annotated[
         TotalsRecord | None,
-        Field(description="Of all time; null while the event store is unavailable."),
+        Field(description="Over all time; null while the event store is unavailable."),
     ]
 
     @classmethod

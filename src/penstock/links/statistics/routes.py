@@ -35,9 +35,7 @@ async def read_statistics(
 ) -> Response[bytes]:
     """Clicks, opens and installs: in total, by time bucket, by platform and by country."""
     query = read_query(request, StatisticsQuery)
-    return await respond(
-        partial(link_statistics.link_statistics, caller.workspace_id, link_id, query)
-    )
+    return await respond(partial(link_statistics.read, caller.workspace_id, link_id, query))
 
 
 ROUTES = (read_statistics,)

@@ -65,7 +65,7 @@ class StatisticsService:
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
         self._find_link, self.wait_until_shipped = find_link, wait_until_shipped
 
-    def link_statistics(
+    def read(
         self, workspace_id: WorkspaceId, link_id: str, query: StatisticsQuery
     ) -> LinkStatisticsRecord:
         """The statistics of a link.

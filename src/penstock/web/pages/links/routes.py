@@ -135,7 +135,7 @@ async def link_page(
             query = StatisticsQuery.model_validate(
                 {**period, "interval": page_query.interval, "timezone": page_query.timezone}
             )
-            stats = link_statistics.link_statistics(view.workspace_id, link.id, query)
+            stats = link_statistics.read(view.workspace_id, link.id, query)
             return {"stats": stats, "flow": flow_of(stats)}
 
         return view.render(

@@ -50,7 +50,7 @@ public final class FirstOpenResolver {
     }
 
     /**
-     * What led to the install; null if an earlier call has returned it or the server rejects the report. installReferrer:
+     * The link that led to the install; null if an earlier call has returned it or the server rejects the report. installReferrer:
      * reads Google Play's install referrer. openedUrl: reads the URL that opened the app.
      */
     public synchronized FirstOpen resolve(Adapter installReferrer, Adapter openedUrl)
