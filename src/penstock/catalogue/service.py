@@ -70,7 +70,7 @@ class CatalogueService:
             | _filters(query)
             | _event(query)
             | _limits(query.pagination)
-            | {"touches": [(_own_field(name), name) for name in TOUCH_FIELDS]},
+            | {"touches": [(_event_field(name), name) for name in TOUCH_FIELDS]},
         )
         return Listing([_property(*row) for row in page], query.pagination, total)
 
@@ -80,7 +80,7 @@ class CatalogueService:
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
             # Touches may come from any event: they precede the event that a funnel looks at.
-            wanted |= {"kind": "", "event": "", "property": _own_field(query.property)}
+            wanted |= {"kind": "", "event": "", "property": _event_field(query.property)}
         rows = self._fetch("values", scope | wanted)
         decode = str if query.property.startswith(_BUILTIN) else json.decode
         stored_values = [
@@ -127,7 +127,7 @@ def _event(query: PropertiesQuery) -> dict[str, Any]:
     return {"event": query.event or "", "path": page_path(query.event or "")}
 
 
-def _own_field(touch_field: str) -> str:
+def _event_field(touch_field: str) -> str:
     """The event field behind a touch's field: `$utm_source` for `$first_utm_source`."""
     return f"{_BUILTIN}{TOUCH_FIELDS[touch_field][1]}"
 

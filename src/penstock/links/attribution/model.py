@@ -138,7 +138,7 @@ class Touches(NamedTuple):
     last: Touch | None
 
     @classmethod
-    def of(
+    def combine(
         cls, visitor_id: VisitorId, first_touches: Sequence[Touch], last_touches: Sequence[Touch]
     ) -> Self:
         """The earliest first touch and latest last touch of the visitors merged into this one."""

@@ -212,14 +212,14 @@ def links_page(
                 )
             )
         )
-    statement = statement.where(*_in_state(state, now_ms))
+    statement = statement.where(*_state_conditions(state, now_ms))
     rows, total = page_of(
         db, statement.order_by(links.c.created_at.desc(), links.c.id.desc()), page
     )
     return Listing([_link(row) for row in rows], page, total)
 
 
-def _in_state(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
+def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
     """The condition of a state, like `Link.state`. None means every state except archived."""
     c = links.c
     if state is LinkState.ARCHIVED:

@@ -17,7 +17,7 @@ class Scale:
     low: float
     high: float
 
-    def at(self, rate: float) -> float:
+    def position(self, rate: float) -> float:
         return min(1.0, max(0.0, (rate - self.low) / (self.high - self.low)))
 
 
