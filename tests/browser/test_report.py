@@ -444,7 +444,7 @@ def test_export_and_call_are_of_what_is_shown(report, page):
     report('period=7d&cohort={"plan":"basic"}')
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
-    assert download.value.path().read_text().startswith('"variant","plan","entered"')
+    assert download.value.path().read_text().startswith('"row","variant","plan","entered"')
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#overview").get_by_role("button", name="API call").click()
     eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))

@@ -4,7 +4,6 @@ A few bytes of gzip can hold billions of empty lines or empty members, so a step
 them: the reader can end its turn after each.
 """
 
-import re
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from penstock.base.patterns import BytesPattern
 from penstock.events.imports.content import GZIP_MAGIC
 
 _PIECE_BYTES = 64 * 1024
@@ -20,7 +20,7 @@ _COMPRESSED_BYTES = 16 * 1024
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 """No line of NDJSON is longer; a file with a longer one is not read any further."""
 _MAX_EMPTY_AT_START = 1_000_000
-_EMPTY_LINES = re.compile(rb"\s*\n")
+_EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
 """Calls of the decompressor in one step that return nothing, such as for empty members."""
 
@@ -63,9 +63,9 @@ def _split(pieces: Iterator[tuple[bytes, int]], max_line_bytes: int) -> Iterator
     for piece, bytes_read in pieces:
         at = 0
         while at < len(piece):
-            if not size and (empty := _EMPTY_LINES.match(piece, at)):
-                at, count = empty.end(), empty[0].count(b"\n")
-                number += count
+            if not size and (end_of_empty := _EMPTY_LINES.end_of_match(piece, at)):
+                count = piece.count(b"\n", at, end_of_empty)
+                at, number = end_of_empty, number + count
                 yield Line(number, bytes_read, empty_lines=count)
                 continue
             end = piece.find(b"\n", at) + 1
