@@ -1,5 +1,7 @@
 """The event store as a server over HTTP: statements, inserts, stops, and answers that go wrong."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -21,6 +23,7 @@ from penstock.warehouse.work import Stopped, Work, working_on
 from tests.clickhouse_server import ClickHouseServer
 from tests.proxy import FaultyProxy
 from tests.recording_warehouse import BURNING, ENDLESS, MUCH_MEMORY, TWO_SECONDS
+from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
 ALIAS = ["scope_id", "visitor_id", "canonical_id", "version"]
@@ -298,3 +301,33 @@ def test_the_address_of_a_server_is_in_the_reason_and_not_in_the_answer(
     assert "127.0.0.1" not in raised.value.detail
     assert not behind_proxy.answers()
     assert not behind_proxy.accepts_inserts()
+
+
+_QUERY = """
+import sys
+from pathlib import Path
+
+from penstock.warehouse.client import Warehouse
+
+Warehouse(data=Path(sys.argv[1]), url=sys.argv[2]).query(sys.argv[3])
+"""
+
+
+def test_a_query_of_a_killed_node_ends_within_two_seconds(
+    clickhouse: ClickHouseServer, tmp_path: Path
+) -> None:
+    def queries() -> int:
+        count = (
+            "SELECT count() FROM system.processes WHERE user = 'penstock' AND query LIKE '%% 7%'"
+        )
+        return int(clickhouse.execute(count))
+
+    node = subprocess.Popen(
+        [sys.executable, "-c", _QUERY, tmp_path, clickhouse.url, BURNING], env=environment()
+    )
+    eventually(queries)
+    node.kill()
+    node.wait()
+    killed_s = monotonic()
+    eventually(lambda: not queries())
+    assert monotonic() - killed_s < 2
