@@ -73,7 +73,9 @@ def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
     before_gb, start_s = peak_gb(), time.perf_counter()
     statement = build_export(_FUNNEL, _PARAMS, profile)
     with tempfile.TemporaryFile() as file:
-        with warehouse.blocks(statement.sql, statement.parameters, ENGINE_SETTINGS) as blocks:
+        with warehouse.stream_blocks(
+            statement.sql, statement.parameters, ENGINE_SETTINGS
+        ) as blocks:
             rows = (
                 [dict(zip(names, row, strict=True)) for row in block] for names, block in blocks
             )

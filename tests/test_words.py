@@ -16,9 +16,7 @@ import pytest
 from tests.source_tree import SOURCE, nodes_of
 
 ROOT = SOURCE.parents[1]
-NOT_CLEANED = frozenset(
-    f"src/penstock/{room}" for room in ("cli", "events", "funnels", "identity", "warehouse")
-)
+NOT_CLEANED = frozenset(f"src/penstock/{room}" for room in ("cli", "events", "funnels"))
 """Rooms whose texts nobody has gone through yet. Remove a room once it is clean."""
 
 ADVICE = {
@@ -81,13 +79,13 @@ def _places() -> list[str]:
 
 
 def _files(place: str) -> Iterator[Path]:
-    """The sources of a folder; of `tests`, the helpers in it and below."""
+    """The sources of a folder, and the helpers below `tests`. Released migrations never change."""
     if place == "tests":
         for path in sorted((ROOT / place).rglob("*.py")):
             if not path.name.startswith("test_"):
                 yield path
     elif "migrations/versions" not in place:
-        yield from sorted((ROOT / place).glob("*.py"))
+        yield from sorted((ROOT / place).glob("[!0-9]*.py"))
 
 
 def _is_cleaned(place: str) -> bool:

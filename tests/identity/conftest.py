@@ -1,4 +1,4 @@
-"""Runs the tests of identity on both kinds of metadata DB."""
+"""Runs the identity tests on both kinds of metadata DB."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Identity over HTTP, on both databases: answers of events and identify, shipped merges."""
+"""Identity over HTTP on both databases: responses to events and identify, and shipped merges."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,7 @@ SendClaim = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def event(workspace: Tenant) -> SendClaim:
-    """Send an event; its answer without the event's ID, warnings as their codes."""
+    """Send an event and return the response without its event ID, with warnings as codes."""
 
     def send(**who: str) -> dict[str, Any]:
         body = {"websiteId": workspace.website_id, "event": "e", **who}
@@ -51,13 +51,13 @@ def identify_with(client: httpx.Client, tenant: Tenant) -> SendClaim:
 
 @pytest.fixture
 def identify(workspace: Tenant) -> SendClaim:
-    """Identify as a backend does, with an API key."""
+    """Identify with an API key, like a backend."""
     return identify_with(workspace.client, workspace)
 
 
 @pytest.fixture
 def identify_publicly(server: TestClient[Litestar], workspace: Tenant) -> SendClaim:
-    """Identify as any browser may, without a key."""
+    """Identify without a key, like any browser."""
     return identify_with(visitor(server), workspace)
 
 
@@ -75,7 +75,7 @@ def aliases(services: Services, warehouse: Warehouse, scope_id: str) -> dict[str
     return dict(warehouse.query(statement, {"scope": scope_id})[1])  # type: ignore[arg-type]
 
 
-def test_every_row_of_the_table(event: SendClaim, identify: SendClaim) -> None:
+def test_claims_follow_the_documented_table(event: SendClaim, identify: SendClaim) -> None:
     assert event(visitorId="v") == {"visitorId": "v"}, "visitor only"
     new = event(userId="u1")["visitorId"]
     assert new not in ("v", "u1"), "user only, not linked: a new visitor"
@@ -98,7 +98,7 @@ def test_every_row_of_the_table(event: SendClaim, identify: SendClaim) -> None:
     }, "both, another's visitor, user linked"
 
 
-def test_identify_binds_merges_and_says_so(event: SendClaim, identify: SendClaim) -> None:
+def test_identify_links_and_merges_and_reports_it(event: SendClaim, identify: SendClaim) -> None:
     event(visitorId="laptop")
     assert identify("laptop", "u") == {"visitorId": "laptop", "merged": False}
     event(visitorId="phone")
@@ -107,7 +107,7 @@ def test_identify_binds_merges_and_says_so(event: SendClaim, identify: SendClaim
     assert event(visitorId="phone") == {"visitorId": "laptop"}
 
 
-def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(
+def test_the_first_user_keeps_the_device_and_a_second_user_gets_a_new_visitor(
     event: SendClaim, identify: SendClaim
 ) -> None:
     event(visitorId="shared")
@@ -118,7 +118,7 @@ def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(
     assert event(userId="second") == {"visitorId": second["visitorId"]}
 
 
-def test_placeholders_are_stored_as_sent_and_never_bind(
+def test_placeholders_are_stored_as_sent_and_never_linked(
     event: SendClaim, identify: SendClaim
 ) -> None:
     assert event(visitorId="anonymous") == {
@@ -154,7 +154,7 @@ def test_a_merge_is_shipped_to_the_warehouse_and_logged(
     assert log == [("a", "w", "u"), ("b", "w", "u")]
 
 
-def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope(
+def test_websites_share_visitors_only_within_an_identity_scope(
     workspace: Tenant,
 ) -> None:
     def site(**more: str) -> str:
@@ -188,7 +188,7 @@ def test_the_last_traits_replace_earlier_ones(identify: SendClaim, services: Ser
         assert db.execute(select(user_links.c.traits)).scalar_one() == {"plan": "pro"}
 
 
-def test_without_a_key_identify_answers_only_what_was_sent(
+def test_without_a_key_identify_returns_only_what_was_sent(
     event: SendClaim, identify_publicly: SendClaim
 ) -> None:
     event(visitorId="laptop", userId="ada")
@@ -209,7 +209,7 @@ def test_without_a_key_identify_still_joins_the_browser_to_its_user(
     assert event(userId="bob") == {"visitorId": "phone"}
 
 
-def test_a_public_claim_of_a_user_id_ends_with_the_first_claim_of_a_backend(
+def test_the_first_claim_of_a_backend_ends_public_claims_of_a_user_id(
     event: SendClaim,
     identify_publicly: SendClaim,
     services: Services,
@@ -255,7 +255,7 @@ def test_public_traits_never_replace_those_of_a_backend(
     assert traits() == {"plan": "pro"}
 
 
-def test_without_a_key_track_answers_the_visitor_id_as_sent(
+def test_without_a_key_track_returns_the_visitor_id_as_sent(
     server: TestClient[Litestar], workspace: Tenant, event: SendClaim
 ) -> None:
     event(visitorId="laptop", userId="ada")
@@ -267,7 +267,7 @@ def test_without_a_key_track_answers_the_visitor_id_as_sent(
             assert answer.json()["results"][0]["visitorId"] == expected
 
 
-def test_links_from_before_trust_was_stored_count_as_a_backends(
+def test_links_older_than_trust_count_as_backend(
     event: SendClaim, identify_publicly: SendClaim, services: Services
 ) -> None:
     event(visitorId="laptop", userId="ada")
@@ -321,7 +321,7 @@ def claim_concurrently(
 
 
 def holds_together(services: Services) -> None:
-    """Canonical visitors are their own; every user is linked to one, and no two users share one."""
+    """Check that merges form no chain and each user has a canonical visitor that no other has."""
     with services.database.read() as db:
         known = {row.visitor_id: row for row in db.execute(select(visitors))}
         homes = {row.user_id: row.visitor_id for row in db.execute(select(user_links))}
@@ -358,10 +358,10 @@ def test_concurrent_users_on_one_device_do_not_share_a_visitor(
 
 
 @pytest.mark.every_database
-def test_a_user_whose_visitor_went_to_another_user_starts_anew(
+def test_a_user_that_loses_its_visitor_gets_a_new_one(
     event: SendClaim, identify_publicly: SendClaim, workspace: Tenant, services: Services
 ) -> None:
-    """A shared device: a browser claimed it for one user, a backend then for another."""
+    """On a shared device, a browser claims one user, and a backend then claims another."""
     identify_publicly("device", "first")
     assert event(visitorId="device", userId="second")["visitorId"] == "device"
     anew = event(userId="first")["visitorId"]
@@ -390,7 +390,7 @@ def test_an_upgrade_removes_links_that_an_earlier_version_left_behind(
 
 
 class TestTwoNodes:
-    """Two nodes over one PostgreSQL database."""
+    """Two nodes that share a PostgreSQL database."""
 
     @pytest.fixture
     def metadb_url(self, postgres_url: str) -> str:

@@ -1,4 +1,4 @@
-"""One user ID that strangers claimed from a great many browsers."""
+"""Strangers claim one user ID from thousands of browsers."""
 
 import re
 from collections import Counter
@@ -30,18 +30,18 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.every_database
 
 MANY = 3_000
-"""More than any transaction may change."""
+"""More visitors than one transaction may change."""
 
 
-def claimed(number: int, name: str = "stranger") -> str:
+def stranger_id(number: int, name: str = "stranger") -> str:
     return f"{name}-{number:06}"
 
 
 def plant(
     services: Services, scope: str, number: int, user: str = "ada", name: str = "stranger"
 ) -> None:
-    """Public claims of one user by different visitors, as from before their number was bounded."""
-    ids, trust = [claimed(at, name) for at in range(number)], Trust.PUBLIC.value
+    """Store public claims of one user, like those from before their number was limited."""
+    ids, trust = [stranger_id(at, name) for at in range(number)], Trust.PUBLIC.value
     head = ids[0]
     row = {"scope_id": scope, "canonical_id": head, "user_id": user, "trust": trust}
     row |= {"created_at": 1}
@@ -54,7 +54,7 @@ def plant(
 
 
 class Transactions:
-    """Changed rows of each transaction since the begin of the block."""
+    """Counts the rows that each transaction changes. largest: the highest count so far."""
 
     def __init__(self) -> None:
         self.open, self.largest = Counter[Any](), 0
@@ -90,7 +90,7 @@ def page(workspace: Tenant, visitor_id: str) -> dict[str, Any]:
     return detail if answer.status_code == 200 else {"status": answer.status_code}
 
 
-def test_a_public_claim_beyond_the_bound_is_stored_unlinked_and_says_so(
+def test_a_public_claim_beyond_the_limit_is_stored_unlinked_with_a_warning(
     services: Services, workspace: Tenant, server: TestClient[Litestar]
 ) -> None:
     plant(services, workspace.website_id, MAX_VISITORS_BY_PUBLIC_CLAIMS)
@@ -99,7 +99,7 @@ def test_a_public_claim_beyond_the_bound_is_stored_unlinked_and_says_so(
     assert identify("one-more", "ada")["warnings"] == ["too_many_visitors"]
     assert page(workspace, "one-more")["user"] is None
     assert post(workspace, visitorId="one-more") == "one-more"
-    assert page(workspace, claimed(1))["visitorId"] == claimed(0), "earlier claims stay"
+    assert page(workspace, stranger_id(1))["visitorId"] == stranger_id(0), "earlier claims stay"
     assert post(workspace, visitorId="proven", userId="ada") == "proven"
 
 
@@ -112,22 +112,22 @@ def test_the_first_proof_releases_any_number_of_public_claims_in_bounded_transac
     transactions.largest = 0
     assert post(workspace, visitorId="laptop", userId="ada") == "laptop"
     assert transactions.largest < 50
-    # Before any row has changed:
+    # The worker is stopped, so no row of the strangers has changed yet.
     assert page(workspace, "laptop")["user"]["userId"] == "ada"
     assert page(workspace, "laptop")["ids"] == ["laptop"]
-    for own_id in (claimed(0), claimed(7)):
+    for own_id in (stranger_id(0), stranger_id(7)):
         stranger = page(workspace, own_id)
         assert (stranger["visitorId"], stranger["user"], stranger["ids"]) == (
             own_id,
             None,
             [own_id],
         )
-    assert post(workspace, visitorId=claimed(8)) == claimed(8)
-    assert post(workspace, visitorId=claimed(9), userId="eve") == claimed(9)
-    head_of_bob = post(workspace, visitorId=claimed(0), userId="bob")
+    assert post(workspace, visitorId=stranger_id(8)) == stranger_id(8)
+    assert post(workspace, visitorId=stranger_id(9), userId="eve") == stranger_id(9)
+    head_of_bob = post(workspace, visitorId=stranger_id(0), userId="bob")
     assert post(workspace, visitorId="phone", userId="bob") == head_of_bob
-    assert post(workspace, visitorId=claimed(10)) == claimed(10), "not bob's"
-    assert page(workspace, claimed(11))["user"] is None
+    assert post(workspace, visitorId=stranger_id(10)) == stranger_id(10), "not bob's"
+    assert page(workspace, stranger_id(11))["user"] is None
     services.releases.worker.start()
     eventually(lambda: not open_rows(services))
     assert transactions.largest <= 2_500
@@ -135,12 +135,12 @@ def test_the_first_proof_releases_any_number_of_public_claims_in_bounded_transac
         stray = select(func.count()).where(
             visitors.c.scope_id == scope,
             visitors.c.visitor_id != visitors.c.canonical_id,
-            visitors.c.visitor_id.not_in([claimed(0), "phone"]),
+            visitors.c.visitor_id.not_in([stranger_id(0), "phone"]),
         )
         assert db.execute(stray).scalar() == 0
     shipped = aliases(services, warehouse, scope)
     assert {own_id for own_id, canonical in shipped.items() if own_id != canonical} == {
-        claimed(0),
+        stranger_id(0),
         "phone",
     }
     assert len(shipped) >= MANY - 1
@@ -157,9 +157,9 @@ def test_a_proof_for_another_user_takes_a_visitor_that_absorbed_many(
 ) -> None:
     plant(services, workspace.website_id, MANY)
     transactions.largest = 0
-    home = post(workspace, visitorId=claimed(0), userId="bob")
+    home = post(workspace, visitorId=stranger_id(0), userId="bob")
     assert post(workspace, userId="bob") == home
-    assert post(workspace, visitorId=claimed(5)) == claimed(5)
+    assert post(workspace, visitorId=stranger_id(5)) == stranger_id(5)
     eventually(lambda: not open_rows(services))
     assert transactions.largest <= 2_500
     holds_together(services)
@@ -172,15 +172,15 @@ def test_a_deletion_removes_any_number_of_visitors_in_bounded_transactions(
     plant(services, scope, MANY)
     with services.database.write() as db:
         touch = {"scope_id": scope, "touch": "first", "at": 1, "link_id": "lnk"}
-        db.execute(insert(visitor_touches).values(**touch, visitor_id=claimed(2_000)))
-    assert post(workspace, visitorId=claimed(3)) == claimed(0)
+        db.execute(insert(visitor_touches).values(**touch, visitor_id=stranger_id(2_000)))
+    assert post(workspace, visitorId=stranger_id(3)) == stranger_id(0)
     services.deletions.worker.stop()
     transactions.largest = 0
     deletion = request_deletion(workspace.client, scope, userId="ada")
     assert transactions.largest < 50
-    for own_id in (claimed(0), claimed(7)):
+    for own_id in (stranger_id(0), stranger_id(7)):
         assert page(workspace, own_id) == {"status": 404}
-    assert post(workspace, visitorId=claimed(8)) == claimed(8), "sent again: a new visitor"
+    assert post(workspace, visitorId=stranger_id(8)) == stranger_id(8), "sent again: a new visitor"
     services.deletions.worker.start()
     done = finished(workspace.client, deletion["id"])
     assert (done["eventsRemoved"], done["removed"]["database"]["touches"]) == (1, 1)
@@ -188,10 +188,10 @@ def test_a_deletion_removes_any_number_of_visitors_in_bounded_transactions(
     assert transactions.largest <= 2_500
     with services.database.read() as db:
         own = select(visitors.c.visitor_id).where(visitors.c.scope_id == scope)
-        assert list(db.execute(own).scalars()) == [claimed(8)]
-        assert db.execute(select(merges.c.absorbed_id)).scalars().all() == [claimed(8)]
+        assert list(db.execute(own).scalars()) == [stranger_id(8)]
+        assert db.execute(select(merges.c.absorbed_id)).scalars().all() == [stranger_id(8)]
         assert db.execute(select(deletions.c.visitor_ids)).scalar() == []
-    assert page(workspace, claimed(8))["events"] == 1
+    assert page(workspace, stranger_id(8))["events"] == 1
     assert not open_rows(services)
 
 
@@ -199,18 +199,18 @@ def test_a_visitor_lists_the_first_merged_ids_and_counts_them_all(
     services: Services, workspace: Tenant
 ) -> None:
     plant(services, workspace.website_id, MANY)
-    detail = page(workspace, claimed(2_500))
-    assert detail["ids"] == [claimed(at) for at in range(1_001)]
+    detail = page(workspace, stranger_id(2_500))
+    assert detail["ids"] == [stranger_id(at) for at in range(1_001)]
     assert [merge["visitorId"] for merge in detail["merges"]] == detail["ids"][1:]
     assert detail["mergedVisitors"] == MANY - 1
 
 
-def test_the_page_of_a_visitor_shows_some_merged_ids_and_says_how_many_more(
+def test_the_page_of_a_visitor_shows_some_merged_ids_and_counts_the_rest(
     services: Services, workspace: Tenant
 ) -> None:
     plant(services, workspace.website_id, MANY)
-    html = workspace.browser.get(f"/visitors/{claimed(0)}").text
+    html = workspace.browser.get(f"/visitors/{stranger_id(0)}").text
     assert len(html) < 200_000
-    assert claimed(100) in html
-    assert claimed(101) not in html
+    assert stranger_id(100) in html
+    assert stranger_id(101) not in html
     assert re.search(r"And\W.*2,899.*more", html)

@@ -1,4 +1,4 @@
-"""The table of identity, row by row, and what holds for any sequence of claims."""
+"""Each rule of identity resolution, and properties that hold for any sequence of claims."""
 
 from itertools import count
 
@@ -21,7 +21,7 @@ SCOPE = ScopeId("scope")
 
 
 class People:
-    """A resolver that gets one claim after another. New visitors are called new-1, new-2, ..."""
+    """Resolves claims one by one. New visitors are called new-1, new-2, ..."""
 
     def __init__(self) -> None:
         self.resolver = IdentityResolver(visitors={}, links={})
@@ -51,36 +51,36 @@ def people() -> People:
     return People()
 
 
-def test_visitor_only_is_that_visitor(people: People) -> None:
+def test_a_visitor_id_resolves_to_that_visitor(people: People) -> None:
     assert people.resolve("v") == Resolution(VisitorId("v"))
     assert people.resolver.visitors == {(SCOPE, "v"): Visitor(VisitorId("v"), None)}
 
 
-def test_linked_user_only_is_the_linked_visitor(people: People) -> None:
+def test_a_linked_user_resolves_to_its_visitor(people: People) -> None:
     people.resolve("v", "u")
     assert people.resolve(user_id="u") == Resolution(VisitorId("v"))
 
 
-def test_unlinked_user_only_is_a_new_visitor_with_a_link(people: People) -> None:
+def test_an_unlinked_user_gets_a_new_visitor(people: People) -> None:
     assert people.resolve(user_id="u") == Resolution(VisitorId("new-1"))
     assert people.resolve(user_id="u") == Resolution(VisitorId("new-1"))
     assert people.visitor_of("u") == "new-1"
 
 
-def test_both_and_neither_linked_links_the_user_to_the_visitor(people: People) -> None:
+def test_both_ids_without_links_are_linked(people: People) -> None:
     people.resolve("v")
     assert people.resolve("v", "u") == Resolution(VisitorId("v"))
     assert people.visitor_of("u") == "v"
 
 
-def test_both_and_the_same_visitor_changes_nothing(people: People) -> None:
+def test_both_ids_that_are_linked_change_nothing(people: People) -> None:
     people.resolve("v", "u")
     before = (dict(people.resolver.visitors), dict(people.resolver.links))
     assert people.resolve("v", "u") == Resolution(VisitorId("v"))
     assert (people.resolver.visitors, people.resolver.links) == before
 
 
-def test_both_and_a_visitor_without_a_user_merges_into_the_users_visitor(people: People) -> None:
+def test_a_visitor_without_a_user_merges_into_the_visitor_of_the_user(people: People) -> None:
     people.resolve("w", "u")
     people.resolve("v")
     assert people.resolve("v", "u") == Resolution(VisitorId("w"), merged=True)
@@ -89,7 +89,9 @@ def test_both_and_a_visitor_without_a_user_merges_into_the_users_visitor(people:
     assert people.resolve("v", "u") == Resolution(VisitorId("w")), "merged once"
 
 
-def test_both_and_anothers_visitor_gives_a_user_without_one_a_new_visitor(people: People) -> None:
+def test_a_user_without_a_visitor_gets_a_new_one_when_the_visitor_has_another_user(
+    people: People,
+) -> None:
     people.resolve("v", "first")
     assert people.resolve("v", "second") == Resolution(VisitorId("new-1"), notices=(CONFLICT,))
     assert (people.visitor_of("first"), people.visitor_of("second"), people.canonical("v")) == (
@@ -99,7 +101,7 @@ def test_both_and_anothers_visitor_gives_a_user_without_one_a_new_visitor(people
     )
 
 
-def test_both_and_anothers_visitor_stores_a_linked_user_under_its_own(people: People) -> None:
+def test_a_linked_user_keeps_its_visitor_when_the_visitor_has_another_user(people: People) -> None:
     people.resolve("v", "first")
     people.resolve("w", "second")
     assert people.resolve("v", "second") == Resolution(VisitorId("w"), notices=(CONFLICT,))
@@ -133,7 +135,7 @@ def test_identity_scopes_are_independent(people: People) -> None:
         '"null"',
     ],
 )
-def test_a_placeholder_is_stored_as_sent_and_never_binds(people: People, sent: str) -> None:
+def test_a_placeholder_is_stored_as_sent_and_never_linked(people: People, sent: str) -> None:
     assert is_placeholder(sent)
     assert people.resolve(sent) == Resolution(VisitorId(sent), notices=(PLACEHOLDER,))
     assert people.resolve(user_id=sent) == Resolution(VisitorId(sent), notices=(PLACEHOLDER,))
@@ -144,7 +146,7 @@ def test_a_placeholder_is_stored_as_sent_and_never_binds(people: People, sent: s
 
 
 @pytest.mark.parametrize("sent", ["1", "00", "nobody", "0000-1", "visitor-null"])
-def test_an_id_is_not_judged_by_its_looks(sent: str) -> None:
+def test_an_id_that_resembles_a_placeholder_is_linked(sent: str) -> None:
     assert not is_placeholder(sent)
 
 
@@ -156,7 +158,7 @@ CLAIMS = st.tuples(st.none() | IDS, st.none() | IDS.map("user-{}".format), TRUST
 
 
 @given(st.lists(CLAIMS, max_size=40))
-def test_no_chain_ever_forms_and_every_link_leads_to_a_canonical_visitor(
+def test_merges_never_form_chains_and_links_lead_to_canonical_visitors(
     claims: list[tuple[str | None, str | None, Trust]],
 ) -> None:
     people = People()
@@ -183,7 +185,7 @@ def test_no_chain_ever_forms_and_every_link_leads_to_a_canonical_visitor(
 
 
 @given(st.lists(CLAIMS, max_size=40))
-def test_a_claim_never_changes_what_a_claim_of_higher_trust_has_linked(
+def test_a_claim_never_changes_a_link_of_higher_trust(
     claims: list[tuple[str | None, str | None, Trust]],
 ) -> None:
     people = People()
@@ -196,7 +198,7 @@ def test_a_claim_never_changes_what_a_claim_of_higher_trust_has_linked(
                     assert people.resolver.links.get(user) == link
 
 
-def test_a_user_id_that_was_claimed_early_goes_to_the_visitor_of_the_higher_trust(
+def test_a_user_moves_to_the_visitor_that_a_claim_of_higher_trust_names(
     people: People,
 ) -> None:
     people.resolve("mallory", "ada", Trust.PUBLIC)
@@ -207,7 +209,7 @@ def test_a_user_id_that_was_claimed_early_goes_to_the_visitor_of_the_higher_trus
         assert people.resolver.visitors[SCOPE, released] == Visitor(VisitorId(released))
 
 
-def test_a_visitor_that_was_claimed_for_another_user_goes_to_the_user_of_the_higher_trust(
+def test_a_visitor_moves_to_the_user_that_a_claim_of_higher_trust_names(
     people: People,
 ) -> None:
     people.resolve("own", "mallory", Trust.PUBLIC)
@@ -217,7 +219,7 @@ def test_a_visitor_that_was_claimed_for_another_user_goes_to_the_user_of_the_hig
     assert (people.visitor_of("ada"), people.visitor_of("mallory")) == ("laptop", "own")
 
 
-def test_a_public_claim_joins_the_visitor_of_a_trusted_link_and_stays_below_it(
+def test_a_public_claim_joins_a_trusted_visitor_without_its_trust(
     people: People,
 ) -> None:
     people.resolve("laptop", "ada")

@@ -1,4 +1,4 @@
-"""Signed user IDs: proof without an API key, and websites that accept no other claim."""
+"""Signed user IDs prove a claim without an API key, and a website can require them."""
 
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ def signature(secret: str, user_id: str) -> str:
 
 
 class Browser:
-    """Identifies without a key."""
+    """Sends identify calls without a key."""
 
     def __init__(self, server: TestClient[Litestar], tenant: Tenant) -> None:
         self._client, self._website_id = visitor(server), tenant.website_id
@@ -49,13 +49,13 @@ def anonymous(server: TestClient[Litestar], workspace: Tenant) -> Browser:
 
 
 def owner_of(tenant: Tenant, visitor_id: str) -> str | None:
-    """The canonical visitor, as a backend learns it."""
+    """The canonical visitor in the response to a backend."""
     body = {"websiteId": tenant.website_id, "event": "e", "visitorId": visitor_id}
     canonical: str = tenant.client.post("/api/v1/events", json=body).json()["visitorId"]
     return canonical
 
 
-def test_a_signed_claim_overrides_a_public_one_and_no_public_one_overrides_it(
+def test_a_signed_claim_overrides_public_claims_but_not_the_reverse(
     anonymous: Browser, workspace: Tenant
 ) -> None:
     signed = signature(new_secret(workspace), "ada")

@@ -1,4 +1,4 @@
-"""Claims in many transactions: the store gives each resolver what it needs of the earlier ones."""
+"""Claims resolve the same way whether they come in one transaction or in many."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -34,13 +34,13 @@ def database(database_url: str) -> Iterator[Database]:
     database.close()
 
 
-# Each example has a scope of its own, so they share the database.
+# All examples share a database, because each has its own scope.
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TRANSACTIONS)
-def test_claims_in_many_transactions_do_what_they_do_in_one(
+def test_claims_resolve_alike_in_one_transaction_and_in_many(
     database: Database, transactions: list[list[tuple[str | None, str | None, Trust]]]
 ) -> None:
-    """One resolver sees them all and stores nothing. Only the IDs of new visitors differ."""
+    """Compare with one resolver that gets all claims. Only the IDs of new visitors differ."""
     scope, numbers = ScopeId(f"scope-{next(scopes)}"), count()
     whole = IdentityResolver(visitors={}, links={})
     stored, expected = list[str](), list[str]()
@@ -63,10 +63,10 @@ def test_claims_in_many_transactions_do_what_they_do_in_one(
     assert {user_id: names[visitor_id] for user_id, visitor_id in links} == homes
 
 
-def test_a_claim_of_the_earlier_user_beside_one_that_moves_the_visitor_finds_the_earlier_link(
+def test_a_user_keeps_its_link_when_another_claim_takes_its_visitor(
     database: Database,
 ) -> None:
-    """Before the transaction, the claim of the earlier user alone would change nothing."""
+    """Without the other claim, the claim of the earlier user would change nothing."""
     scope = ScopeId(f"scope-{next(scopes)}")
     backend = Claim(scope, None, "user-b")
     public = Claim(scope, "b", "user-b", trust=Trust.PUBLIC)
@@ -78,16 +78,16 @@ def test_a_claim_of_the_earlier_user_beside_one_that_moves_the_visitor_finds_the
     assert links_of(database, scope) == {"user-a": "b", "user-b": home.visitor_id}
 
 
-# As above; between two transactions a worker may release as many visitors as the number says.
+# The number beside each transaction says how many visitors a worker releases after it.
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.lists(CLAIMS, min_size=1, max_size=4), st.integers(0, 2)), max_size=14)
 )
-def test_releases_that_a_worker_finishes_hold_at_once_and_leave_no_trace(
+def test_open_releases_apply_at_once_and_the_worker_finishes_them(
     database: Database,
     transactions: list[tuple[list[tuple[str | None, str | None, Trust]], int]],
 ) -> None:
-    """Here no release fits into one transaction. The newest alias of each visitor is its row's."""
+    """No release fits into one transaction. Each visitor's newest alias must match its row."""
     scope, aliases = ScopeId(f"open-{next(scopes)}"), list[Alias]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "RELEASED_AT_ONCE", 0)

@@ -1,1 +1,1 @@
-"""The event store: its client and its errors."""
+"""Tests of the event store: its client and its errors."""

@@ -1,4 +1,4 @@
-"""The event store over HTTP."""
+"""Fixtures for an event store over HTTP."""
 
 import os
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ def migrated(url: str, data: Path) -> Iterator[Warehouse]:
 def clickhouse_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A new database, on the server of `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set.
+    """The URL of a new database, on the server at `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set.
 
-    The user of that URL must be allowed to create databases.
+    The user in that URL must be allowed to create databases.
     """
     url = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_URL")
     if not url:
@@ -45,7 +45,7 @@ def clickhouse_url(
 
 @pytest.fixture(scope="module")
 def over_http(clickhouse_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    """A warehouse on a server."""
+    """A warehouse on any server, which may be an external one."""
     with migrated(clickhouse_url, tmp_path_factory.mktemp("data")) as warehouse:
         yield warehouse
 
@@ -71,7 +71,7 @@ def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
 def behind_proxy(
     proxy: FaultyProxy, clickhouse: ClickHouseServer, own_http: Warehouse, tmp_path: Path
 ) -> Iterator[Warehouse]:
-    """The data of `own_http`, through the proxy."""
+    """A second client of the server behind `own_http`, through the proxy."""
     url = clickhouse.url_behind(proxy.port)
     warehouse = Warehouse(data=tmp_path, url=url, readers_per_owner=4)
     yield warehouse

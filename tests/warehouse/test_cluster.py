@@ -1,4 +1,4 @@
-"""Statements for a cluster: rendered, read by the engine, and run over two shards."""
+"""Statements for a cluster are rendered, parsed by the engine and run on two shards."""
 
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
         assert "non_replicated" not in statement
         if "CREATE TABLE IF NOT EXISTS" in statement:
             assert "ENGINE = Replicated" in statement, statement
-        # The engine reads it as a statement.
+        # The engine can parse it.
         parse = "SELECT formatQuery({statement:String})"
         [[text]] = warehouse.query(parse, {"statement": statement})[1]
         assert "ON CLUSTER main" in text
@@ -59,13 +59,11 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
         ("SELECT 1 FROM events", "SELECT 1 FROM events"),
     ],
 )
-def test_changes_reach_every_shard_and_reads_all_of_them(
-    statement: str, on_the_cluster: str
-) -> None:
+def test_changes_and_reads_reach_every_shard(statement: str, on_the_cluster: str) -> None:
     assert CLUSTER.render(statement) == on_the_cluster
 
 
-def test_a_shipment_lies_in_both_shards_once(sharded: Warehouse) -> None:
+def test_a_shipment_is_stored_once_over_both_shards(sharded: Warehouse) -> None:
     website = uuid4().hex
     rows = "\n".join(
         f'{{"website_id":"{website}","kind":"event","name":"a","event_id":"e{number}",'
@@ -87,7 +85,7 @@ def test_a_shipment_lies_in_both_shards_once(sharded: Warehouse) -> None:
 
 @pytest.mark.parametrize("unit", CountingUnit)
 @pytest.mark.slow("runs random examples")
-def test_a_funnel_over_two_shards_agrees_with_the_plain_evaluation(
+def test_a_funnel_over_two_shards_matches_the_reference(
     sharded: Warehouse, unit: CountingUnit
 ) -> None:
     @seed(1)

@@ -1,4 +1,4 @@
-"""The errors of the event store, as the rest of the service sees them."""
+"""Errors of the event store reach the rest of the service in its own terms."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_server_that_refuses_is_unavailable(tmp_path: Path) -> None:
         ({"max_memory_usage": 10_000_000}, MUCH_MEMORY, "query_too_large"),
     ],
 )
-def test_a_limit_is_named_to_the_caller(
+def test_the_error_names_the_exceeded_limit(
     warehouse: Warehouse, limits: dict[str, float], statement: str, code: str
 ) -> None:
     with working_on(Work(limits)), pytest.raises(Unavailable) as raised:

@@ -1,4 +1,4 @@
-"""The event store as a server over HTTP: statements, inserts, stops, and answers that go wrong."""
+"""An event store over HTTP: statements, inserts, stops and broken responses."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def stored(warehouse: Warehouse, scope: str) -> int:
         "boolean",
     ],
 )
-def test_a_parameter_arrives_as_it_is(over_http: Warehouse, kind: str, value: Any) -> None:
+def test_parameters_arrive_unchanged(over_http: Warehouse, kind: str, value: Any) -> None:
     assert over_http.query(f"SELECT {{value:{kind}}} AS value", {"value": value}) == (
         ("value",),
         [(value,)],
@@ -107,7 +107,7 @@ def test_a_refused_statement_has_the_code_of_the_engine(over_http: Warehouse) ->
         ({"max_memory_usage": 10_000_000}, MUCH_MEMORY, "query_too_large"),
     ],
 )
-def test_a_limit_is_named_to_the_caller(
+def test_the_error_names_the_exceeded_limit(
     over_http: Warehouse, limits: dict[str, float], statement: str, code: str
 ) -> None:
     with working_on(Work(limits)), pytest.raises(Unavailable) as raised:
@@ -134,7 +134,7 @@ def test_a_stopped_query_ends_in_the_server(over_http: Warehouse, statement: str
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["query", "stream"])
 @pytest.mark.parametrize("statement", [ENDLESS, BURNING], ids=["waiting", "reading"])
-def test_a_query_ends_when_its_client_has_gone(
+def test_a_query_ends_when_its_client_disconnects(
     own_http: Warehouse,
     behind_proxy: Warehouse,
     proxy: FaultyProxy,
@@ -147,7 +147,7 @@ def test_a_query_ends_when_its_client_has_gone(
         with working_on(work):
             if not is_stream:
                 behind_proxy.query(statement)
-            with behind_proxy.blocks(statement, {}, {}) as blocks:
+            with behind_proxy.stream_blocks(statement, {}, {}) as blocks:
                 list(blocks)
 
     with ThreadPoolExecutor() as threads:
@@ -159,7 +159,7 @@ def test_a_query_ends_when_its_client_has_gone(
     eventually(lambda: own_http.progress(work).rows_to_read == 0, within_s=10)
 
 
-def test_as_many_queries_run_at_once_as_there_are_readers(over_http: Warehouse) -> None:
+def test_each_reader_runs_a_query_at_the_same_time(over_http: Warehouse) -> None:
     work = [Work(owner=str(number)) for number in range(12)]
 
     def run(each: Work) -> None:
@@ -178,32 +178,32 @@ def test_as_many_queries_run_at_once_as_there_are_readers(over_http: Warehouse) 
                 each.result()
 
 
-def test_a_stream_has_every_row_and_an_error_in_its_middle_is_told(over_http: Warehouse) -> None:
+def test_a_stream_has_every_row_and_reports_a_late_error(over_http: Warehouse) -> None:
     numbers = "SELECT number, {text:String} AS text FROM numbers({rows:UInt64})"
     for rows in (0, 1, 200_000):
         parameters = {"rows": rows, "text": "it's"}
-        with over_http.blocks(numbers, parameters, {"max_block_size": 10_000}) as blocks:
+        with over_http.stream_blocks(numbers, parameters, {"max_block_size": 10_000}) as blocks:
             received = [row for _, block in blocks for row in block]
         assert received == [(number, "it's") for number in range(rows)]
     failing = "SELECT throwIf(number = 150000) FROM numbers(200000)"
     with (
         pytest.raises(QueryFailed) as raised,
-        over_http.blocks(failing, {}, {"max_threads": 1}) as blocks,
+        over_http.stream_blocks(failing, {}, {"max_threads": 1}) as blocks,
     ):
         list(blocks)
     assert raised.value.code == THROWN
 
 
-def test_a_stream_that_is_left_frees_its_reader(over_http: Warehouse) -> None:
+def test_an_abandoned_stream_frees_its_reader(over_http: Warehouse) -> None:
     for _ in range(3):
-        with over_http.blocks("SELECT number FROM numbers(1000000)", {}, {}) as blocks:
+        with over_http.stream_blocks("SELECT number FROM numbers(1000000)", {}, {}) as blocks:
             next(blocks)
     assert over_http.query("SELECT 1")[1] == [(1,)]
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["query", "stream"])
 @pytest.mark.slow("cuts an answer at many places")
-def test_a_cut_answer_is_never_taken_for_a_whole_one(
+def test_a_truncated_response_is_never_taken_for_complete(
     behind_proxy: Warehouse, proxy: FaultyProxy, is_stream: bool
 ) -> None:
     statement = "SELECT number, toString(sipHash64(number)) FROM numbers(3000)"
@@ -211,11 +211,11 @@ def test_a_cut_answer_is_never_taken_for_a_whole_one(
     def rows() -> list[Any]:
         if not is_stream:
             return list(behind_proxy.query(statement)[1])
-        with behind_proxy.blocks(statement, {}, {"max_block_size": 500}) as blocks:
+        with behind_proxy.stream_blocks(statement, {}, {"max_block_size": 500}) as blocks:
             return [row for _, block in blocks for row in block]
 
     whole, random, cut = rows(), Random(), 0
-    heads = range(220, 330)  # where the last headers are, and the first bytes of the rows
+    heads = range(220, 330)  # The last headers and the first bytes of the rows are here.
     for after in (*heads, *(random.randrange(60_000) for _ in range(30))):
         proxy.cut_answers(after)
         try:
@@ -229,7 +229,7 @@ def test_a_cut_answer_is_never_taken_for_a_whole_one(
     assert rows() == whole
 
 
-def test_an_insert_whose_answer_is_lost_is_stored_once(
+def test_an_insert_whose_response_is_lost_is_stored_once(
     own_http: Warehouse, behind_proxy: Warehouse, proxy: FaultyProxy
 ) -> None:
     scope = uuid4().hex
@@ -257,7 +257,7 @@ def test_a_server_that_hangs_holds_no_query_longer_than_its_limit(
     assert behind_proxy.query("SELECT 1")[1] == [(1,)]
 
 
-def test_a_build_on_a_server_that_hangs_is_given_up_after_a_while(
+def test_a_build_on_a_server_that_hangs_is_given_up(
     clickhouse: ClickHouseServer,
     proxy: FaultyProxy,
     tmp_path: Path,
@@ -273,17 +273,17 @@ def test_a_build_on_a_server_that_hangs_is_given_up_after_a_while(
         stopped.set()
 
     proxy.freeze()
-    with build.in_engine():
+    with build.run_in_engine():
         Thread(target=stop, daemon=True).start()
         assert stopped.wait(PATIENCE_S)
-    assert tables.has_stopped_merges  # the worker resumes them
+    assert tables.has_stopped_merges, "the worker resumes them"
     proxy.thaw()
     tables.resume_merges()
     assert not tables.has_stopped_merges
     warehouse.close()
 
 
-def test_a_slow_answer_is_awaited_while_the_server_tells_its_progress(
+def test_the_client_waits_for_a_slow_response_while_the_server_reports_progress(
     clickhouse: ClickHouseServer,
 ) -> None:
     client = server_module.Server(clickhouse.url, 1, {}).connect(1)
@@ -291,7 +291,7 @@ def test_a_slow_answer_is_awaited_while_the_server_tells_its_progress(
     assert client.query(TWO_SECONDS).result_rows == [(0,)]
 
 
-def test_the_address_of_a_server_is_in_the_reason_and_not_in_the_answer(
+def test_the_reason_names_the_address_of_the_server_but_the_response_does_not(
     behind_proxy: Warehouse, proxy: FaultyProxy
 ) -> None:
     proxy.close()

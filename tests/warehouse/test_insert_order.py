@@ -1,4 +1,4 @@
-"""Numbers of inserts order them: stored outcomes, profiles and the cache are built on it."""
+"""Block numbers follow the order of inserts. Stored outcomes, profiles and the cache rely on it."""
 
 from collections.abc import Iterator
 from threading import Event, Thread
@@ -20,7 +20,7 @@ _SIZES = (1, 1_000, 20_000, 1)
 
 @pytest.fixture
 def insert_order(warehouse: Warehouse) -> Iterator[None]:
-    """The table."""
+    """Create an empty table."""
     warehouse.command(
         "CREATE TABLE insert_order (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS "
         "enable_block_number_column = 1, fsync_after_insert = 1, fsync_part_directory = 1"
@@ -31,8 +31,8 @@ def insert_order(warehouse: Warehouse) -> Iterator[None]:
 
 @pytest.mark.usefixtures("insert_order")
 @pytest.mark.slow("inserts from many threads")
-def test_no_insert_appears_below_a_newer_one(warehouse: Warehouse) -> None:
-    """Several inserts at a time, of different sizes, merges among them."""
+def test_no_insert_appears_below_a_newer_insert(warehouse: Warehouse) -> None:
+    """Several threads insert blocks of different sizes while the engine merges."""
     done = Event()
 
     def insert(rows: int) -> None:

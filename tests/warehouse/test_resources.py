@@ -1,4 +1,4 @@
-"""What the embedded engine holds while it works: few descriptors and threads, bounded caches."""
+"""The embedded engine uses few descriptors and threads, and its caches are bounded."""
 
 import resource
 from concurrent.futures import ProcessPoolExecutor
@@ -17,20 +17,20 @@ from penstock.warehouse.errors import QueryFailed
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 
 CACHES = 512 * 1024**2
-"""More than all caches together may become, in bytes."""
+"""Upper bound for the size of all caches together, in bytes."""
 THREADS = "SELECT value FROM system.metrics WHERE metric = 'GlobalThread'"
 
 
 @pytest.fixture
 def embedded(warehouse: Warehouse) -> Warehouse:
-    """The engine of this process, whose settings are Penstock's; a server has its own."""
+    """The embedded engine. A server would have its own settings."""
     if warehouse.folder is None:
         pytest.skip("a server has its own settings")
     return warehouse
 
 
 def open_libraries() -> int:
-    """Descriptors of shared libraries and of files with their symbols."""
+    """Count open descriptors of shared libraries and their symbol files."""
     names = list[str]()
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -54,20 +54,20 @@ def open_libraries_after_errors(data: Path) -> int:
 
 
 def test_an_error_of_the_engine_opens_no_libraries(tmp_path: Path) -> None:
-    """In a process of its own: libraries stay open, whatever opened them."""
+    """Use a separate process, because another test may have opened libraries in this one."""
     with ProcessPoolExecutor(1, get_context("forkserver")) as process:
         assert process.submit(open_libraries_after_errors, tmp_path).result() == 0
 
 
 def rows_after_a_lack_of_descriptors(data: Path) -> list[Any]:
-    """Of a statement after one that ran while the process could open no file."""
+    """Run a statement without free descriptors, then return the rows of the next statement."""
     warehouse = Warehouse(data=data, url=None, readers=1)
     warehouse.query("SELECT 1")
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     with suppress(QueryFailed, StoreUnavailable):
         warehouse.query("SELECT 1")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     rows = list[Any]()
     statement = Thread(target=lambda: rows.extend(warehouse.query("SELECT 2")[1]), daemon=True)
     statement.start()
@@ -75,14 +75,14 @@ def rows_after_a_lack_of_descriptors(data: Path) -> list[Any]:
     return rows
 
 
-def test_queries_run_again_after_a_lack_of_descriptors(tmp_path: Path) -> None:
+def test_queries_run_again_after_descriptors_ran_out(tmp_path: Path) -> None:
     with ProcessPoolExecutor(1, get_context("forkserver")) as process:
         rows = process.submit(rows_after_a_lack_of_descriptors, tmp_path).result()
     assert [tuple(row) for row in rows] == [(2,)]
 
 
 def test_the_removal_of_many_parts_starts_no_threads(embedded: Warehouse) -> None:
-    """A thread of the engine stays, with three descriptors."""
+    """Threads of the engine never end, and each holds three descriptors."""
     before = single_value(embedded, THREADS)
     embedded.command(
         "CREATE TABLE many_parts (n UInt64) ENGINE = MergeTree ORDER BY n PARTITION BY n"
@@ -103,7 +103,7 @@ def test_caches_are_bounded(embedded: Warehouse) -> None:
     assert single_value(embedded, caches % ", ".join(f"'{name}'" for name in names)) <= CACHES
 
 
-def test_what_a_merge_writes_is_synced_before_its_parts_are_removed(embedded: Warehouse) -> None:
+def test_a_merged_part_is_synced_before_its_sources_are_removed(embedded: Warehouse) -> None:
     setting = (
         "SELECT value FROM system.merge_tree_settings "
         "WHERE name = 'min_compressed_bytes_to_fsync_after_merge'"

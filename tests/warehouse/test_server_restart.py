@@ -1,4 +1,4 @@
-"""A server of the event store that goes away and comes back: nothing is lost, nothing doubled."""
+"""No event is lost or duplicated when the server of the event store restarts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 @pytest.fixture
 def clickhouse(tmp_path: Path) -> Iterator[ClickHouseServer]:
-    """A server of this test alone."""
+    """A server for this test only."""
     server = ClickHouseServer(tmp_path / "clickhouse")
     yield server
     server.stop()
@@ -32,7 +32,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 def warehouse(clickhouse: ClickHouseServer, tmp_path: Path) -> Warehouse:
-    """The application closes it."""
+    """A warehouse on that server. The application closes it."""
     warehouse = Warehouse(data=tmp_path, url=clickhouse.url)
     migrations.migrate(warehouse)
     return warehouse
@@ -44,7 +44,7 @@ def post(workspace: Tenant, number: int) -> None:
 
 
 def stored(warehouse: Warehouse) -> tuple[int, int]:
-    """Rows, and how many events they are."""
+    """The number of stored rows, and the number of distinct events."""
     [row] = warehouse.query("SELECT count(), uniqExact(event_id) FROM events")[1]
     return int(row[0]), int(row[1])
 
@@ -56,7 +56,7 @@ def make_funnel(client: httpx.Client) -> str:
     return f"/api/funnels/{funnel.json()['id']}/results"
 
 
-def test_reports_are_refused_and_events_accepted_until_the_server_is_back(
+def test_events_are_accepted_and_reports_fail_while_the_server_is_down(
     server: TestClient[Litestar],
     workspace: Tenant,
     warehouse: Warehouse,
@@ -81,7 +81,7 @@ def test_reports_are_refused_and_events_accepted_until_the_server_is_back(
 
 
 @pytest.mark.slow("restarts a server four times under load")
-def test_events_that_come_in_while_the_server_restarts_are_stored_once(
+def test_events_that_arrive_during_a_restart_are_stored_once(
     workspace: Tenant, warehouse: Warehouse, clickhouse: ClickHouseServer
 ) -> None:
     stop, posted = Event(), list[int]()
@@ -104,7 +104,7 @@ def test_events_that_come_in_while_the_server_restarts_are_stored_once(
         sender.join(PATIENCE_S)
     count = len(posted)
     eventually(lambda: stored(warehouse) == (count, count))
-    # The view that feeds it gets the rows after the table.
+    # The view fills the catalogue after the insert into the table.
     counted = "SELECT sum(events) FROM catalogue WHERE property = ''"
     eventually(lambda: warehouse.query(counted)[1] == [(count,)])
 

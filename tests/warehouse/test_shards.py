@@ -1,4 +1,4 @@
-"""The service over two shards, real servers: what was accepted is stored once and reported."""
+"""With two shards on real servers, each accepted event is stored once and reported."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""A stopped query leaves nothing behind for the next one, which may be another workspace's."""
+"""A stopped query leaves no rows for the next one, which may belong to another workspace."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -17,7 +17,7 @@ ONE_ROW = "SELECT {n:UInt64} AS n"
 
 
 def rows_of_others(warehouse: Warehouse, seed: int, until_s: float) -> list[object]:
-    """What queries returned besides their own rows, while half of the long ones are stopped."""
+    """Run queries, stop half of the long ones, and return the results that were wrong."""
     random, strays = Random(seed), list[object]()
     while monotonic() < until_s:
         n, rows = random.randrange(10**9), random.choice([1, 50])
@@ -38,7 +38,7 @@ def rows_of_others(warehouse: Warehouse, seed: int, until_s: float) -> list[obje
 
 
 @pytest.mark.slow("stops queries at random moments for four seconds")
-def test_no_query_gets_rows_of_a_stopped_one(warehouse: Warehouse) -> None:
+def test_no_query_gets_rows_of_a_stopped_query(warehouse: Warehouse) -> None:
     until_s = monotonic() + 4
     with ThreadPoolExecutor() as threads:
         runs = [threads.submit(rows_of_others, warehouse, seed, until_s) for seed in range(8)]

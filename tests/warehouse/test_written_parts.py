@@ -1,4 +1,4 @@
-"""The embedded engine ignores writes that fail; an insert whose files are not whole is none."""
+"""The embedded engine ignores failed writes, so inserts with incomplete files are rejected."""
 
 import json
 import resource
@@ -22,7 +22,7 @@ ROWS = [{"website_id": "web_1", "name": "e", "event_id": f"evt_{n}"} for n in ra
 
 @contextmanager
 def writes_fail_beyond(warehouse: Warehouse, place: int) -> Iterator[None]:
-    """Every write of the engine beyond this place of a file fails, as EFBIG."""
+    """Make writes of the engine fail with EFBIG beyond this position in a file."""
     command = warehouse._writer.command
 
     def failing(*arguments: Any, **named: Any) -> Any:
@@ -45,20 +45,20 @@ def insert(warehouse: Warehouse, token: str) -> bool:
 
 
 def counts(warehouse: Warehouse) -> tuple[int, int]:
-    """Events, and how many the catalogue counts."""
+    """The number of stored events, and the number that the catalogue counts."""
     [[events]] = warehouse.query("SELECT count() FROM events WHERE NOT ignore(*)")[1]
     [[counted]] = warehouse.query("SELECT sum(events) FROM catalogue WHERE property = ''")[1]
     return int(events), int(counted)
 
 
 def in_own_process(test: Callable[..., Any], *arguments: Any) -> Any:
-    """The limit is one of the process."""
+    """Run a test in a separate process, because the limit applies to the whole process."""
     with ProcessPoolExecutor(1, get_context("forkserver")) as process:
         return process.submit(test, *arguments).result()
 
 
 def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as in `penstock serve`
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # `penstock serve` does the same.
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
     assert insert(warehouse, "first")
@@ -72,7 +72,7 @@ def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("place", [0, 100, 1000])
-def test_an_insert_that_was_not_written_fails_and_can_be_repeated(
+def test_an_insert_that_was_not_written_fails_and_can_be_retried(
     tmp_path: Path, place: int
 ) -> None:
     after_failure, at_the_end = in_own_process(insert_while_writes_fail, tmp_path, place)
@@ -101,5 +101,5 @@ def merge_while_writes_fail(data: Path) -> tuple[int, int]:
     return while_paused, counts(warehouse)[0]
 
 
-def test_nothing_is_merged_while_writes_fail(tmp_path: Path) -> None:
+def test_merges_pause_while_writes_fail(tmp_path: Path) -> None:
     assert in_own_process(merge_while_writes_fail, tmp_path) == (20, 40)

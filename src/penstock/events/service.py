@@ -43,7 +43,7 @@ from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
 from penstock.http.lists import ListLimits, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
-from penstock.identity.model import Claim, Resolution, as_sent
+from penstock.identity.model import Claim, Resolution, redact
 from penstock.identity.trust import claim_trust
 from penstock.settings import Settings
 
@@ -245,7 +245,7 @@ class EventService:
             )
         )
         if not caller:
-            resolution = as_sent(resolution, request.visitor_id)
+            resolution = redact(resolution, request.visitor_id)
         return resolution._replace(notices=(*resolution.notices, *field_warnings(raw)))
 
     def count_items(self, website: Website, items: int, *, is_public: bool) -> None:

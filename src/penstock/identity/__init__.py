@@ -1,1 +1,1 @@
-"""Visitors, user links and merges. Other rooms use `service`, `profiles` and `model`."""
+"""Visitors, their users, and merges. Other rooms import `service`, `profiles` and `model`."""

@@ -1,4 +1,4 @@
-"""Plain types of identity. No I/O."""
+"""Value types for identity. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -9,35 +9,34 @@ from penstock.base.ids import ScopeId, VisitorId, WebsiteId
 
 
 class Notice(NamedTuple):
-    """A warning beside a successful answer. code: stable, for programs."""
+    """A warning in a successful response. code: stable, for programs."""
 
     code: str
     message: str
 
 
 class Trust(IntEnum):
-    """Who vouches for the IDs of a claim. Stored: values never change.
+    """How far the IDs of a claim can be trusted. The values are stored and never change.
 
-    A claim never overrides one of higher trust. Links from before trust was stored count as
-    `BACKEND`.
+    A claim never overrides one of higher trust. Links older than this column count as `BACKEND`.
     """
 
     NONE = 0
     PUBLIC = 1
-    """Anyone: a browser or an app, without a proof."""
+    """A browser or an app without proof, so anyone."""
     SIGNED = 2
-    """A browser or an app, with a signature of the user ID by the customer's backend."""
+    """A browser or an app that sends a signature of the user ID, made by the customer's backend."""
     BACKEND = 3
     """The customer's backend, with an API key."""
     PROVIDER = 4
-    """The signed metadata of a payment provider."""
+    """Signed metadata from a payment provider."""
 
 
 class Claim(NamedTuple):
-    """The IDs that an event or an identify call carries, as sent. At least one of the two is set.
+    """The IDs in an event or an identify call, as sent. At least one of the two is set.
 
-    traits: what an identify call says about the user; they replace earlier ones. None: not sent.
-    website_id: of an identify call.
+    traits: user traits from an identify call, which replace earlier ones; None if not sent.
+    website_id: the website of an identify call; None for events.
     """
 
     scope_id: ScopeId
@@ -49,7 +48,7 @@ class Claim(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """The canonical visitor of a claim. merged: whether this claim merged two visitors."""
+    """The canonical visitor that a claim resolves to. merged: this claim merged two visitors."""
 
     visitor_id: VisitorId
     merged: bool = False
@@ -66,16 +65,16 @@ CONFLICT = Notice(
 )
 TOO_MANY_VISITORS = Notice(
     "too_many_visitors",
-    "So many visitors belong to this user that a claim without a proof links no more of them. It "
-    "was stored, but not linked.",
+    "This user already has too many visitors to link another one without proof. The ID was stored, "
+    "but not linked.",
 )
 
 MAX_VISITORS_BY_PUBLIC_CLAIMS = 1_000
-"""Once a user has absorbed as many visitors, only claims with a proof add another."""
+"""Once a user has this many absorbed visitors, only claims with proof can add another."""
 
 
-def as_sent(resolution: Resolution, visitor_id: str) -> Resolution:
-    """The resolution as a sender without a key may see it: only what it has sent."""
+def redact(resolution: Resolution, visitor_id: str) -> Resolution:
+    """Hide everything from a sender without a key that it did not send itself."""
     notices = tuple(
         notice for notice in resolution.notices if notice in (PLACEHOLDER, TOO_MANY_VISITORS)
     )
@@ -83,7 +82,7 @@ def as_sent(resolution: Resolution, visitor_id: str) -> Resolution:
 
 
 class Alias(NamedTuple):
-    """The warehouse row of an absorbed or released visitor. version: number of the merge."""
+    """A warehouse row for an absorbed or released visitor. version: the number of the merge."""
 
     scope_id: ScopeId
     visitor_id: VisitorId
@@ -92,9 +91,9 @@ class Alias(NamedTuple):
 
 
 class AllIds(NamedTuple):
-    """All IDs of a visitor at one moment, the canonical one first, and its user.
+    """All IDs of a visitor at one moment, the canonical ID first, and its user.
 
-    merges: how many merges were read for it. last_merge: number of the newest one; 0 without one.
+    merges: number of merges into the visitor. last_merge: number of the newest merge; 0 if none.
     """
 
     ids: Sequence[VisitorId]
@@ -106,10 +105,10 @@ class AllIds(NamedTuple):
 class VisitorRemoval(NamedTuple):
     """The rows that were removed with a visitor.
 
-    ids: the canonical ID and all absorbed ones; empty for a user without a visitor.
-    visitors, user_links: number of removed rows. last_merge: number of the newest removed merge;
-    0 without one. user_id: the user of the visitor. is_open: the rows of absorbed visitors are
-    still there; their caller removes them some at a time.
+    ids: the canonical ID and all absorbed IDs; empty for a user without a visitor.
+    visitors, user_links: numbers of removed rows.
+    last_merge: number of the newest removed merge; 0 if none.
+    is_open: rows of absorbed visitors remain, for the caller to remove in batches.
     """
 
     ids: tuple[VisitorId, ...] = ()
@@ -130,20 +129,20 @@ _PLACEHOLDERS = frozenset(
 )  # fmt: skip
 
 _TEMPLATE_MARKS = (("{{", "}}"), ("${", "}"), ("%", "%"))
-"""Around the name of a variable that a template engine has not replaced, such as `{{user.id}}`."""
+"""Delimiters of variables that a template engine failed to replace, such as `{{user.id}}`."""
 
 
 @lru_cache(maxsize=20_000)
 def is_placeholder(sent_id: str) -> bool:
-    """Whether an ID identifies nobody: clients send these when a variable is empty.
+    """Whether an ID identifies nobody. Clients send such IDs when a variable is empty.
 
-    Linked or merged, a placeholder would join strangers. Letter case, surrounding blanks and quotes
-    are ignored.
+    Linking a placeholder would merge strangers. The comparison ignores case, surrounding blanks
+    and quotes.
     """
     text = sent_id.strip(" \t\r\n\"'")
     return (
         text.casefold() in _PLACEHOLDERS
-        or text == "NaN"  # in other letter case it may be a name
+        or text == "NaN"  # Nan and nan may be names.
         or any(
             text.startswith(begin) and text.endswith(end) and len(text) > len(begin + end)
             for begin, end in _TEMPLATE_MARKS

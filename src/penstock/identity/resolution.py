@@ -1,17 +1,16 @@
-"""Identity resolution as plain code over plain values. No I/O. Source: intake, identity table.
+"""The rules of identity resolution, as pure functions over plain values. No I/O.
 
-A visitor without a user may be linked or absorbed, and has absorbed nobody; a visitor with a user
-absorbs others and is never absorbed. So a merge always ends at a canonical visitor, and merges
-cannot form chains.
+A visitor without a user can be linked or absorbed, but absorbs nobody. A visitor with a user
+absorbs others, but is never absorbed. So a merge always points to a canonical visitor, and merges
+never form chains.
 
-At equal trust the first claim wins. A claim of higher trust releases what contradicts it: the
-visitor from another user. A claim with any proof also releases the user from a visitor that was
-linked without one, as anybody may have done that. Released visitors are what they were before: on
-their own, without a user.
+At equal trust the first claim wins. A claim of higher trust releases the visitor from another user.
+A claim with any proof also releases the user from a visitor that was linked without proof, because
+anyone could have made that link. A released visitor stands by itself again, without a user.
 
-A visitor may have absorbed so many others that they cannot all be released in one transaction. Then
-the release stays open: the absorbed visitors count as released at once, a worker changes their rows
-in small steps, and the visitor absorbs no others until that is done.
+A visitor may have absorbed too many others to release in one transaction. Such a release stays
+open: the absorbed visitors count as released at once, a worker changes their rows in batches, and
+meanwhile the visitor absorbs no others.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -35,9 +34,11 @@ UserKey = tuple[ScopeId, str]
 
 
 class Visitor(NamedTuple):
-    """canonical_id: its own ID, or that of the visitor which absorbed it.
+    """The current state of a visitor.
 
-    user_id: the user linked to the canonical visitor. trust: of the claim that gave it this user.
+    canonical_id: its own ID, or the ID of the visitor that absorbed it.
+    user_id: the user linked to the canonical visitor.
+    trust: the trust of the claim that linked the visitor to this user.
     """
 
     canonical_id: VisitorId
@@ -46,16 +47,16 @@ class Visitor(NamedTuple):
 
 
 class UserLink(NamedTuple):
-    """The canonical visitor of a user. trust: of the claim that linked them."""
+    """The canonical visitor of a user. trust: the trust of the claim that linked them."""
 
     visitor_id: VisitorId
     trust: Trust
 
 
 class Move(NamedTuple):
-    """A visitor counts as another one from now on; as itself once it is released.
+    """A change of the visitor that another visitor counts as: a merge, or a release to itself.
 
-    before_id: what it counted as until now. user_id: whose claim moved it.
+    before_id: the previous canonical ID. user_id: the user whose claim caused the move.
     """
 
     scope_id: ScopeId
@@ -65,19 +66,23 @@ class Move(NamedTuple):
     user_id: str
 
 
-def _without_placeholder(sent_id: str | None) -> str | None:
+def _drop_placeholder(sent_id: str | None) -> str | None:
     return None if sent_id is None or is_placeholder(sent_id) else sent_id
 
 
 @dataclass(slots=True)
 class IdentityResolver:
-    """The visitors and user links that a list of claims refers to, and the changes it makes.
+    """The visitors and user links that a batch of claims refers to, and the changes it makes.
 
-    visitors, links, absorbed, sizes: the current state, updated by each `resolve`. absorbed: the
-    visitors that a visitor has absorbed, of every visitor that a claim may release. sizes: how many
-    a visitor has absorbed, of every visitor that may absorb or be released. large: visitors that
-    have absorbed more than `absorbed` says. open_releases: visitors whose release is open. The
-    other fields record what the store has to write.
+    Each `resolve` updates the current state, which is in these fields:
+    visitors: by scope and visitor ID.
+    links: by scope and user ID.
+    absorbed: IDs of the absorbed visitors, for each visitor that a claim may release.
+    sizes: number of absorbed visitors, for each visitor that may absorb others or be released.
+    large: visitors that have absorbed more visitors than `absorbed` lists.
+    open_releases: visitors whose release is open.
+
+    The other fields record the changes for the store to write.
     """
 
     visitors: dict[VisitorKey, Visitor]
@@ -98,10 +103,10 @@ class IdentityResolver:
         self.stored_links = frozenset(self.links)
 
     def resolve(self, claim: Claim, new_visitor_id: Callable[[], VisitorId]) -> Resolution:
-        """The canonical visitor of a claim, after linking or merging its two IDs."""
+        """Link or merge the two IDs of a claim and return its canonical visitor."""
         scope = claim.scope_id
-        visitor_id = _without_placeholder(claim.visitor_id)
-        user_id = _without_placeholder(claim.user_id)
+        visitor_id = _drop_placeholder(claim.visitor_id)
+        user_id = _drop_placeholder(claim.user_id)
         has_placeholder = (visitor_id, user_id) != (claim.visitor_id, claim.user_id)
         notices = (PLACEHOLDER,) if has_placeholder else ()
         if user_id is None and visitor_id is None:
@@ -129,7 +134,7 @@ class IdentityResolver:
         trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
     ) -> Resolution:
-        """Resolve a claim with both IDs."""
+        """Resolve a claim that has both IDs."""
         visitor = self._visitor(scope, visitor_id)
         if visitor.user_id == user_id and trust <= visitor.trust:
             return Resolution(visitor.canonical_id)
@@ -159,7 +164,7 @@ class IdentityResolver:
         return Resolution(link.visitor_id, merged=True)
 
     def _confirm(self, scope: ScopeId, visitor_id: str, visitor: Visitor) -> None:
-        """Let a visitor belong to a user who has a link, which becomes as trusted as the claim."""
+        """Give a visitor to a user who has a link, and raise that link to the claim's trust."""
         assert visitor.user_id is not None
         link = self.links[scope, visitor.user_id]
         if visitor.trust > link.trust:
@@ -174,26 +179,26 @@ class IdentityResolver:
         trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
     ) -> VisitorId:
-        """The visitor that a user is linked to; a new one for a user without a link."""
+        """Return the visitor that a user is linked to. A user without a link gets a new one."""
         link = self.links.get((scope, user_id))
         return link.visitor_id if link else self._link(scope, new_visitor_id(), user_id, trust)
 
     def _visitor(self, scope: ScopeId, visitor_id: str) -> Visitor:
-        """The visitor of an ID; created when the ID is new."""
+        """Return the visitor with this ID, creating it if the ID is new."""
         known = self.visitors.get((scope, visitor_id))
         return known or self._put(scope, visitor_id, Visitor(VisitorId(visitor_id)))
 
     def _link(self, scope: ScopeId, visitor_id: VisitorId, user_id: str, trust: Trust) -> VisitorId:
-        """Link the user to a visitor that has no other user."""
+        """Link a user to a visitor that has no other user."""
         self._put(scope, visitor_id, Visitor(visitor_id, user_id, trust))
         self.links[scope, user_id] = UserLink(visitor_id, trust)
         self.changed_links.add((scope, user_id))
         return visitor_id
 
     def _release(self, scope: ScopeId, visitor_id: VisitorId, user_id: str) -> None:
-        """Take a visitor from its user: an absorbed one alone, else with all it has absorbed.
+        """Take a visitor from its user. A canonical visitor also releases all it has absorbed.
 
-        user_id: whose claim does so.
+        user_id: the user whose claim causes the release.
         """
         visitor = self.visitors[scope, visitor_id]
         released = {visitor_id}
@@ -209,7 +214,7 @@ class IdentityResolver:
             self._move(scope, own_id, Visitor(own_id), user_id)
 
     def _move(self, scope: ScopeId, visitor_id: str, after: Visitor, user_id: str) -> None:
-        """Let a visitor count as another one, or as itself again."""
+        """Make a visitor count as another one, or as itself again."""
         before_id = self.visitors[scope, visitor_id].canonical_id
         if before_id != after.canonical_id:
             own_id = VisitorId(visitor_id)

@@ -32,11 +32,14 @@ release_some = store.release_some
 def resolve(
     connection: Connection, claims: Sequence[Claim], now_ms: int
 ) -> tuple[list[Resolution], list[Alias]]:
-    """Resolve claims in their order and write the links and merges they make.
+    """Resolve claims in order, and write the links and merges that they make.
 
-    connection: in a write transaction, which the caller commits. Aliases: one for each visitor that
-    was absorbed or released; the caller ships them to the warehouse. `ConcurrentUpdate`, or
-    `StoreConflict` error, when another node was faster: roll back and resolve again.
+    Returns the resolutions, and an alias for each visitor that was absorbed or released, for the
+    caller to ship to the warehouse.
+
+    connection: in a write transaction, which the caller commits.
+
+    Raises `ConcurrentUpdate` or `StoreConflict` if another node was faster: roll back and retry.
     """
     resolver = store.load(connection, claims)
     resolutions = [
@@ -54,12 +57,16 @@ def forget(
     visitor_id: str | None,
     user_id: str | None,
 ) -> VisitorRemoval:
-    """Remove a visitor with its IDs, user link, traits and merges. Name it by any ID or its user.
+    """Remove a visitor with its IDs, user link, traits and merges.
 
-    known: its IDs, read before the transaction. connection: in a write transaction. Events
-    committed earlier were resolved to the removed rows; events committed later create a new
-    visitor, on every node. `ConcurrentUpdate` when the visitor has changed, and on PostgreSQL when
-    the lock takes too long: roll back and try again.
+    Events that arrive after the commit create a new visitor, on every node.
+
+    connection: in a write transaction.
+    known: the visitor's IDs, read before the transaction.
+    visitor_id, user_id: any ID of the visitor, or its user; exactly one is set.
+
+    Raises `ConcurrentUpdate` if the visitor has changed or, on PostgreSQL, if the lock takes too
+    long: roll back and retry.
     """
     removal.lock_out_other_transactions(connection)
     return removal.forget(

@@ -1,4 +1,4 @@
-"""Identity's rows, read and written inside the intake's transaction."""
+"""Reads and writes visitors, user links and merges inside the intake's transaction."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_t
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
-"""Visitors that one transaction takes from those which absorbed them. All other writes wait."""
+"""Most visitors that one transaction releases, because all other writes wait for it."""
 _ABSORBED_COUNT = f"""(
     SELECT count(*) FROM (
         SELECT 1 FROM merges
@@ -58,13 +58,14 @@ _RELEASE_VISITOR = (
 
 
 def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
-    """The visitors and user links that the claims refer to.
+    """Read the visitors and user links that the claims refer to, and lock what may change.
 
-    Canonical visitors that a claim may link, absorb or release are locked, in the order of their
-    IDs, until the transaction ends; with them those that they absorbed, if they are few, and the
-    links of their users, which end when another user gets the visitor. When a visitor already
-    belongs to the claim's user and no other claim may move it, the link is not read: it changes
-    nothing, and most claims are like this.
+    Canonical visitors that a claim may link, absorb or release stay locked until the transaction
+    ends. They are locked in the order of their IDs. If they have absorbed few visitors, those are
+    read too, and so are the links of their users, which end when another user gets the visitor.
+
+    Most claims change nothing: the visitor already belongs to the claim's user, and no other claim
+    may move it. For those no link is read.
     """
     scopes = {claim.scope_id for claim in claims}
     releases = open_releases.read(connection, scopes)
@@ -72,7 +73,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         connection,
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
-    known, moves = _released(stored, releases)
+    known, moves = _apply_releases(stored, releases)
     unsettled = _unsettled(claims, known)
     links = _read_links(
         connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
@@ -83,10 +84,10 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     sizes: dict[VisitorKey, int] = {}
     large: set[VisitorKey] = set()
     if heads:
-        locked, _ = _released(_lock(connection, heads), releases)
+        locked, _ = _apply_releases(_lock(connection, heads), releases)
         sent = {(claim.scope_id, claim.visitor_id or "") for claim in moving} & known.keys()
         if (
-            _changed(connection, heads, locked, {key: stored[key] for key in sent}, links)
+            _has_changed(connection, heads, locked, {key: stored[key] for key in sent}, links)
             or open_releases.read(connection, scopes) != releases
         ):
             raise ConcurrentUpdate(reason="another node changed a visitor")
@@ -94,7 +95,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         strongest = max((claim.trust for claim in moving), default=Trust.NONE)
         releasable = {key: head for key, head in locked.items() if head.trust < strongest}
         sizes = _read_sizes(connection, heads)
-        small, large = _within_budget(releasable, sizes)
+        small, large = _split_by_budget(releasable, sizes)
         absorbed = _read_absorbed(connection, small)
         for (scope, own_id), visitor in known.items():
             if (scope, visitor.canonical_id) in large and visitor.canonical_id != own_id:
@@ -115,12 +116,14 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     )
 
 
-def _released(
+def _apply_releases(
     stored: Mapping[VisitorKey, Visitor], releases: Mapping[VisitorKey, str]
 ) -> tuple[dict[VisitorKey, Visitor], list[Move]]:
-    """The visitors as they count, and the moves of those whose rows do not say so yet.
+    """Apply open releases to visitors whose rows a worker has not changed yet.
 
-    releases: the open ones, with the user whose claim released the visitors.
+    Returns all visitors in their current state, and the moves that their rows still lack.
+
+    releases: the user whose claim released the visitors, by canonical visitor.
     """
     known, moves = dict(stored), list[Move]()
     for (scope, visitor_id), visitor in stored.items():
@@ -131,10 +134,10 @@ def _released(
     return known, moves
 
 
-def _within_budget(
+def _split_by_budget(
     heads: Collection[VisitorKey], sizes: Mapping[VisitorKey, int]
 ) -> tuple[set[VisitorKey], set[VisitorKey]]:
-    """The visitors whose release fits into one transaction, and those whose release stays open."""
+    """Divide visitors into those released in this transaction and those left open for a worker."""
     small, large, budget = set[VisitorKey](), set[VisitorKey](), RELEASED_AT_ONCE
     for key in sorted(heads, key=lambda key: (sizes.get(key, 0), key)):
         budget -= sizes.get(key, 0)
@@ -143,7 +146,7 @@ def _within_budget(
 
 
 def _unsettled(claims: Sequence[Claim], known: Mapping[VisitorKey, Visitor]) -> list[Claim]:
-    """The claims with a user that may change something, or whose visitor another claim may move."""
+    """Claims with a user that may change something, or whose visitor another claim may move."""
     named = [claim for claim in claims if claim.user_id is not None]
     moving = {
         (claim.scope_id, claim.visitor_id)
@@ -154,7 +157,7 @@ def _unsettled(claims: Sequence[Claim], known: Mapping[VisitorKey, Visitor]) -> 
 
 
 def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
-    """Whether the visitor already belongs to the claim's user, with as much trust."""
+    """Whether the visitor already belongs to the claim's user with at least the same trust."""
     visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
     return visitor is not None and visitor.user_id == claim.user_id and visitor.trust >= claim.trust
 
@@ -164,7 +167,7 @@ def _heads(
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> set[VisitorKey]:
-    """The canonical visitors that claims with both IDs concern."""
+    """Canonical visitors that claims with both IDs refer to."""
     heads: set[VisitorKey] = set()
     for claim in claims:
         visitor = known.get((claim.scope_id, claim.visitor_id or ""))
@@ -174,14 +177,14 @@ def _heads(
     return heads
 
 
-def _changed(
+def _has_changed(
     connection: Connection,
     heads: Collection[VisitorKey],
     locked: Mapping[VisitorKey, Visitor],
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> bool:
-    """Whether another transaction changed the rows between their reading and locking."""
+    """Whether another transaction changed the rows after they were read and before the lock."""
     homes = {(scope, link.visitor_id): user for (scope, user), link in links.items()}
     return (
         any(key not in locked or locked[key].canonical_id != key[1] for key in heads)
@@ -191,7 +194,7 @@ def _changed(
 
 
 def _visitor_of(canonical_id: str, user_id: str | None, trust: int | None) -> Visitor:
-    """trust: None for a visitor without a user, and for one from before trust was stored."""
+    """trust: None for a visitor without a user, and for rows older than the column."""
     if user_id is None:
         return Visitor(VisitorId(canonical_id))
     return Visitor(VisitorId(canonical_id), user_id, _trust_of(trust))
@@ -229,7 +232,7 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
 
 
 def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
-    """How many visitors each of these has absorbed, counted a little further than the budget."""
+    """How many visitors each of these has absorbed. Counting stops just above the budget."""
     columns = ("visitor_id", _ABSORBED_COUNT)
     return {
         (scope, visitor_id): size
@@ -249,13 +252,13 @@ def _read_absorbed(
         for canonical_id, absorbed_id in select_rows(
             connection, merges, columns, {"scope_id": scope}, "kept_id", ids
         ):
-            if absorbed_id != canonical_id:  # else it was released from another visitor
+            if absorbed_id != canonical_id:  # Equal IDs mark a release from another visitor.
                 absorbed[scope, canonical_id].add(VisitorId(absorbed_id))
     return dict(absorbed)
 
 
 def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
-    """The current visitors, locked until the transaction ends."""
+    """Read visitors and lock them until the transaction ends."""
     columns = ("visitor_id", "canonical_id", "user_id", "trust")
     return {
         (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
@@ -267,7 +270,7 @@ def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorK
 
 
 def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, list[str]]]:
-    """The IDs of each scope, sorted, so that all nodes take locks in the same order."""
+    """Group IDs by scope, sorted so that all nodes take locks in the same order."""
     scopes: defaultdict[ScopeId, list[str]] = defaultdict(list)
     for scope, sent_id in sorted(keys):
         scopes[scope].append(sent_id)
@@ -275,7 +278,7 @@ def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, 
 
 
 def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> list[Alias]:
-    """Write the changes of a resolver. Returns the aliases of its moves."""
+    """Write the changes of a resolver, and return the aliases for its moves."""
     created = [
         (*key, visitor.canonical_id, visitor.user_id, visitor.trust.value, now_ms)
         for key in sorted(resolver.created)
@@ -333,7 +336,7 @@ def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int)
 
 
 def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> list[Alias]:
-    """Replace the merges that the moves end, by rows with new numbers: one for each visitor."""
+    """Supersede each moved visitor's merge with a row that has a new number."""
     last = {(move.scope_id, move.visitor_id): move for move in moves}
     if not last:
         return []
@@ -357,7 +360,7 @@ def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> li
 
 
 def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias] | None:
-    """Change the rows of some visitors whose release is open. None when there are none."""
+    """Change the rows of up to `number` visitors in an open release. None if no release is open."""
     release = open_releases.lock_oldest(connection)
     if release is None:
         return None
@@ -373,6 +376,6 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
     moves = [Move(scope, own_id, head, own_id, user_id) for own_id in own_ids]
     change_rows(connection, _RELEASE_VISITOR, {"scope_id": scope}, "visitor_id", own_ids)
     aliases = save_moves(connection, moves, now_ms)
-    # Also those of visitors that others have absorbed since.
+    # This includes merges of visitors that others have absorbed in the meantime.
     open_releases.remove_merges(connection, [merge_id for merge_id, _ in ended])
     return aliases

@@ -1,4 +1,4 @@
-"""Who vouches for a claim that links a visitor to a user."""
+"""Decides how far to trust a claim that links a visitor to a user."""
 
 from penstock.accounts.model import Website
 from penstock.base.errors import Fault, Invalid
@@ -6,9 +6,10 @@ from penstock.identity.model import Trust
 
 
 def claim_trust(website: Website, *, is_backend: bool, is_signed: bool | None) -> Trust:
-    """`Invalid` for a wrong signature, and for none where the website requires one.
+    """Return the trust of a claim. `Invalid` if a signature is wrong, or required but missing.
 
-    is_backend: the sender has an API key. is_signed: whether its `userHash` is right; None: none.
+    is_backend: the sender has an API key.
+    is_signed: whether the `userHash` is correct; None if none was sent.
     """
     if is_signed is False:
         message = (

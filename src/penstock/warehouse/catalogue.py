@@ -12,14 +12,14 @@ _SQL = "penstock.warehouse"
 def rebuild_catalogue(
     warehouse: Warehouse, website_ids: Sequence[str], pause: Callable[[], None]
 ) -> None:
-    """Rebuild the catalogue from the remaining events. Nothing may be inserted during it.
+    """Rebuild the catalogue of these websites from their events. Inserts must wait meanwhile.
 
-    pause: as for `await_mutations`.
+    pause: the same as for `await_mutations`.
     """
     parameters = {"websites": list(website_ids)}
     warehouse.command(load(_SQL, "delete_catalogue"), parameters)
     await_mutations(warehouse, "catalogue", pause)
-    # The statement of the materialised view itself, read from the engine.
+    # The engine knows the statement of the materialised view.
     _, [(view_statement,)] = warehouse.query(load(_SQL, "catalogue_definition"))
     warehouse.command(
         load(_SQL, "fill_catalogue").replace("(summing)", f"({view_statement})"), parameters
@@ -27,10 +27,12 @@ def rebuild_catalogue(
 
 
 def await_mutations(warehouse: Warehouse, table: str, pause: Callable[[], None]) -> None:
-    """Wait until the engine has finished all mutations of a table; it resumes them itself.
+    """Wait until the engine has finished all mutations of a table.
 
-    pause: called between polls while the engine works; may raise to stop waiting. `QueryFailed`
-    when a mutation has failed so far; the engine retries it.
+    pause: called between polls; it may raise to stop waiting.
+
+    Raises `QueryFailed` if a mutation has failed. The engine retries it and resumes mutations after
+    a restart.
     """
     while True:
         _, [(mutations, reason)] = warehouse.query(load(_SQL, "open_mutations"), {"table": table})

@@ -1,9 +1,9 @@
-"""One client for both forms of the engine: chDB in this process, ClickHouse over HTTP.
+"""One client for both engines: chDB in this process, or ClickHouse over HTTP.
 
-A connection to chDB runs one statement at a time, so there are several to one engine: one for
-writes, one for short statements that must never wait, such as stops, and a few for reads.
+A connection to chDB runs one statement at a time, so the client opens several: one for writes, one
+for short statements that must never wait, such as stops, and a few for reads.
 
-Callers get `StoreUnavailable` when the engine cannot be reached, `QueryFailed` when it refused or
+Callers get `StoreUnavailable` if the engine cannot be reached, and `QueryFailed` if it refused or
 stopped a statement.
 """
 
@@ -33,11 +33,11 @@ from penstock.warehouse.errors import (
     WAREHOUSE_RIGHT_MISSING,
     QueryFailed,
     explained,
-    translated_errors,
+    translate_errors,
     unavailable,
 )
 from penstock.warehouse.low_priority import EngineThreads
-from penstock.warehouse.parameters import in_fields
+from penstock.warehouse.parameters import split_into_fields
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -46,25 +46,27 @@ from penstock.warehouse.written_parts import WrittenParts
 log = structlog.get_logger()
 
 _QUERY_S = histogram(
-    "penstock_warehouse_query_seconds", "Time of a query, from its wait for a turn to its end."
+    "penstock_warehouse_query_seconds", "Time of a query, including its wait for a free reader."
 )
 _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
-# A stack trace as text opens every library of the process for good, and nobody reads it.
+# To print a stack trace, the engine opens every library of the process and never closes them.
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _READS = Pattern(r"^(?:\s|--[^\n]*\n|/\*[^*]*\*/)*(?:SELECT|WITH)\b")
 _LONGEST_PAUSE_S = 0.5
-_ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
-_PROBE = "insert_probe"  # the table
-_WATCH_S = 10  # for an answer about progress or a stop
+_ANSWER_S = 300
+"""Longest wait for a server's response. Queries have shorter limits."""
+_WATCH_S = 10
+"""Longest wait for a server's response to a short statement, such as a stop."""
+_PROBE_TABLE = "insert_probe"
 _LAST_STATEMENTS_S = 10.0
-# Answers are bounded before they query; these bounds stop only what forgot to be.
+# A backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]
 """Waits until events acknowledged before the call are stored. False after that many seconds."""
 
 
 class RunQuery(Protocol):
-    """Column names and rows of one statement: `Warehouse.query` or `Warehouse.query_at_once`."""
+    """Runs one statement and returns its column names and rows, like `Warehouse.query`."""
 
     def __call__(
         self, sql: str, parameters: Mapping[str, Any] | None = None, /
@@ -74,7 +76,7 @@ class RunQuery(Protocol):
 class Progress(NamedTuple):
     """Rows that a work has read.
 
-    rows_to_read: the engine's estimate for the statements so far; it may rise.
+    rows_to_read: the engine's estimate for the statements so far, which may grow.
     """
 
     rows_read: int
@@ -82,9 +84,9 @@ class Progress(NamedTuple):
 
 
 class Warehouse:
-    """The event store. Its methods block: call them from a worker thread.
+    """The event store. Its methods block, so call them from a worker thread.
 
-    A statement belongs to the `Work` of its thread, if there is one. All methods raise
+    A statement belongs to the `Work` of its thread, if any. All methods can raise
     `StoreUnavailable` and `QueryFailed`.
     """
 
@@ -97,10 +99,13 @@ class Warehouse:
         readers: int = 4,
         readers_per_owner: int = 3,
     ) -> None:
-        """readers: how many queries may run at once, readers_per_owner: of one workspace.
+        """Connect to the server at `url`, or open the embedded engine in `data`.
 
-        More wait, and workspaces take turns. `QueueFull` when too many wait. cluster: whose
-        servers share the tables; `url` is one of them.
+        cluster: the cluster that the server at `url` belongs to, if any.
+        readers: number of queries that may run at once. Others wait, and workspaces take turns.
+        readers_per_owner: number of queries of one workspace that may run at once.
+
+        Queries raise `QueueFull` if too many are waiting.
         """
         self._data = data / "warehouse"
         self._inserts = data / "inserts"
@@ -114,7 +119,7 @@ class Warehouse:
             self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
         self._written = WrittenParts(self._run_embedded)
-        # The connection used last comes first; None: not connected yet.
+        # The connection used last comes first; None if it is not open yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
         for _ in range(readers):
             self._readers.put(None)
@@ -124,13 +129,13 @@ class Warehouse:
         )
         self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
-        self._orders_inserts: bool | None = None  # not known yet
+        self._orders_inserts: bool | None = None  # Unknown until the first call.
         self.missing_right: str | None = None
-        """A right that a server refused when `answers` last looked."""
+        """The right that Penstock's user lacked at the last call of `answers`, if any."""
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
-        with translated_errors():
+        with translate_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
             client = clickhouse_connect.get_client(
@@ -142,20 +147,19 @@ class Warehouse:
             self._threads.lower_priority()
             return client
 
-    def _rendered(
-        self, sql: str, parameters: Mapping[str, Any] | None
-    ) -> tuple[str, dict[str, Any]]:
-        """A statement and its parameters as the engine takes them."""
+    def _render(self, sql: str, parameters: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+        """Adapt a statement and its parameters to the engine."""
         text = self.cluster.render(sql) if self.cluster else sql
-        return in_fields(text, parameters or {}) if self._server else (text, dict(parameters or {}))
+        values = dict(parameters or {})
+        return split_into_fields(text, values) if self._server else (text, values)
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the embedded engine; None for a server."""
+        """Folder of the embedded engine; None for a server."""
         return self._data if self._server is None else None
 
     def orders_inserts(self) -> bool:
-        """Whether a later insert has a higher number. Replicas number their inserts each."""
+        """Whether a later insert has a higher block number. Each replica counts for itself."""
         if self._server is None:
             return True
         if self._orders_inserts is None:
@@ -166,13 +170,13 @@ class Warehouse:
     def command(
         self, sql: str, parameters: Mapping[str, Any] | None = None, *, at_once: bool = False
     ) -> None:
-        """Run a statement without result.
+        """Run a statement that returns no rows.
 
-        at_once: wait for no other statement, and for the answer of a server only 10 seconds.
+        at_once: do not wait for other statements, and wait at most 10 seconds for a server.
         """
         client = self._watcher if at_once else self._writer
-        with translated_errors():
-            client.command(*self._rendered(sql, parameters))
+        with translate_errors():
+            client.command(*self._render(sql, parameters))
 
     def query(
         self,
@@ -180,12 +184,14 @@ class Warehouse:
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Column names and rows of one statement. `Stopped` when its work was stopped.
+        """Run one statement and return its column names and rows.
 
-        parameters: the engine binds them (`{name:Type}`); they never become part of the text.
+        parameters: values that the engine binds to `{name:Type}`; they never enter the SQL text.
+
+        Raises `Stopped` if the work of this thread was stopped.
         """
-        with self._reading(sql, settings) as (client, all_settings):
-            result = client.query(*self._rendered(sql, parameters), settings=all_settings)
+        with self._open_reader(sql, settings) as (client, all_settings):
+            result = client.query(*self._render(sql, parameters), settings=all_settings)
             if work := current_work():
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
@@ -193,17 +199,17 @@ class Warehouse:
     def query_at_once(
         self, sql: str, parameters: Mapping[str, Any] | None = None
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """As `query`, for a short statement, which belongs to no work. It waits for no query."""
-        with translated_errors():
-            result = self._watcher.query(*self._rendered(sql, parameters))
+        """Like `query`, but for short statements: it waits for no query and belongs to no work."""
+        with translate_errors():
+            result = self._watcher.query(*self._render(sql, parameters))
         return result.column_names, result.result_rows
 
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        """Rows of one statement. `Unavailable` when it exceeds the limits of its work."""
+        """Run one statement and return its rows. `Unavailable` if it exceeds its work's limits."""
         return self._fetch(sql, parameters)[1]
 
     def fetch_dicts(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """As `fetch_rows`, each row by column name."""
+        """Like `fetch_rows`, but each row is a dictionary by column name."""
         names, rows = self._fetch(sql, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -216,21 +222,22 @@ class Warehouse:
             raise explained(error) from error
 
     @contextmanager
-    def _reading(
+    def _open_reader(
         self, sql: str, settings: Mapping[str, Any] | None
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
-        """A connection for one statement, with the settings of this thread's work.
+        """Lend a connection for one statement, with the settings of this thread's work.
 
-        A server ends a statement whose client has gone only when it may not write.
+        Reads are marked as read-only, because a server ends the statement of a client that has
+        disconnected only if that statement cannot write.
 
-        `Stopped` also after a statement that ended although its work was stopped: the embedded
-        engine may return an empty result then. And it gives rows of a stopped statement to the
-        next one of its connection, so such a connection is not used again after a stop or an error.
+        Raises `Stopped` if the work was stopped, even if the statement ended: the embedded engine
+        may return an empty result then. It may also deliver leftover rows to the next statement on
+        the connection, so an embedded connection is closed after a stop or an error.
         """
         work = current_work() or Work()
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
         if self._server is not None and _READS.search(sql):
-            all_settings["readonly"] = 2  # 1 would refuse the other settings
+            all_settings["readonly"] = 2  # With 1, the server would refuse all other settings.
         attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
         with (
             span("warehouse query", attributes),
@@ -242,18 +249,18 @@ class Warehouse:
                 client = client or self._connect()
                 if self._server is not None:
                     limit_answer(client, all_settings, _ANSWER_S)
-                with translated_errors(), work.in_engine():
+                with translate_errors(), work.run_in_engine():
                     self._running.add(work)
                     yield client, all_settings
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
-                if error.code in (ABORTED, QUERY_WAS_CANCELLED) and work.stopped:
+                if error.code in (ABORTED, QUERY_WAS_CANCELLED) and work.is_stopped:
                     raise Stopped from error
                 raise
             finally:
                 self._running.discard(work)
-                # First of all: a reader that is not given back is lost to all other queries.
+                # Return the reader before anything can fail: other queries need it.
                 self._readers.put(client if is_reusable else None)
                 if client is not None and not is_reusable:
                     client.close()
@@ -261,34 +268,35 @@ class Warehouse:
                     self._threads.lower_priority()
 
     def progress(self, work: Work) -> Progress:
-        """How far a work is. Never waits for a statement to end."""
-        shared = work.awaited
+        """How far a work has got. It waits for no other statement."""
+        shared = work.awaited_work
         finished_rows = work.rows_read + (shared.rows_read if shared else 0)
         parameters = {"works": [work.id, *([shared.id] if shared else [])]}
-        with translated_errors():
+        with translate_errors():
             [[read, to_read]] = self._watcher.query(
-                *self._rendered(load("penstock.warehouse", "progress"), parameters)
+                *self._render(load("penstock.warehouse", "progress"), parameters)
             ).result_rows
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
-        """Name, rows and bytes on disk of each table, the largest first. Waits for no query."""
+        """Name, rows and bytes on disk of each table, largest first. It waits for no query."""
         return self.query_at_once(load("penstock.warehouse", "sizes"))[1]
 
     def stop(self, work: Work, until_s: float = inf) -> None:
-        """Stop a work: no statement of it starts, and the engine kills those that run.
+        """Stop a work: the engine kills its running statement, and no other starts.
 
-        Returns when no statement of it runs. until_s: when to give up, on the monotonic clock; a
-        server that hangs does not answer.
+        Returns once none of its statements runs.
+
+        until_s: time to give up on a server that hangs, on the monotonic clock.
         """
         for stopped_work in work.stop():
             pause_s = 0.02
             while not stopped_work.wait_idle(0) and monotonic() < until_s:
-                # Repeated: the engine may not have received the statement yet.
+                # Kill again on each round: the engine may not have received the statement yet.
                 try:
-                    with translated_errors():
+                    with translate_errors():
                         self._watcher.command(
-                            *self._rendered(
+                            *self._render(
                                 load("penstock.warehouse", "stop"), {"work": stopped_work.id}
                             )
                         )
@@ -298,45 +306,45 @@ class Warehouse:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     @contextmanager
-    def blocks(
+    def stream_blocks(
         self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> Iterator[Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]]:
-        """Column names and rows of one statement, in blocks of about 10,000 rows.
+        """Run one statement and stream its rows in blocks of about 10,000, with column names.
 
-        The connection is in use until the context ends.
+        The context holds a connection until it ends.
         """
-        text, fields = self._rendered(sql, parameters)
-        with self._reading(sql, settings) as (client, all_settings):
-            if self._server is None:  # which streams no statement with separate settings
+        text, fields = self._render(sql, parameters)
+        with self._open_reader(sql, settings) as (client, all_settings):
+            if self._server is None:  # chDB cannot stream a statement that has separate settings.
                 text, all_settings = f"{text} SETTINGS {_settings_sql(all_settings)}", {}
             with client.query_row_block_stream(text, fields, settings=all_settings) as stream:
                 yield ((stream.source.column_names, block) for block in stream)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
-        """Store rows durably, one JSON object per line. A repeat of the same token changes nothing.
+        """Store rows durably. Returns False if the embedded engine added nothing.
 
-        The engine refuses fields that are not in `columns`; a missing field gets the column's
-        default. Returns False when the embedded engine added nothing, as for a repeat.
+        rows: one JSON object per line. Fields must be in `columns`; missing fields get defaults.
+        token: identifies the insert. The engine ignores a token that it has already seen.
         """
         settings = {
             "insert_deduplication_token": token,
-            # After a crash between table and view, a repeat completes the view and doubles nothing.
+            # After a crash between table and view, a repeat fills the view without duplicates.
             "deduplicate_blocks_in_dependent_materialized_views": 1,
             "async_insert": 0,
             "date_time_input_format": "best_effort",
-            # Cutting the rows into pieces for several threads costs a twentieth more than it saves.
+            # Parsing in several threads makes an insert about 5% slower.
             "input_format_parallel_parsing": 0,
         }
         attributes = {"db.system.name": "clickhouse", "db.collection.name": table}
-        with span("warehouse insert", attributes), translated_errors():
+        with span("warehouse insert", attributes), translate_errors():
             if self._server is not None:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
                 )
                 return True
             self._written.prepare(table)
-            # The driver would put the rows into a file in the system's folder for temporary files
-            # and leave them there after a kill.
+            # The driver would write the rows to the system's temporary folder, where a killed
+            # process would leave them.
             file = self._inserts / f"{uuid4().hex}.jsonl"
             try:
                 file.write_bytes(rows)
@@ -356,7 +364,7 @@ class Warehouse:
     ) -> bool:
         """Run an `INSERT INTO table SELECT` durably.
 
-        Returns False when the embedded engine added nothing.
+        Returns False if the embedded engine added nothing.
         """
         if self._server is not None:
             self.command(sql, parameters)
@@ -368,33 +376,33 @@ class Warehouse:
     def _run_embedded(
         self, sql: str, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[Sequence[Any]]:
-        with translated_errors():
+        with translate_errors():
             rows: Sequence[Sequence[Any]] = self._writer.query(
                 sql, parameters=dict(parameters or {})
             ).result_rows
         return rows
 
     def _remove_insert_files(self) -> None:
-        """A killed process leaves the rows of its last insert; the outbox still has them."""
+        """Remove the file that a killed process left. The outbox still has its rows."""
         self._inserts.mkdir(mode=0o700, exist_ok=True)
         for file in self._inserts.iterdir():
             file.unlink()
 
     def accepts_inserts(self) -> bool:
-        """Whether a small insert succeeds right now: it opens, writes and syncs files."""
+        """Whether a small insert succeeds now, which opens, writes and syncs files."""
         try:
             self.command(load("penstock.warehouse", "empty_probe"))
-            return self.insert_selected(_PROBE, load("penstock.warehouse", "probe"))
+            return self.insert_selected(_PROBE_TABLE, load("penstock.warehouse", "probe"))
         except (QueryFailed, StoreUnavailable):
             return False
 
     def resume_merges(self) -> None:
-        """Let the engine merge again once writes succeed. Nothing to do unless they failed."""
+        """Let the engine merge again if a failed write paused merges and writes now succeed."""
         if self._written.may_resume and self.accepts_inserts():
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine answers right now; of a cluster, every shard. Sets `missing_right`."""
+        """Whether the engine answers now, in a cluster every shard. Sets `missing_right`."""
         shards = f" FROM cluster(`{self.cluster.name}`, view(SELECT 1))" if self.cluster else ""
         try:
             self.query_at_once(f"SELECT 1{shards}")
@@ -411,7 +419,7 @@ class Warehouse:
         try:
             self.query_at_once(load("penstock.warehouse", "tables_of_the_system"))
             self.missing_right = None
-        except StoreUnavailable as error:  # may be that of a replica that others stand in for
+        except StoreUnavailable as error:  # Another replica may stand in for this one.
             self._note_right(error)
 
     def _note_right(self, error: StoreUnavailable) -> None:
@@ -439,7 +447,7 @@ class Warehouse:
 
 
 def _settings_sql(settings: Mapping[str, Any]) -> str:
-    """Settings as SQL. They come from the code and the operator's limits, never from a request."""
+    """Settings as SQL. They come from code and the operator's limits, never from a request."""
     return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
 
 

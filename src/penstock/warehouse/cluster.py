@@ -1,16 +1,16 @@
-"""Statements as a cluster of ClickHouse servers runs them.
+"""Renders statements for a cluster of ClickHouse servers.
 
-The migrations and the statements of the rooms are written for one server. For a cluster, each is
-rendered here: what changes tables or stops queries runs `ON CLUSTER`, tables are replicated, and
-the large ones lie in shards behind a `Distributed` table that has the name which statements read.
+All migrations and statements are written for one server. For a cluster, statements that change
+tables or stop queries run `ON CLUSTER`, tables are replicated, and large tables are sharded behind
+a `Distributed` table under the name that statements read.
 
     events, clicks, catalogue   `<name>_local` on each shard; `<name>` reads all shards
-    all others                  whole on every node, such as visitor_aliases, so that a shard can
-                                join its events with them
+    all others                  complete on every node, such as visitor_aliases, so that a shard
+                                can join its events with them
 
-A report filters and projects events on the shards and folds them on the node that it asks, because
-the events of a unit lie anywhere: attempts are matched by a property, and merges change the visitor
-of events that are stored already.
+Shards filter and project the events for a report; the node that runs the report folds them, because
+the events of a unit can be on any shard: attempts are matched by a property, and merges change the
+visitor of stored events.
 """
 
 from penstock.base.patterns import Pattern
@@ -20,8 +20,8 @@ SHARDED = {
     "clicks": "sipHash64(click_id)",
     "catalogue": "rand()",
 }
-"""Sharding key of each table that lies in shards. The same row always goes to the same shard, so
-that a repeated shipment is recognised there; sums of the catalogue may lie anywhere."""
+"""Sharding key by sharded table. The same row always goes to the same shard, which recognises a
+repeated shipment. Sums of the catalogue can be on any shard."""
 
 _TABLES = "|".join(SHARDED)
 _ENGINE = Pattern(r"\bENGINE = (\w*)MergeTree(?:\(([^()]*)\))?")
@@ -33,30 +33,30 @@ _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
 _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
 _INSERT = Pattern(r"\bINSERT INTO\b")
-_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # the view's own statement, over all shards
+_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # In the statement of the catalogue's view.
 _DEDUPLICATED_S = 30 * 86_400
 
 
 class Cluster:
-    """A cluster by its name in the servers' configuration."""
+    """A cluster of ClickHouse servers. name: its name in the servers' configuration."""
 
     settings = {  # noqa: RUF012 - never changed
-        "distributed_foreground_insert": 1,  # an insert is answered when every shard has its rows
+        "distributed_foreground_insert": 1,  # An insert ends once every shard has its rows.
         "distributed_product_mode": "global",
         "distributed_ddl_output_mode": "none",
-        "skip_unavailable_shards": 0,  # part of the events is no answer
-        # Reads go to the replica that was written to, so that they see what was shipped.
+        "skip_unavailable_shards": 0,  # A result without some shards would be wrong.
+        # Reads go to the replica that received the writes, so they see all shipped events.
         "load_balancing": "in_order",
         "prefer_localhost_replica": 0,
     }
-    """Of every statement."""
+    """Settings of every statement."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._on_cluster = f"ON CLUSTER `{name}`"
 
     def render(self, statement: str) -> str:
-        """A statement of one server as the cluster runs it."""
+        """Rewrite a statement for one server into a statement for the cluster."""
         text = _CHANGE.sub(
             lambda match: f"{match[1]} TABLE {local(match[2])} {self._on_cluster}", statement
         )
@@ -71,7 +71,7 @@ class Cluster:
         return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
 
     def distributed_tables(self) -> list[str]:
-        """Statements that make the tables over all shards as the tables on the shards are now."""
+        """Statements that recreate the `Distributed` tables with the columns of their shards."""
         return [
             f"CREATE OR REPLACE TABLE {table} {self._on_cluster} AS {local(table)} "
             f"ENGINE = Distributed(`{self.name}`, currentDatabase(), {local(table)}, {key})"
@@ -115,5 +115,5 @@ class Cluster:
 
 
 def local(table: str) -> str:
-    """The name of a table on its shard."""
+    """The name of a table on one server, which differs for a sharded table."""
     return f"{table}_local" if table in SHARDED else table

@@ -1,4 +1,4 @@
-"""Errors of the event store: the one place that knows those of the driver and the engine."""
+"""Translates errors of the driver and the engine into errors of the event store."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,46 +14,42 @@ log = structlog.get_logger()
 _RETRY_AFTER_S = 5
 
 TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236, 241, 394
-"""Error codes of the engine. ABORTED: of a merge."""
+"""Error codes of the engine. ABORTED: a merge was aborted."""
 
 REFUSED_FORM = 1000
-"""The code of a server that refuses a parameter, such as one that is too long."""
+"""The code of a server that refuses a parameter, for example because it is too long."""
 
 _SERVER_IS_AWAY = frozenset(
-    # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or
-    # replicas that are away; an insert of which the server does not know whether it was stored.
+    # Users and passwords; too many queries or no free thread; sockets and networks; an unreachable
+    # Keeper or replica; an insert that the server may or may not have stored.
     (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
 )
-"""Codes by which a server says that it, or what it needs, cannot be reached right now."""
+"""Codes of a server that cannot be reached now, or cannot reach Keeper or its replicas."""
 
 _REFUSED_FORM = "HTML Form Exception"
-"""In the message of that server. Other errors with this code are about connections."""
+"""Part of the message about a refused parameter. The code alone also means network errors."""
 
 _DAMAGED = frozenset(
-    # Data that end too early, whose checksum differs, or that are broken otherwise. Files of a
-    # part: sizes of marks, missing, not expected, of another size. Parts that are not expected,
-    # have bad names or may be broken.
+    # Truncated data, wrong checksums and other corruption. Files of a part: wrong mark sizes,
+    # missing, unexpected or of the wrong size. Parts: unexpected, badly named or possibly broken.
     (33, 40, 246, 271, 91, 107, 226, 227, 228, 231, 233, 740)
 )
-"""Codes by which the engine says that it cannot read what it has written: see `written_parts`."""
+"""Codes of an engine that cannot read its own files. See `written_parts`."""
 
 _RIGHT_IS_MISSING = 497
 _NEEDED_RIGHT = Pattern(r"have the grant (.*?)(?:\. | \(|\.?$)")
-"""In the message of a server that refuses a statement for want of a right."""
+"""Finds the right in the message of a server that refuses a statement because it is missing."""
 
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
-"""`StoreUnavailable.code` of this store."""
+"""`StoreUnavailable.code` if the event store does not answer."""
 WAREHOUSE_DAMAGED = "warehouse_damaged"
-"""`StoreUnavailable.code` when this store answers, but cannot read its files."""
+"""`StoreUnavailable.code` if the event store answers, but cannot read its files."""
 WAREHOUSE_RIGHT_MISSING = "warehouse_right_missing"
-"""`StoreUnavailable.code` when Penstock's user of this store lacks a right, which is its reason."""
+"""`StoreUnavailable.code` if Penstock's database user lacks a right; `reason` names the right."""
 
 
 class QueryFailed(Exception):
-    """The engine refused or stopped a statement.
-
-    code: the engine's error code, 0 when it gave none.
-    """
+    """The engine refused or stopped a statement. code: the engine's error code; 0 if none."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -61,28 +57,28 @@ class QueryFailed(Exception):
 
 
 class NotEnoughDisk(Exception):
-    """An upgrade of the event store needs more free disk than there is. The text is for people."""
+    """An upgrade of the event store needs more disk space. The message is for people."""
 
 
 @contextmanager
-def translated_errors() -> Iterator[None]:
-    """Errors of the driver as `StoreUnavailable` or `QueryFailed`."""
+def translate_errors() -> Iterator[None]:
+    """Raise errors of the driver as `StoreUnavailable` or `QueryFailed`."""
     try:
         yield
     except ClickHouseError as error:
         code = _code_of(error)
         is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
         if code in _DAMAGED:
-            raise _damaged(str(error)) from error
+            raise _damage_error(str(error)) from error
         if code == _RIGHT_IS_MISSING:
-            raise _right_missing(str(error)) from error
+            raise _missing_right_error(str(error)) from error
         if is_driver_error or code in _SERVER_IS_AWAY:
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
 
 
 def _code_of(error: ClickHouseError) -> int:
-    """The engine's error code; 0 when the error is not the engine's."""
+    """The engine's error code; 0 if the error comes from the driver."""
     message = str(error)
     if _REFUSED_FORM in message:
         return REFUSED_FORM
@@ -91,7 +87,7 @@ def _code_of(error: ClickHouseError) -> int:
 
 
 def explained(error: QueryFailed) -> Exception:
-    """The error for the caller when a limit stopped the query; any other failure is ours."""
+    """Turn a failure into the error for the caller. Failures other than limits are our bugs."""
     if error.code == TIMEOUT_EXCEEDED:
         return Unavailable(
             "The query took longer than the workspace's queryTimeoutSeconds. "
@@ -108,30 +104,30 @@ def explained(error: QueryFailed) -> Exception:
 
 
 def unavailable(reason: str = "") -> StoreUnavailable:
-    """reason: what the driver says, for logs."""
+    """The error for a store that does not answer. reason: the driver's message, for logs."""
     return StoreUnavailable(
-        "The event store does not answer right now; try again.",
+        "The event store does not answer. Try again.",
         code=WAREHOUSE_UNAVAILABLE,
         retry_after_s=_RETRY_AFTER_S,
         reason=reason,
     )
 
 
-def _right_missing(message: str) -> StoreUnavailable:
+def _missing_right_error(message: str) -> StoreUnavailable:
     needed = _NEEDED_RIGHT.search(message)
     return StoreUnavailable(
-        "The event store refuses a right that Penstock needs: the operator must grant it.",
+        "Penstock's database user lacks a right in the event store. The operator must grant it.",
         code=WAREHOUSE_RIGHT_MISSING,
         retry_after_s=None,
         reason=needed[1] if needed else message.splitlines()[0],
     )
 
 
-def _damaged(reason: str) -> StoreUnavailable:
-    """No time to try again: the files stay as they are until somebody acts."""
+def _damage_error(reason: str) -> StoreUnavailable:
+    """The error for damaged files. It names no time to retry: somebody must act first."""
     log.error("event_store_damaged", reason=reason.splitlines()[0])
     return StoreUnavailable(
-        "The event store is damaged and cannot read some of its files: restore a backup.",
+        "The event store is damaged and cannot read some of its files. Restore a backup.",
         code=WAREHOUSE_DAMAGED,
         retry_after_s=None,
         reason=reason,

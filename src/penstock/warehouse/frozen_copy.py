@@ -1,8 +1,8 @@
-"""A copy of the embedded engine's folder as it is at one moment, made of hard links.
+"""Copies the embedded engine's folder at one moment, mostly with hard links.
 
-The engine never changes a part once it is written, so `ALTER TABLE ... FREEZE` links the files of
-all parts in milliseconds. The rest of a table's folder is small and is copied: its format, and the
-log of the tokens by which the engine recognises a repeated insert. Files of mutations are left out:
+The engine never changes a part after writing it, so `ALTER TABLE ... FREEZE` links the files of all
+parts in milliseconds. The rest of a table's folder is small and is copied: its format, and the log
+of tokens by which the engine recognises a repeated insert. Mutation files are left out, because
 deletions are safe to repeat.
 """
 
@@ -17,17 +17,17 @@ _TABLE_FOLDER = Pattern(r"[0-9a-f]{3}/[0-9a-f-]{36}")
 
 
 def freeze(warehouse: Warehouse, copy: Path) -> None:
-    """Write a copy of the engine's folder to `copy`, a new folder on the same file system.
+    """Copy the engine's folder. Inserts must wait meanwhile. The copy opens like the original.
 
-    Nothing may be inserted during it. The copy can be opened like the original.
+    copy: a folder that does not exist yet, on the same file system.
     """
     folder = warehouse.folder
     assert folder is not None
-    # A name without characters that the engine would escape.
+    # This name has no characters that the engine would escape.
     shadow = folder / "shadow" / f"penstock_{copy.parent.name}"
     try:
         for table, _ in warehouse.query(load("penstock.warehouse", "stored_tables"))[1]:
-            # The engine binds no names here. The tables' are those of our migrations.
+            # The engine cannot bind names here. The names of tables come from our migrations.
             warehouse.command(f"ALTER TABLE {table} FREEZE WITH NAME '{shadow.name}'")
         copy.mkdir(parents=True)
         for name in ("metadata", "data"):
@@ -43,20 +43,23 @@ def freeze(warehouse: Warehouse, copy: Path) -> None:
 
 
 def stored_rows(folder: Path, table: str) -> int:
-    """Rows of a table in a frozen copy, from the parts' own counts. folder: the copy's."""
+    """Count the rows of a table in a frozen copy, from the counts that parts store.
+
+    folder: the folder of the copy.
+    """
     parts = (folder / "data" / "default" / table).glob("*/count.txt")
     return sum(int(count.read_text()) for count in parts)
 
 
 def left_over_folders(folder: Path) -> list[Path]:
-    """What a killed process left of its frozen copies. folder: the engine's."""
+    """Folders of frozen copies that a killed process left. folder: the engine's folder."""
     return list((folder / "shadow").glob("penstock_*"))
 
 
 def _copy_small_files(table_folder: Path, copy: Path) -> None:
-    """Everything of a table but its parts and unfinished work."""
+    """Copy the files of a table other than its parts and unfinished work."""
     copy.mkdir(parents=True)
-    if (table_folder / "detached").is_dir():  # not in the folder of the database itself
+    if (table_folder / "detached").is_dir():  # The folder of the database has none.
         (copy / "detached").mkdir()
     for path in table_folder.iterdir():
         if path.name == "deduplication_logs":
@@ -66,5 +69,5 @@ def _copy_small_files(table_folder: Path, copy: Path) -> None:
 
 
 def is_part(folder: Path) -> bool:
-    """Whether a folder of the engine is a part, which never changes."""
+    """Whether a folder holds a part, which never changes."""
     return (folder / "checksums.txt").is_file()

@@ -1,8 +1,8 @@
-"""Lets the service's own threads go first when the embedded engine wants every core.
+"""Gives the service's own threads priority over the threads of the embedded engine.
 
-On Linux each thread has a nice value of its own. The engine starts threads whenever it needs more,
-from whichever thread asks it, so they cannot inherit a low priority: it is set afterwards. Threads
-of Python keep theirs: one of low priority that holds the interpreter lock would delay all others.
+On Linux each thread has its own nice value. The engine starts threads from whichever thread calls
+it, so they cannot inherit a low priority, and it is set afterwards. Python threads keep normal
+priority: a slow one that holds the interpreter lock would delay all others.
 """
 
 import os
@@ -12,21 +12,22 @@ from contextlib import suppress
 from pathlib import Path
 
 _NICENESS = 5
-"""Added to that of the process. Beside one of its threads, such a thread gets a quarter of a core.
-With 8 or 10 posts are quicker beside reports, but at times it starves beside other programs."""
+"""Added to the nice value of the process. An engine thread that shares a core with one of the
+service's threads gets a quarter of it. With 8 or 10, posts are faster while reports run, but other
+programs may starve the engine."""
 _THREADS = Path("/proc/self/task")
 
 
 class EngineThreads:
-    """The threads that Python did not start: those of the engine, and libuv's for names."""
+    """Threads that Python did not start: those of the engine, and libuv's for DNS look-ups."""
 
     def __init__(self) -> None:
         self._lowered: frozenset[int] = frozenset()
 
     def lower_priority(self) -> None:
-        """Call it when the engine may have started threads. Does nothing but on Linux.
+        """Lower the priority of new engine threads. Call it when the engine may have started some.
 
-        Raises nothing: where the system refuses, threads have the priority of all others.
+        It does nothing on systems other than Linux, or if the system refuses.
         """
         if sys.platform != "linux":
             return
@@ -34,13 +35,15 @@ class EngineThreads:
             self._lower()
 
     def _lower(self) -> None:
-        running = {int(thread.name) for thread in _THREADS.iterdir()}  # before Python's: they end
+        # List all threads before Python's, because a Python thread that starts in between would be
+        # taken for the engine's.
+        running = {int(thread.name) for thread in _THREADS.iterdir()}
         of_python = {thread.native_id for thread in threading.enumerate()}
         if None in of_python:
-            return  # one is about to start and would count as the engine's
+            return  # A Python thread is starting and would be taken for the engine's.
         own = os.getpriority(os.PRIO_PROCESS, os.getpid())
         engine = frozenset(running - of_python)
         for thread in engine - self._lowered:
-            with suppress(ProcessLookupError):  # it has ended
+            with suppress(ProcessLookupError):  # The thread has ended.
                 os.setpriority(os.PRIO_PROCESS, thread, min(own + _NICENESS, 19))
         self._lowered = engine

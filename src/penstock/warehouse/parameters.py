@@ -1,7 +1,7 @@
-"""Parameters of statements as a server accepts them.
+"""Splits long query parameters for ClickHouse servers.
 
-A server refuses a form field of 131,072 bytes or more. So a long array is sent in several fields,
-which the statement joins.
+A server refuses a form field of 131,072 bytes or more, so a long array is sent in several fields
+that the statement joins.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ _FIELD_BYTES = 120_000
 _FIELDS = 1_000
 
 
-def in_fields(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The statement and its parameters, none of which is longer than a field may be.
+def split_into_fields(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Split arrays that are too long for one field, and join them in the statement.
 
-    `ValueError` when they need more than 1,000 fields.
+    Raises `ValueError` if the parameters need more than 1,000 fields.
     """
     fields, names = dict[str, Any](), dict[str, list[str]]()
     for name, value in parameters.items():
@@ -32,19 +32,19 @@ def in_fields(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, A
     if len(fields) > _FIELDS:
         raise ValueError(f"the parameters of the statement need {len(fields)} fields")
 
-    def joined(match: Match) -> str:
+    def join_shares(match: Match) -> str:
         if match[1] not in names:
             return f"{{{match[1]}:{match[2]}}}"
         placeholders = (f"{{{name}:{match[2]}}}" for name in names[match[1]])
         return f"arrayConcat({', '.join(placeholders)})"
 
-    return (_PLACEHOLDER.sub(joined, sql) if names else sql), fields
+    return (_PLACEHOLDER.sub(join_shares, sql) if names else sql), fields
 
 
 def _shares(values: Sequence[Any]) -> Iterator[list[Any]]:
     share, size = list[Any](), 0
     for value in values:
-        bytes_ = len(format_bind_value(value, top_level=False).encode()) + 2  # with a comma
+        bytes_ = len(format_bind_value(value, top_level=False).encode()) + len(", ")
         if share and size + bytes_ > _FIELD_BYTES:
             yield share
             share, size = [], 0

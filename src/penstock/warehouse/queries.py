@@ -1,4 +1,4 @@
-"""Named statements: a room keeps its SQL in its own files `sql/<name>.sql`."""
+"""Loads named statements. Each room keeps its SQL in its `sql/<name>.sql` files."""
 
 from functools import cache
 from importlib.resources import files
@@ -6,5 +6,5 @@ from importlib.resources import files
 
 @cache
 def load(room: str, name: str) -> str:
-    """The text of a room's statement. room: its package, such as `penstock.activity`."""
+    """The text of a statement. room: the package that owns it, such as `penstock.activity`."""
     return files(room).joinpath(f"sql/{name}.sql").read_text("utf-8")

@@ -17,37 +17,42 @@ _MARGIN_S = 10.0
 
 
 class _CompleteHeaders(PoolManager):
-    """Refuses answers that were cut in their headers.
+    """Rejects responses that end inside their headers.
 
-    Python takes the end of a connection for the end of the headers, and an answer without a length
-    for a whole one: a report would have no rows. ClickHouse always says where its answers end.
+    Python takes the end of a connection for the end of the headers, and accepts a response without
+    a length as complete, so a report would have no rows. ClickHouse always marks the end of a
+    response.
     """
 
     def urlopen(  # type: ignore[override]
         self, method: str, url: str, redirect: bool = True, **options: Any
     ) -> BaseHTTPResponse:
-        answer = super().urlopen(method, url, redirect, **options)
-        length = answer.headers.get("Content-Length", "")
-        if not is_digits(length) and answer.headers.get("Transfer-Encoding") != "chunked":
-            answer.close()
-            raise ProtocolError("the headers of the answer are incomplete")
-        return answer
+        response = super().urlopen(method, url, redirect, **options)
+        length = response.headers.get("Content-Length", "")
+        if not is_digits(length) and response.headers.get("Transfer-Encoding") != "chunked":
+            response.close()
+            raise ProtocolError("the response headers are incomplete")
+        return response
 
 
 class Server:
     """One server, or one address of a cluster.
 
-    A connection has no state of its own, so it can be used again after any statement.
+    Connections are stateless, so they can be reused after any statement.
     """
 
     def __init__(self, url: str, connections: int, settings: Mapping[str, Any]) -> None:
-        """connections: how many may be open. settings: of every statement."""
+        """Set up a connection pool.
+
+        connections: largest number of open connections.
+        settings: settings of every statement.
+        """
         self._url, self._settings = url, dict(settings)
-        # The driver's own pool is one for the whole process and keeps eight.
+        # The driver's default pool serves the whole process and keeps only eight connections.
         self._pool = _CompleteHeaders(**get_pool_manager_options(maxsize=connections))
 
     def connect(self, answer_s: int) -> Client:
-        """answer_s: how long the server may send nothing."""
+        """Create a client. answer_s: seconds that the server may stay silent."""
         return clickhouse_connect.get_client(
             dsn=self._url,
             autogenerate_session_id=False,
@@ -58,15 +63,17 @@ class Server:
         )
 
     def close(self) -> None:
-        """Close what is open and not in use."""
+        """Close idle connections."""
         self._pool.clear()
         all_managers.pop(self._pool, None)
 
 
 def limit_answer(client: Client, settings: Mapping[str, Any], answer_s: int) -> None:
-    """Wait for the next answer no longer than its statement may run, and at most `answer_s`.
+    """Limit the wait for the next response to the time that its statement may run.
 
-    A server that hangs would hold its readers for that long otherwise.
+    Without this limit, a server that hangs would hold readers for `answer_s` seconds.
+
+    answer_s: the limit for statements without a time limit, and the upper bound for all others.
     """
     allowed_s = float(settings.get("max_execution_time") or answer_s) + _MARGIN_S
     cast("HttpClient", client).timeout = Timeout(

@@ -1,7 +1,7 @@
-"""Work: the queries of one request, whose progress other threads can read and which they can stop.
+"""The queries of one request as a `Work`, which other threads can watch and stop.
 
-A thread handles a request and waits for the engine. The request's `Work` is the thread's context:
-its queries run within the limits of the work, carry its ID in the engine, and end when the work is
+The thread that handles a request waits for the engine, with the request's `Work` as its context.
+The queries run within the limits of the work, carry its ID in the engine, and end when the work is
 stopped.
 """
 
@@ -16,54 +16,54 @@ from penstock.base.errors import Unavailable
 
 _current: ContextVar["Work | None"] = ContextVar("work", default=None)
 _graph = Lock()
-"""Guards the links between works that wait for each other."""
+"""Guards the links between works and the shared works that they wait for."""
 
 
 class Stopped(Unavailable):
-    """The work was stopped, usually because its client has gone."""
+    """The work was stopped, usually because the client disconnected."""
 
     code = "stopping"
 
     def __init__(self) -> None:
-        super().__init__("The request was stopped; send it again.")
+        super().__init__("The request was stopped. Send it again.")
 
 
 class Work:
-    """Queries of one request, one at a time. limits: engine settings for each of them.
+    """The queries of one request, which run one at a time.
 
-    owner: whose turn they take, a workspace; None for the service itself.
+    A work may wait for a shared work, which is stopped early only if no other work waits for it.
 
-    A work may wait for a shared work. A shared work is stopped early only when no other work waits
-    for it.
+    limits: engine settings for each query.
+    owner: the workspace whose turn the queries take; None for the service itself.
     """
 
     def __init__(self, limits: Mapping[str, Any] | None = None, owner: str | None = None) -> None:
         self.id, self.owner = uuid4().hex, owner
         self.limits = dict(limits or {})
         self.rows_read = 0
-        """Rows that finished queries have read."""
+        """Number of rows that finished queries have read."""
         self._stopped, self._idle = Event(), Event()
         self._idle.set()
         self._awaited: Work | None = None
         self._waiters: set[Work] = set()
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         return self._stopped.is_set()
 
     @property
-    def awaited(self) -> "Work | None":
+    def awaited_work(self) -> "Work | None":
         """The shared work that this one waits for, if any."""
         return self._awaited
 
     def check(self) -> None:
-        """Raise `Stopped` when the work was stopped."""
-        if self.stopped:
+        """Raise `Stopped` if the work was stopped."""
+        if self.is_stopped:
             raise Stopped
 
     @contextmanager
-    def in_engine(self) -> Iterator[None]:
-        """While a query of it may run. `Stopped` when the work was stopped before."""
+    def run_in_engine(self) -> Iterator[None]:
+        """Mark that one of its queries may be running. `Stopped` if the work was stopped before."""
         self._idle.clear()
         try:
             self.check()
@@ -72,13 +72,13 @@ class Work:
             self._idle.set()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until no query of it runs. False after `timeout_s`."""
+        """Wait until none of its queries runs. False after `timeout_s`."""
         return self._idle.wait(timeout_s)
 
     def stop(self) -> list["Work"]:
-        """Begin no further query.
+        """Start no more queries. Returns the works whose queries must be killed.
 
-        Returns the works to kill: itself, and a shared one with no other waiter.
+        These are this work and, if no other work waits for it, the shared work.
         """
         with _graph:
             self._stopped.set()
@@ -91,21 +91,21 @@ class Work:
             shared._stopped.set()
             return [self, shared]
 
-    def want(self, shared: "Work") -> bool:
-        """Wait for a shared work from now on.
+    def begin_wait(self, shared: "Work") -> bool:
+        """Start to wait for a shared work. False if the shared work was stopped.
 
-        False when that was stopped; `Stopped` when this one was.
+        Raises `Stopped` if this work was stopped.
         """
         with _graph:
             self.check()
-            if shared.stopped:
+            if shared.is_stopped:
                 return False
             shared._waiters.add(self)
             self._awaited = shared
             return True
 
     def end_wait(self) -> None:
-        """The shared work has ended."""
+        """End the wait for the shared work and add the rows that it has read."""
         with _graph:
             if self._awaited is not None:
                 self.rows_read += self._awaited.rows_read
@@ -114,13 +114,13 @@ class Work:
 
 
 def current_work() -> Work | None:
-    """The work of this thread, if it has one."""
+    """The work of this thread, if any."""
     return _current.get()
 
 
 @contextmanager
 def working_on(work: Work) -> Iterator[Work]:
-    """Queries in this context belong to the work."""
+    """Make queries in this context belong to the work."""
     token = _current.set(work)
     try:
         yield work

@@ -1,9 +1,9 @@
-"""Checks whether the embedded engine has written what it inserted.
+"""Checks that the embedded engine has written each insert to disk.
 
-chDB ignores writes that fail (measured with 26.9, EFBIG and EIO): the insert succeeds, and the
-files of its part are empty or cut. So the parts of each insert are read back and compared with
-their checksums before the insert counts as done. A merge would replace whole parts by a damaged
-one, so nothing is merged while writes fail. Docs: docs/reliability.md.
+chDB ignores failed writes (measured with 26.9, EFBIG and EIO): the insert succeeds, and the files
+of its part are empty or truncated. So each insert is read back and compared with its checksums
+before it counts as done. While writes fail, merges pause, because a merge would replace intact
+parts with a damaged one. See docs/reliability.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from penstock.warehouse.queries import load
 log = structlog.get_logger()
 
 _FED_BY: Mapping[str, tuple[str, ...]] = {"events": ("catalogue",)}
-"""Tables that a materialised view fills, by the table that its rows are inserted into."""
+"""Tables that materialised views fill, by the table that they read."""
 _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10
 _QUIET_S = 10.0
-"""Merges resume this long after the last write that failed."""
+"""Time from the last failed write until merges resume, in seconds."""
 
 
 class RunStatement(Protocol):
@@ -35,7 +35,7 @@ class RunStatement(Protocol):
 
 
 class _Part(NamedTuple):
-    """A part of a table. block: the newest insert in it."""
+    """A part of a table. block: number of its newest insert."""
 
     table: str
     name: str
@@ -44,17 +44,17 @@ class _Part(NamedTuple):
 
 
 class WrittenParts:
-    """Checks what inserts have added. For one thread at a time."""
+    """Checks the parts that inserts have added. For one thread at a time."""
 
     def __init__(self, run: RunStatement) -> None:
         self._run = run
         self._checked: dict[str, int] = {}
-        """The newest block that needs no check, by table."""
+        """The newest checked block, by table."""
         self._failed_s: float | None = None
-        """When a write failed for the last time, on the monotonic clock; None while merges run."""
+        """Time of the last failed write, on the monotonic clock; None while merges run."""
 
     def pause_merges(self) -> None:
-        """Stop merges after a write failed, until `resume_merges`."""
+        """Stop merges after a failed write, until `resume_merges`."""
         if self._failed_s is None:
             log.error("merges_paused")
             self._run("SYSTEM STOP MERGES")
@@ -62,7 +62,7 @@ class WrittenParts:
 
     @property
     def may_resume(self) -> bool:
-        """Whether merges are paused and no write has failed lately."""
+        """Whether merges are paused and no write has failed recently."""
         return self._failed_s is not None and monotonic() - self._failed_s > _QUIET_S
 
     def resume_merges(self) -> None:
@@ -71,17 +71,17 @@ class WrittenParts:
         log.info("merges_resumed")
 
     def prepare(self, table: str) -> None:
-        """Call it before an insert into the table."""
+        """Remember the newest blocks of the table. Call it before each insert."""
         unknown = [name for name in _written_with(table) if name not in self._checked]
         if unknown:
             rows = self._run(load(_SQL, "newest_blocks"), {"tables": unknown})
             self._checked |= dict.fromkeys(unknown, 0) | {name: int(block) for name, block in rows}
 
     def check(self, table: str) -> bool:
-        """Read back what was inserted into the table. Returns whether rows were added at all.
+        """Read back the parts that were inserted. Returns False if no rows were added.
 
-        `StoreUnavailable` when something is damaged; it is removed, so that the same insert can be
-        repeated.
+        Removes damaged parts, so that the same insert can be repeated, and raises
+        `StoreUnavailable`.
         """
         new = self._read_back(_written_with(table))
         damaged = [part for part in new if part.is_damaged]
@@ -96,7 +96,7 @@ class WrittenParts:
         return any(part.table == table for part in new)
 
     def _read_back(self, tables: Sequence[str]) -> list[_Part]:
-        """The parts of the tables that were added since the last check."""
+        """Parts that were added to the tables since the last check."""
         checked = [self._checked[table] for table in tables]
         for _ in range(_ATTEMPTS):
             parts = self._run(load(_SQL, "new_parts"), {"tables": list(tables), "checked": checked})
@@ -106,12 +106,13 @@ class WrittenParts:
                     for table, name, block in parts
                 ]
             except QueryFailed as error:
-                if error.code != _NO_SUCH_DATA_PART:  # it was merged meanwhile
+                # The part may have been merged in the meantime.
+                if error.code != _NO_SUCH_DATA_PART:
                     raise
         raise unavailable("the parts of an insert could not be read back")
 
     def _is_whole(self, table: str, part: str) -> bool:
-        """part: a name that the engine made, such as `all_1_1_0`."""
+        """Whether a part matches its checksums. part: its name, such as `all_1_1_0`."""
         sql = f"CHECK TABLE {table} PART '{part}' SETTINGS check_query_single_value_result = 0"
         return all(str(is_passed) == "1" for _, is_passed, _ in self._run(sql))
 

@@ -84,7 +84,7 @@ class PersonalDataService:
         try:
             file.writelines(_line(kind, data) for kind, data in lines)
             statement = load("penstock.activity.personal_data", "events_of_person")
-            with self._warehouse.blocks(statement, parameters, {}) as blocks:
+            with self._warehouse.stream_blocks(statement, parameters, {}) as blocks:
                 for names, rows in blocks:
                     for row in rows:
                         event = StoredEventRecord.of(dict(zip(names, row, strict=True)))

@@ -86,7 +86,7 @@ class Engine:
         """Rows by column name, in blocks. Occupies a connection until the context ends."""
         with (
             self.explaining(),
-            self._warehouse.blocks(
+            self._warehouse.stream_blocks(
                 statement.sql, statement.parameters, self._settings_of(statement)
             ) as blocks,
         ):

@@ -78,10 +78,10 @@ class SingleFlightCache(Generic[V]):
             if value is not None:
                 return CacheLookup(value, True)
             flight = self._in_flight.get(key)
-            is_first = flight is None or not own.want(flight.work)
+            is_first = flight is None or not own.begin_wait(flight.work)
             if is_first:
                 flight = self._in_flight[key] = _InFlight(Work(own.limits, own.owner))
-                own.want(flight.work)
+                own.begin_wait(flight.work)
         assert flight is not None
         try:
             if is_first:

@@ -1,1 +1,1 @@
-"""Profiles of visitors, for people to read."""
+"""Visitor profiles, for people to read."""

@@ -1,4 +1,4 @@
-"""Profiles of visitors. Resolving claims does not use them."""
+"""Visitor profiles. Identity resolution does not use them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from penstock.base.ids import ScopeId, VisitorId
 
 
 class LinkedUser(NamedTuple):
-    """The user of a visitor. traits: from the last identify call that sent some."""
+    """The user of a visitor. traits: from the latest identify call that sent traits."""
 
     id: str
     traits: Mapping[str, Any] | None
@@ -15,7 +15,7 @@ class LinkedUser(NamedTuple):
 
 
 class AbsorbedVisitor(NamedTuple):
-    """A visitor that was merged into another. user_id: the user who made it so."""
+    """A visitor that was merged into another. user_id: the user whose claim merged them."""
 
     visitor_id: VisitorId
     user_id: str
@@ -23,9 +23,10 @@ class AbsorbedVisitor(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """A canonical visitor.
+    """A canonical visitor and everything linked to it.
 
-    absorbed: oldest merge first. created_at_ms: when its own ID was first received.
+    created_at_ms: when its own ID was first received.
+    absorbed: the visitors merged into it, oldest merge first.
     """
 
     scope_id: ScopeId
@@ -36,5 +37,5 @@ class Profile(NamedTuple):
 
     @property
     def ids(self) -> list[VisitorId]:
-        """All visitor IDs that this visitor's events may carry in the warehouse."""
+        """All visitor IDs under which the warehouse may hold this visitor's events."""
         return [self.visitor_id, *(visitor.visitor_id for visitor in self.absorbed)]

@@ -1,4 +1,4 @@
-"""Finds the profiles of visitors by any of their IDs, inside the caller's transaction."""
+"""Finds visitor profiles by any ID, inside the caller's transaction."""
 
 from collections.abc import Collection, Iterable
 
@@ -15,12 +15,12 @@ __all__ = ["find_by_user_id", "find_by_visitor_id", "users_by_visitor"]
 def find_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[Profile]:
-    """The canonical visitors of a visitor ID, absorbed or not: at most one per identity scope."""
+    """The canonical visitor that a visitor ID counts as, in each identity scope that knows it."""
     return _profiles(db, store.canonical_by_visitor_id(db, scope_ids, visitor_id))
 
 
 def find_by_user_id(db: Connection, scope_ids: Collection[ScopeId], user_id: str) -> list[Profile]:
-    """The canonical visitors linked to a user: at most one per identity scope."""
+    """The canonical visitor linked to a user, in each identity scope that knows the user."""
     return _profiles(db, store.canonical_by_user_id(db, scope_ids, user_id))
 
 

@@ -1,4 +1,4 @@
-"""Rows of visitors, their users and merges, as profiles."""
+"""Reads profiles from the rows of visitors, users and merges."""
 
 from collections.abc import Collection
 
@@ -13,20 +13,23 @@ from penstock.metadb.tables import merges, user_links, visitors
 def canonical_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
-    """The canonical visitors of a visitor ID, absorbed or not: at most one per identity scope."""
+    """The canonical visitor that a visitor ID counts as, in each identity scope that knows it."""
     keys = _keys(
         db,
         select(visitors.c.scope_id, visitors.c.canonical_id).where(
             visitors.c.scope_id.in_(scope_ids), visitors.c.visitor_id == visitor_id
         ),
     )
-    return [key for scope, head in keys if (key := _counting(db, scope, visitor_id, head))]
+    return [key for scope, head in keys if (key := _current_key(db, scope, visitor_id, head))]
 
 
-def _counting(
+def _current_key(
     db: Connection, scope: ScopeId, visitor_id: str, head: VisitorId
 ) -> tuple[ScopeId, VisitorId] | None:
-    """The visitor that an ID counts as, whose row names the head; None when it is deleted."""
+    """The visitor that an ID counts as while its row may lag behind; None if it was deleted.
+
+    head: the canonical visitor in the row of the ID.
+    """
     if head == visitor_id:
         return scope, head
     match open_releases.deletion(db, scope, head):
@@ -41,7 +44,7 @@ def _counting(
 def canonical_by_user_id(
     db: Connection, scope_ids: Collection[ScopeId], user_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
-    """The canonical visitors linked to a user: at most one per identity scope."""
+    """The canonical visitor linked to a user, in each identity scope that knows the user."""
     return _keys(
         db,
         select(user_links.c.scope_id, user_links.c.visitor_id).where(
@@ -59,7 +62,7 @@ def _keys(db: Connection, statement: Select[str, str]) -> list[tuple[ScopeId, Vi
 def users_by_visitor(
     db: Connection, scope_id: ScopeId, visitor_ids: Collection[str]
 ) -> dict[str, str | None]:
-    """The user of each of these canonical visitors that exists; None without a user."""
+    """The user of each canonical visitor that exists; None if it has no user."""
     rows = db.execute(
         select(visitors.c.visitor_id, visitors.c.user_id).where(
             visitors.c.scope_id == scope_id, visitors.c.visitor_id.in_(visitor_ids)
@@ -69,7 +72,7 @@ def users_by_visitor(
 
 
 def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | None:
-    """The profile of a canonical visitor; None when there is no such visitor."""
+    """The profile of a canonical visitor; None if it does not exist."""
     row = db.execute(
         select(
             visitors.c.created_at,
@@ -93,7 +96,7 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
             .where(
                 merges.c.scope_id == scope,
                 merges.c.kept_id == visitor_id,
-                merges.c.absorbed_id != visitor_id,  # it was released from another visitor
+                merges.c.absorbed_id != visitor_id,  # Equal IDs mark a release.
             )
             .order_by(merges.c.id)
         ).all()

@@ -1,1 +1,1 @@
-"""Releases of many visitors that a worker finishes."""
+"""Releases with too many visitors for one transaction, which a worker finishes."""

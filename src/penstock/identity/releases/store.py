@@ -1,6 +1,6 @@
-"""Releases of more visitors than one transaction can change: they hold at once, rows follow.
+"""Open releases: too many visitors for one transaction. They apply at once, and rows follow later.
 
-There are hardly ever any, so all of a scope are read at once.
+They are rare, so one query reads all open releases of a scope.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,17 +16,17 @@ _C = open_releases.c
 _SELECT = select(_C.scope_id, _C.visitor_id, _C.user_id).where(
     _C.scope_id.in_(bindparam("scopes", expanding=True))
 )
-"""Built once: every commit of events runs it."""
+"""Built once, because every commit of events runs it."""
 
 
 def read(connection: Connection, scopes: Collection[ScopeId]) -> dict[VisitorKey, str]:
-    """The visitors whose release is open, each with the user whose claim released them."""
+    """The user whose claim caused each open release, by canonical visitor."""
     rows = connection.execute(_SELECT, {"scopes": list(scopes)})
     return {(ScopeId(scope), visitor_id): user_id for scope, visitor_id, user_id in rows}
 
 
 def deletion(connection: Connection, scope: ScopeId, visitor_id: str) -> bool | None:
-    """Whether the open release of a visitor is a deletion; None: it has no open release."""
+    """Whether a visitor's open release is a deletion; None if the visitor has no open release."""
     return connection.execute(
         select(_C.is_deletion).where(_C.scope_id == scope, _C.visitor_id == visitor_id)
     ).scalar()
@@ -35,20 +35,23 @@ def deletion(connection: Connection, scope: ScopeId, visitor_id: str) -> bool | 
 def add(
     connection: Connection, users: Mapping[VisitorKey, str], now_ms: int, *, is_deletion: bool
 ) -> None:
-    """users: by the visitor whose release is open."""
+    """Open releases. users: the user whose claim caused the release, by canonical visitor."""
     rows = [(*key, user_id, is_deletion, now_ms) for key, user_id in sorted(users.items())]
     columns = ("scope_id", "visitor_id", "user_id", "is_deletion", "created_at")
     insert_rows(connection, open_releases, columns, rows)
 
 
 def any_by_claim(connection: Connection) -> bool:
-    """Whether any release by a claim is open."""
+    """Whether a release caused by a claim is open."""
     by_claim = select(_C.visitor_id).where(_C.is_deletion.is_(False)).limit(1)
     return connection.execute(by_claim).first() is not None
 
 
 def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None:
-    """The oldest release by a claim that no other node works on: scope, visitor and user."""
+    """Lock the oldest release by a claim that no other node has locked.
+
+    Returns its scope, visitor and user.
+    """
     row = connection.execute(
         select(_C.scope_id, _C.visitor_id, _C.user_id)
         .where(_C.is_deletion.is_(False))
@@ -62,7 +65,7 @@ def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None
 def some_merges(
     connection: Connection, scope: ScopeId, visitor_id: VisitorId, number: int
 ) -> list[tuple[int, str]]:
-    """Some of the merges into a visitor: number and absorbed visitor."""
+    """Up to `number` merges into a visitor, each with its number and the absorbed visitor."""
     c = merges.c
     rows = connection.execute(
         select(c.id, c.absorbed_id)
@@ -76,10 +79,10 @@ def some_merges(
 def merges_between(
     connection: Connection, scope: ScopeId, visitor_id: VisitorId, absorbed: Sequence[str]
 ) -> list[int]:
-    """The numbers of the merges of these visitors into one.
+    """The numbers of the merges of these absorbed visitors into one visitor.
 
-    By the absorbed visitors alone: one visitor may have absorbed very many, and a statement that
-    names it too may read all of its merges.
+    The statement selects by absorbed visitor only. One visitor may have absorbed very many others,
+    and a statement that also names it may read all its merges.
     """
     columns, where = ("id", "kept_id"), {"scope_id": scope}
     rows = select_rows(connection, merges, columns, where, "absorbed_id", absorbed)
@@ -87,7 +90,7 @@ def merges_between(
 
 
 def remove_merges(connection: Connection, merge_ids: Sequence[int]) -> None:
-    """By their numbers, so that each is found at once."""
+    """Delete merges by number, so that each is one look-up in the primary key."""
     change_rows(connection, "DELETE FROM merges", {}, "id", merge_ids)
 
 

@@ -1,1 +1,1 @@
-"""Removal of visitors with all their rows."""
+"""Removes visitors with all their rows."""

@@ -1,4 +1,4 @@
-"""All IDs of a visitor, and the removal of their rows."""
+"""Finds all IDs of a visitor, and removes their rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,9 +20,9 @@ _DELETE_VISITORS = "DELETE FROM visitors"
 def all_ids(
     connection: Connection, scope: ScopeId, *, visitor_id: str | None, user_id: str | None
 ) -> AllIds | None:
-    """The IDs of a visitor, which is named by any of them or by its user.
+    """All IDs of a visitor; None if the user has no visitor.
 
-    Exactly one of visitor_id and user_id is set. None: the user has no visitor.
+    visitor_id, user_id: any ID of the visitor, or its user; exactly one is set.
     """
     canonical = _canonical(connection, scope, visitor_id, user_id)
     if canonical is None:
@@ -51,8 +51,9 @@ def forget(
 ) -> VisitorRemoval:
     """Remove a visitor, all visitors it absorbed, and its user link.
 
-    known: from `all_ids` before this transaction, which keeps all others waiting.
-    `ConcurrentUpdate` when the visitor has changed since then: read its IDs again.
+    known: the result of `all_ids`, read before this transaction because others wait for it.
+
+    Raises `ConcurrentUpdate` if the visitor has changed since then: read its IDs again.
     """
     canonical = _canonical(connection, scope, visitor_id, user_id)
     if known is None and canonical is None:
@@ -90,9 +91,11 @@ def forget(
 def forget_absorbed(
     connection: Connection, scope: ScopeId, head: VisitorId, absorbed: Sequence[VisitorId]
 ) -> None:
-    """Remove rows that `forget` has left: of some visitors that a removed one had absorbed.
+    """Remove the rows of absorbed visitors that `forget` has left.
 
-    Visitors that have been sent again since then are new ones, and stay.
+    An ID that has been sent again since then is a new visitor and stays.
+
+    head: the removed visitor that had absorbed them.
     """
     others = [own_id for own_id in absorbed if own_id != head]
     where = {"scope_id": scope, "canonical_id": head}
@@ -102,7 +105,7 @@ def forget_absorbed(
 
 
 def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
-    """All IDs of a visitor, the canonical one first; of an unknown ID, the ID itself."""
+    """All IDs of a visitor, the canonical ID first. An unknown ID is returned as it is."""
     canonical = _canonical(connection, scope, visitor_id, None)
     canonical_id = canonical[0] if canonical else VisitorId(visitor_id)
     rows = _merges_after(connection, scope, canonical_id, 0)
@@ -110,11 +113,12 @@ def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[Visi
 
 
 def lock_out_other_transactions(connection: Connection) -> None:
-    """Wait for every transaction that has read visitors or user links, and block new ones.
+    """Wait for all transactions that have read visitors or user links, and block new ones.
 
-    `ConcurrentUpdate` when that takes long, for example during a backup: roll back and try again.
-    The time-out is short because all other readers wait for it. SQLite has one writer at a time,
-    which reads inside its transaction, so it needs no lock.
+    The timeout is short because all other readers wait too. SQLite needs no lock: it has one writer
+    at a time, which reads inside its transaction.
+
+    Raises `ConcurrentUpdate` after the timeout, for example during a backup: roll back and retry.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET LOCAL lock_timeout = '200ms'"))
@@ -124,7 +128,7 @@ def lock_out_other_transactions(connection: Connection) -> None:
 def _canonical(
     connection: Connection, scope: ScopeId, visitor_id: str | None, user_id: str | None
 ) -> tuple[VisitorId, str | None] | None:
-    """The canonical visitor and its user; None for a user without a visitor."""
+    """The canonical visitor and its user; None if the user has no visitor."""
     if user_id is not None:
         linked = connection.execute(_link(scope, user_id)).scalar()
         return None if linked is None else (VisitorId(linked), user_id)
@@ -140,9 +144,12 @@ def _canonical(
 def _merges_after(
     connection: Connection, scope: ScopeId, head_id: str, after: int
 ) -> Sequence[tuple[int, str]]:
-    """The merges into a visitor, oldest first: number and absorbed visitor."""
+    """Merges into a visitor, oldest first, each with its number and the absorbed visitor.
+
+    after: number of the last merge that is already known; 0 for all merges.
+    """
     if open_releases.deletion(connection, scope, head_id) is not None:
-        return []  # its absorbed visitors are on their own already
+        return []  # The absorbed visitors already count as released.
     c = merges.c
     rows = connection.execute(
         select(c.id, c.absorbed_id)

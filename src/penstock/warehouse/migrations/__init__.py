@@ -25,9 +25,10 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"""
 
 
 class Migration(NamedTuple):
-    """One numbered file. statements: run in order; each is safe to run again.
+    """One numbered migration. All of it is safe to run again.
 
-    upgrade: what statements alone cannot do, also safe to run again.
+    statements: run in order.
+    upgrade: Python code for changes that need more than statements.
     """
 
     version: int
@@ -37,24 +38,25 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """Every migration that this program knows, oldest first."""
+    """All migrations of this release, oldest first."""
     folder = files("penstock.warehouse.migrations")
     names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
     return [_migration(name, folder.joinpath(name).read_text("utf-8")) for name in names]
 
 
 def current_version(warehouse: Warehouse) -> int:
-    """The number of the newest migration that was applied to the store; 0 for none."""
+    """The number of the newest migration that was applied to the store; 0 if none."""
     warehouse.command(_TABLE)
     [(version,)] = warehouse.query("SELECT max(version) FROM schema_migrations")[1]
     return int(version)
 
 
 def migrate(warehouse: Warehouse) -> int:
-    """Bring the event store to this program's schema and return its version.
+    """Bring the event store to the schema of this release, and return its version.
 
-    Safe to run again, also after a kill in the middle. The caller keeps other nodes away.
-    `NewerSchema` when a newer program has migrated the store.
+    It is safe to run again, even after a kill. The caller keeps other nodes away.
+
+    Raises `NewerSchema` if a newer release has migrated the store.
     """
     version = current_version(warehouse)
     known = migrations()
@@ -62,7 +64,7 @@ def migrate(warehouse: Warehouse) -> int:
         raise NewerSchema("event store", str(version), str(known[-1].version))
     for migration in known:
         if migration.version > version:
-            if version:  # the creation is one line, which `penstock.stores` logs
+            if version:  # `penstock.stores` logs the creation of a new store in one line.
                 log.info("event_store_migration", version=migration.version, name=migration.name)
             _apply(warehouse, migration)
     return known[-1].version

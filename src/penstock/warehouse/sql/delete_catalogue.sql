@@ -1,3 +1,3 @@
--- The sums of what was seen on some websites, which are made anew.
+-- Delete the catalogue of these websites, before it is rebuilt.
 ALTER TABLE catalogue DELETE WHERE website_id IN {websites:Array(String)}
-SETTINGS mutations_sync = 0 -- `await_mutations` waits, without holding the connection
+SETTINGS mutations_sync = 0 -- `await_mutations` waits without holding the connection.

@@ -1,2 +1,2 @@
--- How the events are stored; in a cluster, the table is a view of its shards.
+-- The table engine of the events. In a cluster it is Distributed.
 SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = 'events'

@@ -1,4 +1,4 @@
--- Parts with rows that were inserted into tables after the newest checked block of each.
+-- Parts with rows that were inserted after the newest checked block of their table.
 SELECT table, name, max_block_number
 FROM system.parts
 WHERE database = currentDatabase() AND active AND rows > 0 AND table IN {tables:Array(String)}

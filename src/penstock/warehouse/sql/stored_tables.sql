@@ -1,6 +1,6 @@
--- The tables whose parts belong into a copy. Their folder has the table's UUID as its name.
--- Outcomes of funnels are stored while a copy is made, so their tables would be of different
--- moments. A copy has none, and they are built again.
+-- Tables whose parts a backup copies. The folder of a table is named after its UUID.
+-- Funnel outcomes are written while the copy is made, so their tables would not match each other.
+-- The copy leaves them out, and they are rebuilt.
 SELECT name, toString(uuid) FROM system.tables
 WHERE database = currentDatabase() AND engine LIKE '%MergeTree'
     AND NOT startsWith(name, 'funnel_outcome') ORDER BY name
