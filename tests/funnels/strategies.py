@@ -11,20 +11,14 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from penstock.base.paging import Page
-from penstock.base.scalar import Scalar, tagged, untagged
+from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.builtins import TOUCH_FIELDS
-from penstock.funnels.definitions.filters import parse_comparison
-from penstock.funnels.definitions.model import (
-    CountingUnit,
-    Definition,
-    Filter,
-    Match,
-    MatchType,
-    Row,
-)
+from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.definitions.operands import (
     LIST,
     NONE,
@@ -38,8 +32,12 @@ from penstock.funnels.definitions.operands import (
 )
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.statements.query import Strategy
-from tests.funnels.reference import KINDS, Event, History, holds, value_of
-from tests.funnels.reference import matches as matches_event
+from penstock.http.schema import faults_of
+from tests.funnels.definitions import resolved
+from tests.funnels.reference import Event, History
+from tests.funnels.reference.matching import KINDS, Json, as_json, holds, scalar, value_of
+from tests.funnels.reference.matching import matches as matches_event
+from tests.funnels.reference.report import with_defaults
 
 START_MS = 1_704_164_640_000
 """2024-01-02T03:04:00Z: close to the dates among the property values."""
@@ -152,11 +150,19 @@ VALUES_OF: Mapping[Operand[Any], Sequence[str]] = {
 }
 """Values to compare with, by the kind of operand."""
 
-NAMES: Mapping[MatchType, tuple[str, ...]] = {
-    MatchType.EVENT: ("a", "b", "c", 'it\'s "q" 😀'),
-    MatchType.SCREEN_VIEW: ("a", "b"),
-    MatchType.TRANSACTION: ("a", "purchase"),
-    MatchType.PAGEVIEW: ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
+PATH_VALUES: Mapping[Operand[Any], Sequence[str]] = {
+    **VALUES_OF,
+    TEXT: ("/p", "/p/?x=1", "/p/x#y", "/", "pro"),
+    PART: ("/p", "/x/", "x", "/p/x/y"),
+    LIST: ('["/p/", "/q/x#y"]', '["pro", "/", 1]'),
+}
+"""The same for page paths."""
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "Event": ("a", "b", "c", 'it\'s "q" 😀'),
+    "Screen view": ("a", "b"),
+    "Transaction": ("a", "purchase"),
+    "Pageview": ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
 """Paths in the form that the intake stores: without query, fragment and trailing slash."""
@@ -211,8 +217,14 @@ NO_ATTEMPT: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example: a funnel, a history, and the parameters of a query."""
+    """One example: a funnel, a history, and the parameters of a query.
 
+    funnel: as the API takes it. goals: the match of each goal by name. definition: the funnel as
+    the service reads it.
+    """
+
+    funnel: Json
+    goals: Mapping[str, Json]
     definition: Definition
     history: History
     website_ids: tuple[str, ...]
@@ -225,14 +237,17 @@ class Case:
     strategy: Strategy
 
 
-def filter_of(key: str, operator: Operator, choice: int) -> Filter:
-    values = VALUES_OF[operator.traits.operand]
-    comparison = parse_comparison(operator, values[choice % len(values)], lambda pattern: None)
-    return Filter(key, comparison)
+def filter_of(key: str, operator: Operator, choice: int) -> Json:
+    values = (PATH_VALUES if key == "$path" else VALUES_OF)[operator.traits.operand]
+    return {"property": key, "operator": operator.value, "value": values[choice % len(values)]}
 
 
-def match_of(kind: MatchType, choice: int, conditions: Sequence[Filter]) -> Match:
-    return Match(kind, NAMES[kind][choice % len(NAMES[kind])], tuple(conditions))
+def match_of(kind: str, choice: int, conditions: Sequence[Json]) -> Json:
+    return {
+        "type": kind,
+        "value": NAMES[kind][choice % len(NAMES[kind])],
+        "filters": list(conditions),
+    }
 
 
 filters = st.builds(
@@ -243,7 +258,7 @@ filters = st.builds(
 )
 matches = st.builds(
     match_of,
-    st.sampled_from([MatchType.EVENT] * 3 + [MatchType.TRANSACTION] * 2 + list(MatchType)),
+    st.sampled_from(["Event"] * 3 + ["Transaction"] * 2 + list(KINDS)),
     st.integers(0, 9),
     st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(
         lambda size: st.lists(filters, min_size=size, max_size=size)
@@ -252,8 +267,9 @@ matches = st.builds(
 
 
 @st.composite
-def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
-    pool = draw(st.lists(matches, min_size=1, max_size=5, unique=True))
+def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping[str, Json]]:
+    """A funnel and the matches of its goals by name, as the API takes them."""
+    pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
     least, most = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
     shapes = draw(
         st.lists(
@@ -267,41 +283,67 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
             max_size=most,
         )
     )
-    rows = [row_of(shape, [pool[index] for index in chosen]) for shape, chosen in shapes]
-    while sum(not row.diagnostic for row in rows) < 2:
-        rows.append(Row((pool[-1],)))
+    goals = {}
+    for place in draw(st.sampled_from([(), (), (), (), (0,), (0, 1)])):
+        if place < len(pool):
+            goals[f"Goal {place}"] = {**pool[place], "filters": pool[place]["filters"][:1]}
+            others = pool[place]["filters"][1:]
+            pool[place] = {"type": "Goal", "value": f"Goal {place}", "filters": others}
+    rows = [row_of(shape, chosen, pool) for shape, chosen in shapes]
+    while sum("diagnostic" not in row for row in rows) < 2:
+        rows.append(pool[-1])
     rows = [
         row
         for index, row in enumerate(rows)
-        if row.diagnostic or sum(not earlier.diagnostic for earlier in rows[:index]) < 20
+        if "diagnostic" in row or sum("diagnostic" not in earlier for earlier in rows[:index]) < 20
     ][:30]
     attempts = unit is CountingUnit.ATTEMPT
-    return Definition(
-        rows=tuple(rows),
-        counting_unit=unit,
-        window_s=draw(st.sampled_from(WINDOWS_S if attempts else (*WINDOWS_S, None, None))),
-        attempt_property="attempt" if attempts else None,
-        sequence_property=draw(st.sampled_from(["n", "n", None])),
-        breakdown_properties=tuple(
-            draw(st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True))
+    funnel = {
+        "countingUnit": unit.value,
+        "attemptProperty": "attempt" if attempts else None,
+        "sequenceProperty": draw(st.sampled_from(["n", "n", None])),
+        "breakdownProperties": draw(
+            st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
-    )
+        "conversionWindowSeconds": draw(
+            st.sampled_from(WINDOWS_S if attempts else (*WINDOWS_S, None, None))
+        ),
+        "steps": rows,
+    }
+    return funnel, goals
 
 
-def row_of(shape: str, chosen: Sequence[Match]) -> Row:
-    diagnostic = shape.startswith("diagnostic")
-    if shape.endswith("group") and len(set(chosen)) > 1:
-        return Row(tuple(dict.fromkeys(chosen)), all_of=True, diagnostic=diagnostic)
-    return Row(tuple(chosen[: 1 if shape == "plain" else 3]), diagnostic=diagnostic)
+def row_of(shape: str, chosen: Sequence[int], pool: Sequence[Json]) -> Json:
+    """A row of the matches at the chosen places of the pool."""
+    is_group = shape.endswith("group") and len(set(chosen)) > 1
+    places = list(dict.fromkeys(chosen)) if is_group else chosen[: 1 if shape == "plain" else 3]
+    parent, *others = [pool[place] for place in places]
+    row = dict(parent)
+    if others:
+        row["or"] = others
+    if is_group:
+        row["mode"] = "all_of"
+    if shape.startswith("diagnostic"):
+        row["diagnostic"] = True
+    return row
+
+
+def accepted(funnel: Json, goals: Mapping[str, Json]) -> Definition:
+    """The funnel as the service reads it; without the few examples that the API refuses."""
+    try:
+        return resolved(funnel, goals)
+    except ValidationError as error:
+        if {fault.code for fault in faults_of(error)} <= {"too_costly", "identical_parts"}:
+            reject()
+        raise
 
 
 @st.composite
 def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
-    definition = draw(definitions(unit))
+    funnel, goals = draw(funnels(unit))
+    definition = accepted(funnel, goals)
     window_ms = (definition.window_s or 3600) * 1000
-    script = Script(
-        definition, _property_keys(definition), draw(st.sampled_from(NUMBERS)), window_ms
-    )
+    script = Script(funnel, goals, draw(st.sampled_from(NUMBERS)), window_ms)
     choice = st.integers(0, 255)
     picks = st.builds(EventChoice, *[choice] * 8, values=st.tuples(*[choice] * len(script.keys)))
     least = draw(st.sampled_from([1, len(script.targets), len(script.targets)]))
@@ -317,6 +359,8 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)
     )
     return Case(
+        funnel=funnel,
+        goals=goals,
         definition=definition,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
@@ -328,7 +372,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
                 strict=True,
             )
         ),
-        cohort=cohort_filter(definition, events, draw(choice)),
+        cohort=cohort_filter(script.definition, events, draw(choice)),
         page=draw(st.sampled_from([Page(), Page(), Page(1, 1), Page(2, 1), Page(2, 3)])),
         inserts=draw(st.sampled_from([1, 1, 1, 2])),
         strategy=draw(st.sampled_from([Strategy.PACKED, Strategy.PACKED, Strategy.GENERAL])),
@@ -354,12 +398,13 @@ class Script:
     """Turns choices into events that roughly follow a definition's steps."""
 
     def __init__(
-        self, definition: Definition, keys: Sequence[str], numbers: Sequence[Any], window_ms: int
+        self, funnel: Json, goals: Mapping[str, Json], numbers: Sequence[Any], window_ms: int
     ) -> None:
-        self.definition, self.keys, self.numbers = definition, keys, numbers
+        self.definition, self.numbers = with_defaults(funnel, goals), numbers
+        self.keys = _property_keys(self.definition)
         self.edges = (window_ms, window_ms + 1, window_ms - 1)
-        self.pool = [match for row in definition.rows for match in row.matches]
-        self.targets = _targets(definition)
+        self.pool = [match for row in self.definition["steps"] for match in row["matches"]]
+        self.targets = _targets(self.definition)
 
     def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
         events, at_ms, target = [], start_ms, 0
@@ -380,8 +425,8 @@ class Script:
             events.append(self._event(who, place, at_ms, match, picks))
         return events
 
-    def _event(self, who: int, place: int, at_ms: int, match: Match, picks: EventChoice) -> Event:
-        attempts = self.definition.counting_unit is CountingUnit.ATTEMPT
+    def _event(self, who: int, place: int, at_ms: int, match: Json, picks: EventChoice) -> Event:
+        attempts = self.definition["countingUnit"] == "attempt"
         values = zip(self.keys, picks.values, strict=True)
         properties = {key: VALUES[value % len(VALUES)] for key, value in values if value < 230}
         fields = {
@@ -391,7 +436,7 @@ class Script:
         }
         if picks.spelling % 16 < 15:
             satisfy(match, properties, fields, picks.option)
-        if self.definition.sequence_property:
+        if self.definition["sequenceProperty"]:
             properties["n"] = (
                 place
                 if picks.number < 100 and self.numbers is NUMBERS[0]
@@ -400,20 +445,20 @@ class Script:
         if attempts:
             spellings = ATTEMPTS[who] if picks.spelling < 240 else NO_ATTEMPT
             properties["attempt"] = spellings[picks.visitor % len(spellings)]
-        name = match.value
-        if match.type is MatchType.PAGEVIEW:
+        name, kind = match["value"], match["type"]
+        if kind == "Pageview":
             name = fields["path"] = PATHS[picks.option % len(PATHS)] if "*" in name else name
         in_first_website = picks.website < 220
         # Payment providers send transaction events, some of them with whole seconds.
-        provider = picks.source % 4 == 3 and (attempts or match.type is MatchType.TRANSACTION)
-        if provider and match.type is MatchType.TRANSACTION:
+        provider = picks.source % 4 == 3 and (attempts or kind == "Transaction")
+        if provider and kind == "Transaction":
             properties["provider"] = ("stripe", "stripe", "polar")[picks.source // 4 % 3]
             if properties["provider"] == "stripe" and picks.delay % 16 < 15:
                 at_ms -= at_ms % 1000
         return Event(
             event_id="",
             website_id="shop" if in_first_website else ("app", "app", "foreign")[picks.website % 3],
-            kind=KINDS[match.type],
+            kind=KINDS[kind],
             name=name,
             at_ms=at_ms,
             visitor_id=f"v{picks.visitor % 3 if picks.visitor > 200 else who}"
@@ -429,41 +474,40 @@ class Script:
         )
 
 
-def _targets(definition: Definition) -> list[tuple[Match, ...]]:
+def _targets(definition: Json) -> list[list[Json]]:
     """The matches on a unit's way: every part of a group, and any one option of other rows."""
-    targets: list[tuple[Match, ...]] = []
-    for row in definition.rows:
-        targets += [(part,) for part in row.matches] if row.all_of else [row.matches]
+    targets: list[list[Json]] = []
+    for row in definition["steps"]:
+        targets += [[part] for part in row["matches"]] if row["mode"] else [row["matches"]]
     return targets
 
 
-def _property_keys(definition: Definition) -> list[str]:
+def _property_keys(definition: Json) -> list[str]:
     named = [
-        condition.property
-        for row in definition.rows
-        for match in row.matches
-        for condition in match.filters
+        condition["property"]
+        for row in definition["steps"]
+        for match in row["matches"]
+        for condition in match["filters"]
     ]
     return [
         key
-        for key in dict.fromkeys([*definition.breakdown_properties, *named])
+        for key in dict.fromkeys([*definition["breakdownProperties"], *named])
         if not key.startswith("$")
     ]
 
 
-def satisfy(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
+def satisfy(match: Json, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
     """Give the event values that satisfy the match's filters, if a value does."""
-    for condition in match.filters:
-        if condition.property in ("$country", "$referrer_host", *TOUCHES):
-            texts = [
-                text for text in ("", *TEXTS) if holds(condition, tagged(text) if text else "")
-            ]
+    for condition in match["filters"]:
+        key = condition["property"]
+        if key in ("$country", "$referrer_host", *TOUCHES):
+            texts = [text for text in ("", *TEXTS) if holds(condition, scalar(text or None))]
             if texts:
-                fields[_own_field(condition.property)[1:]] = texts[first % len(texts)]
-        elif not condition.property.startswith("$"):
-            fitting = [value for value in VALUES if holds(condition, tagged(value))]
+                fields[_own_field(key)[1:]] = texts[first % len(texts)]
+        elif not key.startswith("$"):
+            fitting = [value for value in VALUES if holds(condition, scalar(value))]
             if fitting:
-                properties[condition.property] = fitting[first % len(fitting)]
+                properties[key] = fitting[first % len(fitting)]
 
 
 def _own_field(key: str) -> str:
@@ -496,26 +540,24 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     return merges
 
 
-def cohort_filter(
-    definition: Definition, events: Sequence[Event], seed: int
-) -> dict[str, Scalar | None]:
+def cohort_filter(definition: Json, events: Sequence[Event], seed: int) -> dict[str, Scalar | None]:
     """A cohort filter for a quarter of the examples.
 
     It covers some of the properties, mostly with values of an entry event.
     """
-    if seed % 4 != 3 or not definition.breakdown_properties:
+    breakdowns = definition["breakdownProperties"]
+    if seed % 4 != 3 or not breakdowns:
         return {}
     random = Random(seed)
+    first_step = next(row for row in definition["steps"] if not row["diagnostic"])
     entries = [
         event
         for event in events
-        if any(matches_event(match, event) for match in definition.steps[0].matches)
+        if any(matches_event(match, event) for match in first_step["matches"])
     ]
     example = random.choice(entries[:1] or events)
-    keys = random.sample(
-        definition.breakdown_properties, random.randint(1, len(definition.breakdown_properties))
-    )
-    cohort = {key: untagged(value_of(example, _own_field(key))) for key in keys}
+    keys = random.sample(breakdowns, random.randint(1, len(breakdowns)))
+    cohort = {key: as_json(value_of(example, _own_field(key))) for key in keys}
     return (
         cohort
         if seed % 16 > 3

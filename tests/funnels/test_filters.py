@@ -20,8 +20,10 @@ from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import filter_condition
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
+from tests.funnels.definitions import Json
 from tests.funnels.examples import example_count, example_settings
-from tests.funnels.reference import Event, History, holds
+from tests.funnels.reference import Event, History
+from tests.funnels.reference.matching import holds, scalar
 from tests.funnels.seed import isolated, store
 from tests.funnels.strategies import START_MS, VALUES
 
@@ -122,11 +124,16 @@ def test_every_accepted_filter_can_be_evaluated_and_counts_as_in_plain_python(
     rows = evaluated(warehouse, events, [item for item, _ in accepted])
     assert len(rows) == len(events)
     for event in events:
-        value = tagged(event.properties.get(PROPERTY))
+        value = scalar(event.properties.get(PROPERTY))
         for (item, text), counted in zip(accepted, rows[event.event_id], strict=True):
             # Python's `re` reads some patterns differently from RE2: they only have to run.
             if item.comparison.operator not in REGEXES:
-                assert counted == holds(item, value), (item, text, value)
+                sent = sent_filter(item.comparison.operator, text)
+                assert counted == holds(sent, value), (sent, value)
+
+
+def sent_filter(operator: Operator, value: str | None) -> Json:
+    return {"property": PROPERTY, "operator": operator.value, "value": value}
 
 
 CASED = "".join(
@@ -139,15 +146,16 @@ def test_case_is_ignored_for_every_letter(warehouse: Warehouse) -> None:
     texts = (CASED, "Straße", "STRASSE", "ΟΔΟΣ", "οδος α", "İ", "i", "ı", "")
     events = stored(warehouse, texts)
     variants = (str, str.upper, str.lower, str.casefold, str.swapcase)
-    filters = [
-        Filter(PROPERTY, parse_comparison(operator, variant(text), any_regex))
+    operands = [
+        (operator, variant(text))
         for operator in (Operator.EQUALS_IGNORE_CASE, Operator.CONTAINS_IGNORE_CASE)
         for text in texts
         for variant in variants
     ]
+    filters = [Filter(PROPERTY, parse_comparison(*operand, any_regex)) for operand in operands]
     rows = evaluated(warehouse, events, filters)
     for event, text in zip(events[1:], texts, strict=True):
-        expected = [holds(item, tagged(text)) for item in filters]
+        expected = [holds(sent_filter(*operand), scalar(text)) for operand in operands]
         assert rows[event.event_id] == expected
     assert rows[events[1].event_id][: len(variants)] == [True] * len(variants)
 

@@ -1,29 +1,35 @@
-"""The engine's statement against the reference evaluation, on random funnels and histories.
+"""The engine's statement and the trace against the reference evaluation, on random histories.
 
-Compares every field of the counted report.
+Compares every field of the counted report, and each unit's trace.
 
 `PENSTOCK_EXAMPLES` is the number of examples in all: 80 by default, 20,000 in `make test-full`.
 An example takes 0.45 s of CPU time. Nearly all of it is the engine's analysis of the statement:
 storing the case takes 0.02 s.
 """
 
+import ast
 import json
+import sys
 from collections.abc import Mapping
 from difflib import unified_diff
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 
 from penstock.base.paging import Page
-from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
+from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
+from tests.funnels.reference.report import read_units, report
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
+from tests.funnels.traces import differing_traces
 
 EXAMPLES = example_count(80)
 SHARES = shares_of(EXAMPLES // 2, least=10)
@@ -48,6 +54,18 @@ def test_funnels_agree_with_the_reference_evaluation(
         assert_agreement(bare_warehouse, case)
 
     agree()
+
+
+def test_the_reference_evaluation_shares_no_code_with_the_service() -> None:
+    imported = {
+        name.name if isinstance(node, ast.Import) else node.module or ""
+        for path in Path(reference.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    outside = {name for name in imported if not name.startswith("tests.funnels.reference")}
+    assert outside <= sys.stdlib_module_names | {"collections.abc"}
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -82,17 +100,18 @@ def test_two_entries_of_a_group_in_one_millisecond(
         )
         for place, (ms, name, number, value) in enumerate(story)
     )
-    a, b, c = (Match(MatchType.EVENT, name) for name in "ABC")
-    definition = Definition(
-        (Row((a, b), all_of=True), Row((c,))),
-        CountingUnit.VISITOR,
-        3600,
-        sequence_property="n",
-        breakdown_properties=("plan",),
-    )
+    a, b, c = ({"type": "Event", "value": name} for name in "ABC")
+    funnel = {
+        "conversionWindowSeconds": 3600,
+        "sequenceProperty": "n",
+        "breakdownProperties": ["plan"],
+        "steps": [{**a, "mode": "all_of", "or": [b]}, c],
+    }
     at_ms = START_MS + 10_000
     case = Case(
-        definition,
+        funnel,
+        {},
+        resolved(funnel),
         reference.History(events),
         ("shop",),
         at_ms,
@@ -109,15 +128,17 @@ def test_two_entries_of_a_group_in_one_millisecond(
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
-    expected = reference.evaluate(
-        history,
-        case.definition,
-        website_ids=websites,
-        evaluated_at_ms=case.evaluated_at_ms,
-        start_ms=case.start_ms,
-        end_ms=case.end_ms,
-        cohort=case.cohort,
-        page=case.page,
+    units = read_units(history, case.funnel, websites, case.evaluated_at_ms, case.goals)
+    if differing := "\n".join(differing_traces(case, units)):
+        raise AssertionError(f"traces differ\n{differing}\n\n{description(case)}")
+    expected = report(
+        units,
+        case.evaluated_at_ms,
+        case.start_ms,
+        case.end_ms,
+        case.cohort,
+        case.page.number,
+        case.page.size,
     )
     params = QueryParams(
         website_ids=websites,
@@ -128,8 +149,8 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
         cohort=case.cohort,
         page=case.page,
     )
-    report = evaluate(warehouse, case.definition, params, strategy=case.strategy)
-    counted = {part: report[part] for part in expected}
+    answer = evaluate(warehouse, case.definition, params, strategy=case.strategy)
+    counted = {part: answer[part] for part in expected}
     if canonical_json(counted) != canonical_json(expected):
         raise AssertionError(
             f"{case.strategy} differs (- reference evaluation, + engine)\n"

@@ -5,7 +5,7 @@ Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs h
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 
 from penstock.base.clock import LATEST_MS
-from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.base.scalar import tagged
+from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements.counted_units import CountedUnits
@@ -28,19 +29,19 @@ from penstock.funnels.statements.one_unit import (
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
-from penstock.funnels.units.trace import (
-    FunnelPath,
-    coarse_times,
-    conflicts,
-    fills_row,
-    funnel_paths,
-    in_period,
-    seen_by_diagnostics,
-)
 from penstock.funnels.units.traced_unit import unit_of
 from penstock.warehouse.client import Warehouse
-from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
+from tests.funnels.reference.matching import as_json
+from tests.funnels.reference.report import Unit, is_open, read_units
+from tests.funnels.reference.runs import (
+    Run,
+    all_runs,
+    coarse_times,
+    conflicts,
+    is_seen,
+    seen_by,
+)
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
 
@@ -62,21 +63,13 @@ class StoredCase:
         self.warehouse, self.case, self.definition = warehouse, case, case.definition
         history, mark = store_case(warehouse, case.history, case.inserts)
         websites = tuple(mark + website for website in case.website_ids)
-        history = reference.with_touches(history, websites, case.evaluated_at_ms)
         scopes = tuple(sorted({event.scope_id for event in history.events}))
         self.params = QueryParams(
             websites, scopes, case.start_ms, case.end_ms, case.evaluated_at_ms
         )  # type: ignore[arg-type]
         self.profile = read_profile(warehouse, self.params)
-        events = [
-            event
-            for event in history.events
-            if event.website_id in websites and event.at_ms <= case.evaluated_at_ms
-        ]
-        self.units, _ = reference.split_into_units(history, self.definition, events)
-        self.selected: Mapping[Any, FunnelPath] = reference.selected_units(
-            self.definition, self.units, case.start_ms, case.end_ms
-        )
+        self.units = read_units(history, case.funnel, websites, case.evaluated_at_ms, case.goals)
+        self.selected = self.units.counted(case.start_ms, case.end_ms)
 
     def counted(self, edges_ms: Sequence[int] | None = None) -> CountedUnits:
         strategy = Strategy.GENERAL if self.case.strategy is Strategy.AUTO else self.case.strategy
@@ -116,7 +109,6 @@ def assert_agreement(stored: StoredCase) -> None:
 
 def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     """The list of units has every unit with all its fields."""
-    definition = stored.definition
     rows = stored.records(units_page(stored.counted(), UnitConditions(), None, 10_000))
     names = (
         {
@@ -135,16 +127,15 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
         )
         for row in rows
     )  # fmt: skip
-    several = several_visitors(stored)
     expected = Counter(
         (
-            stored.name(unit), path.entry_ms, path.reached,
-            tuple(path.done_ms), path.values, path.skips, path.ties,
-            invalid(definition, path), path.tied, conflict_bits(definition, path), unit in several,
-            seen(definition, path), path.done_ms[-1],
-            coarse_times(definition, path.events),
+            stored.name(unit), run.entry_ms, run.reached, tuple(run.done_ms), texts(run),
+            len(run.skipped), len(run.tied), invalid(stored, unit), run.by_agreement,
+            conflict_bits(stored, unit, run), has_several_visitors(stored, unit),
+            seen(stored, unit, run), run.done_ms[-1],
+            coarse_times(stored.units.funnel, stored.units.of[unit]),
         )
-        for unit, path in stored.selected.items()
+        for unit, run in stored.selected.items()
     )  # fmt: skip
     assert listed == expected
     assert [(row["entry_ts"], row["unit"]) for row in rows] == sorted(
@@ -158,50 +149,35 @@ def names_of(stored: StoredCase, units: list[int]) -> Statement:
     return unit_names(stored.definition, stored.params, stored.profile, units)
 
 
-def several_visitors(stored: StoredCase) -> set[Any]:
-    if stored.definition.counting_unit is CountingUnit.VISITOR:
-        return set()
-    history = stored.case.history
-    events = {event.event_id: event for event in history.events}
-    steps = [place for place, row in enumerate(stored.definition.rows) if not row.diagnostic]
-    units = set()
-    for unit, path in stored.selected.items():
-        own = [
-            events[matched_event.event_id]
-            for matched_event in path.events
-            if any(matched_event.matched[place] for place in steps)
-        ]
-        if len({history.visitor(event) for event in own}) > 1:
-            units.add(unit)
-    return units
+def texts(run: Run) -> tuple[str, ...]:
+    """The cohort as the warehouse stores it."""
+    return tuple(tagged(as_json(value)) for value in run.values)
 
 
-def invalid(definition: Definition, path: FunnelPath) -> int:
-    steps = [place for place, row in enumerate(definition.rows) if not row.diagnostic]
+def has_several_visitors(stored: StoredCase, unit: Unit) -> bool:
+    units = stored.units
+    required = [event.id for event in units.of[unit] if event.is_required(units.funnel)]
+    return len({units.visitors[event_id] for event_id in required}) > 1
+
+
+def invalid(stored: StoredCase, unit: Unit) -> int:
+    funnel, events = stored.units.funnel, stored.units.of[unit]
+    return sum(event.is_invalid and event.is_required(funnel) for event in events)
+
+
+def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
+    funnel, events = stored.units.funnel, stored.units.of[unit]
     return sum(
-        matched_event.invalid and any(matched_event.matched[place] for place in steps)
-        for matched_event in path.events
+        1 << place for place in range(len(run.values)) if conflicts(funnel, events, run, place)
     )
 
 
-def conflict_bits(definition: Definition, path: FunnelPath) -> int:
-    return sum(
-        1 << place
-        for place in range(len(definition.breakdown_properties))
-        if conflicts(definition, path, place)
-    )
-
-
-def seen(definition: Definition, path: FunnelPath) -> tuple[int, ...]:
+def seen(stored: StoredCase, unit: Unit, run: Run) -> tuple[int, ...]:
     """Of each diagnostic row its events, then of each that is a group whether it is full."""
-    rows = seen_by_diagnostics(definition, path)
-    own = [
-        (row, place, rows.get(place, []))
-        for place, row in enumerate(definition.rows)
-        if row.diagnostic
-    ]
-    full = [fills_row(row, place, events) for row, place, events in own if row.all_of]
-    return *(len(events) for _, _, events in own), *map(int, full)
+    funnel, events = stored.units.funnel, stored.units.of[unit]
+    rows = [(row, seen_by(funnel, events, run, row)) for row in funnel.rows if row.is_diagnostic]
+    full = [is_seen(row, own) for row, own in rows if row.is_group]
+    return *(len(own) for _, own in rows), *map(int, full)
 
 
 def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
@@ -247,36 +223,34 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
 
 def assert_trend(stored: StoredCase) -> None:
     """Each bucket is the report of its span, cut by the period."""
-    case, definition = stored.case, stored.definition
-    paths = [
-        path
-        for events in stored.units.values()
-        for path in funnel_paths(definition, events)
-        if in_period(path.entry_ms, case.start_ms, case.end_ms)
+    case, units = stored.case, stored.units
+    start_ms, end_ms = case.start_ms or 0, case.end_ms or LATEST_MS
+    runs = [
+        run
+        for events in units.of.values()
+        for run in all_runs(units.funnel, events)
+        if start_ms <= run.entry_ms < end_ms
     ]
-    entries = sorted(path.entry_ms for path in paths)
+    entries = sorted(run.entry_ms for run in runs)
     if not entries:
         return
     edges = sorted({entries[0], entries[0] + 1, entries[len(entries) // 2], entries[-1]})
     rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
-    n = len(definition.steps)
-    for start_ms, end_ms in pairwise([*edges, LATEST_MS]):
-        own = reference.selected_units(
-            definition,
-            stored.units,
-            max(start_ms, case.start_ms or 0),
-            min(end_ms, case.end_ms or LATEST_MS),
-        ).values()
-        done = [path for path in own if path.reached == n]
+    n = len(units.funnel.steps)
+    for from_ms, to_ms in pairwise([*edges, LATEST_MS]):
+        own = units.counted(max(from_ms, start_ms), min(to_ms, end_ms)).values()
+        done = [run for run in own if run.reached == n]
         expected = {
             "entered": len(own),
             "completed": len(done),
-            "pending": sum(path.reached < n and path.is_open(case.evaluated_at_ms) for path in own),
+            "pending": sum(
+                run.reached < n and is_open(units, run, case.evaluated_at_ms) for run in own
+            ),
         }
-        row = rows.pop(start_ms, dict.fromkeys(expected, 0))
+        row = rows.pop(from_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected
         if done:
-            took = [path.done_ms[-1] - path.entry_ms for path in done]
+            took = [run.done_ms[-1] - run.entry_ms for run in done]
             assert row["median_ms"] == median(took)
     assert not rows
 
@@ -287,9 +261,9 @@ def assert_timing(stored: StoredCase) -> None:
     [record] = stored.records(timing(stored.counted(), pairs, EDGES_MS))
     for place, (first, last) in enumerate(pairs):
         took = sorted(
-            path.done_ms[last - 1] - path.done_ms[first - 1]
-            for path in stored.selected.values()
-            if path.reached >= last
+            run.done_ms[last - 1] - run.done_ms[first - 1]
+            for run in stored.selected.values()
+            if run.reached >= last
         )
         assert record[f"units_{place}"] == len(took)
         bins = Counter(EDGES_MS[bisect_right(EDGES_MS, took_ms) - 1] for took_ms in took)

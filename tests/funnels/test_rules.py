@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.conftest import finished
@@ -76,10 +75,13 @@ def test_a_tie_at_the_entry_is_reported_for_every_attempt_that_is_sent_alike(sce
 
 @examples
 def test_worked_example_in_the_reference_evaluation(story: str, reached: int) -> None:
-    rows = tuple(Row((Match(MatchType.EVENT, name),)) for name in "ABC")
-    definition = Definition(
-        rows, CountingUnit.ATTEMPT, HOUR_S, attempt_property="attempt", sequence_property="n"
-    )
+    funnel = {
+        "countingUnit": "attempt",
+        "attemptProperty": "attempt",
+        "sequenceProperty": "n",
+        "conversionWindowSeconds": HOUR_S,
+        "steps": [step(name) for name in "ABC"],
+    }
     events = []
     for place, text in enumerate(story.split()):
         time, _, item = text.partition("/")
@@ -98,7 +100,7 @@ def test_worked_example_in_the_reference_evaluation(story: str, reached: int) ->
         )
     report = reference.evaluate(
         reference.History(tuple(events)),
-        definition,
+        funnel,
         website_ids=["w"],
         evaluated_at_ms=DAY_S * 1000,
     )

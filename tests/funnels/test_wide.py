@@ -1,12 +1,14 @@
 """Funnels at the published limits: 30 rows, 20 required steps, dozens of `or` rows, more matches
 than a machine word has bits."""
 
+from typing import Any
+
 import pytest
 
-from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
+from tests.funnels.definitions import Json, resolved
 from tests.funnels.reference import Event, History
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import isolated, store
@@ -14,27 +16,26 @@ from tests.funnels.seed import isolated, store
 BEGAN_MS = 1_700_000_000_000
 UNITS = {
     "attempts": {
-        "counting_unit": CountingUnit.ATTEMPT,
-        "attempt_property": "attempt",
-        "sequence_property": "n",
-        "breakdown_properties": ("plan",),
+        "countingUnit": "attempt",
+        "attemptProperty": "attempt",
+        "sequenceProperty": "n",
+        "breakdownProperties": ["plan"],
     },
-    "visitors": {"counting_unit": CountingUnit.VISITOR},
-    "visitors with numbers": {"counting_unit": CountingUnit.VISITOR, "sequence_property": "n"},
+    "visitors": {},
+    "visitors with numbers": {"sequenceProperty": "n"},
 }
 
 
-def row(*names: str, all_of: bool = False, diagnostic: bool = False) -> Row:
-    return Row(
-        tuple(Match(MatchType.EVENT, name) for name in names), all_of=all_of, diagnostic=diagnostic
-    )
+def row(*names: str, **more: Any) -> Json:
+    first, *others = ({"type": "Event", "value": name} for name in names)
+    return {**first, "or": others, **more}
 
 
 STEPS = [row(*(f"step {k}.{option}" for option in range(8))) for k in range(20)]
 DIAGNOSTICS = [
     row(*(f"seen {k}.{option}" for option in range(9)), diagnostic=True) for k in range(10)
 ]
-GROUP = row(*(f"step {k}.{k % 5}" for k in range(1, 12)), all_of=True)
+GROUP = row(*(f"step {k}.{k % 5}" for k in range(1, 12)), mode="all_of")
 FUNNELS = {
     "20 steps of 8 options, 10 diagnostic rows": [*STEPS, *DIAGNOSTICS],
     "a group of 11": [STEPS[0], GROUP, *STEPS[12:], *DIAGNOSTICS],
@@ -48,17 +49,17 @@ FUNNELS = {
 def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
     warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
 ) -> None:
-    definition = Definition(tuple(FUNNELS[rows]), window_s=604_800, **UNITS[unit])  # type: ignore[arg-type]
+    funnel = {"conversionWindowSeconds": 604_800, "steps": FUNNELS[rows], **UNITS[unit]}
     history, mark = isolated(
         History((*path("ann", steps=20), *path("ben", steps=7), unrelated_event("ann")))
     )
     store(warehouse, history)
     websites = (mark + "shop",)
     expected = reference.evaluate(
-        history, definition, website_ids=websites, evaluated_at_ms=BEGAN_MS + 10**9
+        history, funnel, website_ids=websites, evaluated_at_ms=BEGAN_MS + 10**9
     )
     params = QueryParams(websites, websites, None, None, BEGAN_MS + 10**9)  # type: ignore[arg-type]
-    report = evaluate(warehouse, definition, params, strategy=strategy)
+    report = evaluate(warehouse, resolved(funnel), params, strategy=strategy)
     assert {part: report[part] for part in expected} == expected
     assert (report["aggregate"]["entered"], report["aggregate"]["completed"]) == (2, 1)
 

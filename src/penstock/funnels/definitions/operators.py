@@ -1,7 +1,8 @@
 """The operators of filters: one table, an entry for each.
 
 The API, the builder, the cost of definitions, statements and the table in docs/funnels.md are made
-from it. Tests compare an operator with its meaning in plain Python (tests/funnels/reference.py).
+from it. Tests compare each operator with its meaning in plain Python
+(tests/funnels/reference/matching.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence

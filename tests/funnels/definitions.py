@@ -1,0 +1,40 @@
+"""Definitions as the API takes them, made ready to be evaluated by the service's own code."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.funnels.definitions.definition import resolve
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.schema import (
+    GoalRecord,
+    MatchIn,
+    SavedMatch,
+    ValidationContext,
+)
+from penstock.funnels.saved.schema import FunnelIn
+from penstock.settings import Settings
+
+Json = Mapping[str, Any]
+
+_LIMITS = Settings()
+
+
+def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definition:
+    """The funnel as the service evaluates it. ValidationError if the API would refuse it.
+
+    goals: the match of each goal by name.
+    """
+    matches: dict[str, SavedMatch] = {}
+    context = ValidationContext(matches, lambda _: None, _LIMITS)
+    for name, match in (goals or {}).items():
+        matches[name] = MatchIn.model_validate_json(json.dumps(match), context=context).saved()
+    body = json.dumps({"name": "Funnel", **funnel})
+    saved = FunnelIn.model_validate_json(body, context=context).saved()
+    records = {
+        name: GoalRecord(
+            id=f"goal_{name}", name=name, match=match, revision=1, created_at="", updated_at=""
+        )
+        for name, match in matches.items()
+    }
+    return resolve(saved, records, context.check_regex)

@@ -1,0 +1,65 @@
+"""The input of a report: stored events, merges of visitors, and the touches of each visitor."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+TOUCHED = ("utm_source", "utm_medium", "utm_campaign", "link")
+"""The fields of a touch that breakdowns and filters read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored event.
+
+    name: path, screen, event name or transaction event. fields: built-in fields without their `$`,
+    such as `country`.
+    """
+
+    event_id: str
+    website_id: str
+    kind: str
+    name: str
+    at_ms: int
+    visitor_id: str
+    scope_id: str
+    source: str = "browser"
+    verified: bool = False
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    client_event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All stored data. merges: (scope, merged visitor) -> canonical visitor, without chains."""
+
+    events: tuple[Event, ...]
+    merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def visitor(self, event: Event) -> tuple[str, str]:
+        """The canonical visitor of an event, with its identity scope."""
+        return event.scope_id, self.merges.get((event.scope_id, event.visitor_id), event.visitor_id)
+
+    def read(self, website_ids: Sequence[str], evaluated_at_ms: int) -> list[Event]:
+        """The events that a report reads, with the first and last touch among their fields."""
+        events = [
+            event
+            for event in self.events
+            if event.website_id in website_ids and event.at_ms <= evaluated_at_ms
+        ]
+        touches: dict[tuple[str, str], list[Event]] = {}
+        for event in sorted(events, key=lambda event: (event.at_ms, event.event_id)):
+            if any(event.fields.get(name) for name in (*TOUCHED, "utm_content", "utm_term")):
+                touches.setdefault(self.visitor(event), []).append(event)
+        return [_with_touches(event, touches.get(self.visitor(event), [])) for event in events]
+
+
+def _with_touches(event: Event, touches: Sequence[Event]) -> Event:
+    """The event with the first and last of its visitor's touches up to its time."""
+    before = [touch for touch in touches if touch.at_ms <= event.at_ms]
+    if not before:
+        return event
+    first = {f"first_{name}": before[0].fields.get(name, "") for name in TOUCHED}
+    last = {f"last_{name}": before[-1].fields.get(name, "") for name in TOUCHED}
+    return replace(event, fields={**event.fields, **first, **last})

@@ -1,0 +1,365 @@
+"""A report: which events belong to which unit, and the counts over all units."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tests.funnels.reference.history import Event, History
+from tests.funnels.reference.matching import Json, Value, as_json, matches, scalar, value_of
+from tests.funnels.reference.runs import (
+    Funnel,
+    Row,
+    Run,
+    UnitEvent,
+    coarse_times,
+    conflicts,
+    counted_run,
+    is_seen,
+    seen_by,
+)
+
+Unit = Any
+"""An attempt ID, or a visitor with the identity scope."""
+
+MAX_NUMBER = 2**63 - 1
+DEFAULT_ATTEMPT_WINDOW_S = 604_800
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of a definition in a history, and their events.
+
+    definition: as the API takes it, goals replaced by their matches. left_out: provider events that
+    count for no attempt. visitors: for each event, by ID.
+    """
+
+    definition: Json
+    funnel: Funnel
+    events: Sequence[Event]
+    of: Mapping[Unit, Sequence[UnitEvent]]
+    left_out: Sequence[Event]
+    visitors: Mapping[str, tuple[str, str]]
+
+    def counted(self, start_ms: int | None, end_ms: int | None) -> dict[Unit, Run]:
+        """The run of each unit that entered in a period."""
+        runs = {
+            unit: counted_run(self.funnel, own, start_ms, end_ms) for unit, own in self.of.items()
+        }
+        return {unit: run for unit, run in runs.items() if run is not None}
+
+
+def read_units(
+    history: History,
+    definition: Json,
+    website_ids: Sequence[str],
+    evaluated_at_ms: int,
+    goals: Mapping[str, Json] | None = None,
+) -> Units:
+    """goals: by name, the matches of the goals that the definition refers to."""
+    definition = with_defaults(definition, goals or {})
+    events = history.read(website_ids, evaluated_at_ms)
+    visitors = {event.event_id: history.visitor(event) for event in events}
+    members: dict[Unit, list[Event]] = {}
+    left_out: list[Event] = []
+    if definition["countingUnit"] == "visitor":
+        for event in events:
+            members.setdefault(visitors[event.event_id], []).append(event)
+    else:
+        for event in events:
+            attempt = attempt_id(definition, event)
+            if attempt is not None:
+                members.setdefault(attempt, []).append(event)
+        for attempt, own in members.items():
+            known = {visitors[event.event_id] for event in own if event.source != "provider"}
+            members[attempt] = [
+                event
+                for event in own
+                if event.source != "provider"
+                or (event.verified and (not known or visitors[event.event_id] in known))
+            ]
+            left_out += [event for event in own if event not in members[attempt]]
+    return Units(
+        definition,
+        funnel_of(definition),
+        events,
+        {unit: [unit_event(definition, event) for event in own] for unit, own in members.items()},
+        left_out,
+        visitors,
+    )
+
+
+def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
+    """The definition with all fields, and with the matches of all rows under `matches`."""
+    unit = definition.get("countingUnit", "visitor")
+    return {
+        "countingUnit": unit,
+        "attemptProperty": definition.get("attemptProperty"),
+        "sequenceProperty": definition.get("sequenceProperty"),
+        "breakdownProperties": definition.get("breakdownProperties", []),
+        "conversionWindowSeconds": definition.get(
+            "conversionWindowSeconds", DEFAULT_ATTEMPT_WINDOW_S if unit == "attempt" else None
+        ),
+        "steps": [
+            {
+                "type": row["type"],
+                "value": row["value"],
+                "mode": row.get("mode"),
+                "diagnostic": row.get("diagnostic", False),
+                "matches": [without_goal(match, goals) for match in (row, *row.get("or", []))],
+            }
+            for row in definition["steps"]
+        ],
+    }
+
+
+def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
+    """The match, or its goal's with the filters of both."""
+    filters = match.get("filters", [])
+    if match["type"] != "Goal":
+        return {"type": match["type"], "value": match["value"], "filters": filters}
+    goal = goals[match["value"]]
+    return {**goal, "filters": [*goal.get("filters", []), *filters]}
+
+
+def funnel_of(definition: Json) -> Funnel:
+    window_s = definition["conversionWindowSeconds"]
+    return Funnel(
+        [
+            Row(place, len(row["matches"]), row["mode"] == "all_of", row["diagnostic"])
+            for place, row in enumerate(definition["steps"])
+        ],
+        None if window_s is None else window_s * 1000,
+        definition["countingUnit"] == "attempt",
+    )
+
+
+def unit_event(definition: Json, event: Event) -> UnitEvent:
+    sequence_property = definition["sequenceProperty"]
+    sent = None if sequence_property is None else event.properties.get(sequence_property)
+    number = usable_number(sent)
+    return UnitEvent(
+        id=event.event_id,
+        at_ms=event.at_ms,
+        is_whole_second=event.source == "provider" and event.properties.get("provider") == "stripe",
+        number=number,
+        is_invalid=sent is not None and number is None,
+        satisfied=tuple(
+            tuple(place for place, match in enumerate(row["matches"]) if matches(match, event))
+            for row in definition["steps"]
+        ),
+        values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
+    )
+
+
+def usable_number(sent: Any) -> int | None:
+    """A JSON integer from 0 to 2^63 - 1. `1.0` is the same JSON number as `1`."""
+    value = scalar(sent)
+    if value is None or value[0] != "number" or not re.fullmatch("[0-9]+", value[1]):
+        return None
+    return int(value[1]) if int(value[1]) <= MAX_NUMBER else None
+
+
+def attempt_id(definition: Json, event: Event) -> str | None:
+    """The attempt ID as text: an integer, or a string that is not blank, null or undefined."""
+    value = value_of(event, definition["attemptProperty"])
+    if value is None or value[0] == "boolean":
+        return None
+    kind, text = value
+    if kind == "number":
+        return text if re.fullmatch("-?[0-9]+", text) else None
+    return text if text.strip() and text.lower() not in ("null", "undefined") else None
+
+
+# -- The report ----------------------------------------------------------------------------------
+
+
+def evaluate(
+    history: History,
+    definition: Json,
+    *,
+    website_ids: Sequence[str],
+    evaluated_at_ms: int,
+    goals: Mapping[str, Json] | None = None,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    cohort: Mapping[str, Any] | None = None,
+    page: int = 1,
+    page_size: int = 20,
+) -> dict[str, Any]:
+    """`aggregate`, `cohorts` and `dataQuality` of a report."""
+    units = read_units(history, definition, website_ids, evaluated_at_ms, goals)
+    return report(units, evaluated_at_ms, start_ms, end_ms, cohort or {}, page, page_size)
+
+
+def report(
+    units: Units,
+    evaluated_at_ms: int,
+    start_ms: int | None,
+    end_ms: int | None,
+    cohort: Mapping[str, Any],
+    page: int,
+    page_size: int,
+) -> dict[str, Any]:
+    keys = units.definition["breakdownProperties"]
+    selected = units.counted(start_ms, end_ms)
+    counted = {
+        unit: run
+        for unit, run in selected.items()
+        if all(run.values[keys.index(key)] == scalar(value) for key, value in cohort.items())
+    }
+    cohorts: dict[tuple[Value, ...], dict[Unit, Run]] = {} if keys else {(): {}}
+    for unit, run in counted.items():
+        cohorts.setdefault(run.values, {})[unit] = run
+    ranked = sorted(cohorts, key=lambda values: (-len(cohorts[values]), _rank(values)))
+    first = (page - 1) * page_size
+    return {
+        "aggregate": aggregate(units, counted, evaluated_at_ms),
+        "cohorts": {
+            "page": page,
+            "pageSize": page_size,
+            "total": len(ranked),
+            "data": [
+                {
+                    "cohort": dict(zip(keys, map(as_json, values), strict=True)),
+                    "label": {
+                        key: "Unknown" if value is None else as_json(value)
+                        for key, value in zip(keys, values, strict=True)
+                    },
+                    **aggregate(units, cohorts[values], evaluated_at_ms),
+                }
+                for values in ranked[first : first + page_size]
+            ],
+        },
+        "dataQuality": data_quality(units, selected, start_ms, end_ms),
+    }
+
+
+def _rank(values: tuple[Value, ...]) -> list[Any]:
+    """Booleans come before numbers, then strings, each by its text; the missing value is last."""
+    return [("z", b"") if value is None else (value[0], value[1].encode()) for value in values]
+
+
+def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -> dict[str, Any]:
+    funnel, runs = units.funnel, list(counted.values())
+    count = len(funnel.steps)
+    completed = [run for run in runs if run.reached == count]
+    pending = [run for run in runs if run.reached < count and is_open(units, run, evaluated_at_ms)]
+    dropped = [run for run in runs if run not in completed and run not in pending]
+    minutes = [(run.done_ms[-1] - run.entry_ms) / 60_000 for run in completed]
+    counts = [sum(run.reached >= step for run in runs) for step in range(1, count + 1)]
+    return {
+        "entered": len(runs),
+        "completed": len(completed),
+        "pending": len(pending),
+        "droppedOff": len(dropped),
+        "conversionRate": rate(len(completed), len(runs)),
+        "medianCompletionMinutes": median(minutes) if minutes else None,
+        "steps": [
+            {
+                "step": number,
+                "row": row.place,
+                "type": units.definition["steps"][row.place]["type"],
+                "value": units.definition["steps"][row.place]["value"],
+                "count": counts[number - 1],
+                "pending": sum(run.reached == number for run in pending),
+                "droppedOff": sum(run.reached == number for run in dropped),
+                "conversionFromStart": rate(counts[number - 1], len(runs)),
+                "conversionFromPrevious": (
+                    rate(counts[number - 1], counts[number - 2]) if number > 1 else None
+                ),
+                "options": [
+                    {
+                        "option": option,
+                        "count": sum(
+                            run.reached >= number and option in run.options[number - 1]
+                            for run in runs
+                        ),
+                    }
+                    for option in range(row.size)
+                ],
+            }
+            for number, row in enumerate(funnel.steps, start=1)
+        ],
+        "diagnostics": [
+            diagnostic(units, row, counted) for row in funnel.rows if row.is_diagnostic
+        ],
+    }
+
+
+def is_open(units: Units, run: Run, evaluated_at_ms: int) -> bool:
+    """Whether the window of a run is open; its last millisecond is inside."""
+    window_ms = units.funnel.window_ms
+    return window_ms is None or evaluated_at_ms <= run.entry_ms + window_ms
+
+
+def rate(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str, Any]:
+    seen = [seen_by(units.funnel, units.of[unit], run, row) for unit, run in counted.items()]
+    above = sum(not other.is_diagnostic for other in units.funnel.rows[: row.place])
+    where = "before step 1"
+    if above:
+        is_last = above == len(units.funnel.steps)
+        where = f"after step {above}" if is_last else f"between steps {above} and {above + 1}"
+    return {
+        "row": row.place,
+        "afterStep": above,
+        "where": where,
+        "type": units.definition["steps"][row.place]["type"],
+        "value": units.definition["steps"][row.place]["value"],
+        "units": sum(is_seen(row, events) for events in seen),
+        "events": sum(map(len, seen)),
+    }
+
+
+def data_quality(
+    units: Units, selected: Mapping[Unit, Run], start_ms: int | None, end_ms: int | None
+) -> dict[str, Any]:
+    """selected: the runs of all cohorts of the period."""
+    funnel, keys = units.funnel, units.definition["breakdownProperties"]
+    runs = list(selected.values())
+    required = {
+        unit: [event for event in units.of[unit] if event.is_required(funnel)] for unit in selected
+    }
+    invalid = {unit: sum(event.is_invalid for event in required[unit]) for unit in selected}
+    of_steps = [
+        event
+        for event in units.events
+        if (start_ms is None or start_ms <= event.at_ms)
+        and (end_ms is None or event.at_ms < end_ms)
+        and unit_event(units.definition, event).is_required(funnel)
+    ]
+    return {
+        "eventsWithoutAttemptId": sum(
+            funnel.counts_attempts and attempt_id(units.definition, event) is None
+            for event in of_steps
+        ),
+        "invalidSequenceValues": sum(invalid.values()),
+        "sequenceSkips": sum(len(run.skipped) for run in runs),
+        "unorderedTies": sum(len(run.tied) for run in runs),
+        "unitsWithOrderingIssues": sum(
+            bool(run.skipped or run.tied or invalid[unit]) for unit, run in selected.items()
+        ),
+        "tiedEntries": sum(run.by_agreement for run in runs),
+        "unknownEntryValues": {
+            key: sum(run.values[place] is None for run in runs) for place, key in enumerate(keys)
+        },
+        "conflictingEntryValues": {
+            key: sum(
+                conflicts(funnel, units.of[unit], run, place) for unit, run in selected.items()
+            )
+            for place, key in enumerate(keys)
+        },
+        "unverifiedProviderEvents": sum(event in units.left_out for event in of_steps),
+        "coarseTimes": sum(coarse_times(funnel, units.of[unit]) for unit in selected),
+        "attemptsWithSeveralVisitors": sum(
+            funnel.counts_attempts and len({units.visitors[event.id] for event in events}) > 1
+            for events in required.values()
+        ),
+        "unitsOverLimit": 0,
+        "lostOnDevices": 0,
+    }

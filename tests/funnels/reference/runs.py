@@ -1,0 +1,320 @@
+"""The rules of one unit: its entry, its progress, and what diagnostic rows see of it.
+
+Written from docs/funnels.md alone; it shares no code with the service. An event has two instants:
+one for step 1 and one for later steps. Both are its time, unless that stands for a whole second:
+then the instant for later steps comes after everything else in that second.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.funnels.reference.matching import Value
+
+Instant = tuple[int, int]
+"""A millisecond, and 1 if it comes after everything else in that millisecond, else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of `steps`. place: its position there. size: number of its matches."""
+
+    place: int
+    size: int
+    is_group: bool
+    is_diagnostic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """The parts of a definition that the rules of a unit read. window_ms: None for no limit."""
+
+    rows: Sequence[Row]
+    window_ms: int | None
+    counts_attempts: bool
+
+    @property
+    def steps(self) -> list[Row]:
+        return [row for row in self.rows if not row.is_diagnostic]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEvent:
+    """An event of a unit.
+
+    number: its usable sequence number. is_invalid: whether it has another value in the sequence
+    property. satisfied: for each row, the positions of the matches that it satisfies. values: those
+    of the breakdown properties.
+    """
+
+    id: str
+    at_ms: int
+    is_whole_second: bool
+    number: int | None
+    is_invalid: bool
+    satisfied: tuple[tuple[int, ...], ...]
+    values: tuple[Value, ...]
+
+    @property
+    def last_ms(self) -> int:
+        """The last millisecond that its time stands for."""
+        return self.at_ms // 1000 * 1000 + 999 if self.is_whole_second else self.at_ms
+
+    @property
+    def start(self) -> Instant:
+        """The instant for step 1."""
+        return self.at_ms, 0
+
+    @property
+    def end(self) -> Instant:
+        """The instant for later steps."""
+        return self.last_ms, int(self.is_whole_second)
+
+    def is_required(self, funnel: Funnel) -> bool:
+        """Whether it matches a step."""
+        return any(self.satisfied[step.place] for step in funnel.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an event is read: by instant, usable number, then event ID."""
+
+    instant: Instant
+    event: UnitEvent
+
+    def __lt__(self, other: "Position") -> bool:
+        return self._key() < other._key()
+
+    def _key(self) -> tuple[Instant, bool, int, str]:
+        number = self.event.number
+        return self.instant, number is None, number or 0, self.event.id
+
+    def proves(self, earlier: "Position") -> bool:
+        """Whether this position is proven to follow an earlier one."""
+        if self.instant != earlier.instant:
+            return self.instant > earlier.instant
+        number, before = self.event.number, earlier.event.number
+        return number is not None and before is not None and number > before
+
+
+@dataclass
+class Run:
+    """How far a unit came from one entry.
+
+    began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
+    several first events was not known. done_ms: when each step was completed. options: for each
+    completed step, the matches that count. accepted: events after the entry that served a step.
+    """
+
+    entry: UnitEvent
+    began: list[UnitEvent]
+    values: tuple[Value, ...]
+    by_agreement: bool
+    done_ms: list[int]
+    options: list[set[int]]
+    accepted: list[UnitEvent] = field(default_factory=list)
+    skipped: list[UnitEvent] = field(default_factory=list)
+    tied: list[UnitEvent] = field(default_factory=list)
+
+    @property
+    def entry_ms(self) -> int:
+        return self.done_ms[0]
+
+    @property
+    def reached(self) -> int:
+        return len(self.done_ms)
+
+
+def counted_run(
+    funnel: Funnel, events: Sequence[UnitEvent], start_ms: int | None, end_ms: int | None
+) -> Run | None:
+    """The run that counts for a unit in a period; None without an entry there.
+
+    An attempt enters once. A visitor is counted by the entry that leads furthest; among equals, by
+    the earliest.
+    """
+    inside = [
+        run
+        for run in all_runs(funnel, events)
+        if (start_ms is None or start_ms <= run.entry_ms)
+        and (end_ms is None or run.entry_ms < end_ms)
+    ]
+    return max(inside, key=lambda run: run.reached, default=None)  # the first of equals
+
+
+def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
+    """A run for every completion of step 1, in the order of the entries. An attempt has one."""
+    step = funnel.steps[0]
+    parts: dict[int, UnitEvent] = {}
+    for position in sorted(Position(event.start, event) for event in events):
+        event = position.event
+        for part in served(step, event, parts):
+            parts[part] = event
+        if event in parts.values() and is_complete(step, parts):
+            run = begin(funnel, events, event, parts)
+            follow(funnel, events, run)
+            yield run
+            if funnel.counts_attempts:
+                return
+            parts = {}
+
+
+def served(step: Row, event: UnitEvent, filled: dict[int, UnitEvent]) -> list[int]:
+    """Which matches of a step an event serves: the open parts of a group, or the first option."""
+    satisfied = event.satisfied[step.place]
+    if step.is_group:
+        return [part for part in satisfied if part not in filled]
+    return list(satisfied[:1])
+
+
+def is_complete(step: Row, filled: dict[int, UnitEvent]) -> bool:
+    return len(filled) == step.size if step.is_group else bool(filled)
+
+
+def begin(
+    funnel: Funnel, events: Sequence[UnitEvent], entry: UnitEvent, parts: dict[int, UnitEvent]
+) -> Run:
+    """A run at its entry, with the cohort. parts: the events that filled step 1.
+
+    If several events of step 1 have the entry's time and their numbers do not say which was first,
+    a value counts only if all of them agree on it.
+    """
+    step = funnel.steps[0]
+    filled_before = {part for part, event in parts.items() if event.start < entry.start}
+    rivals = [
+        event
+        for event in events
+        if event.start == entry.start
+        and any(part not in filled_before for part in event.satisfied[step.place])
+    ]
+    numbers = [event.number for event in rivals]
+    is_ordered = len(rivals) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
+    values = entry.values
+    if not is_ordered:
+        values = tuple(
+            value if all(rival.values[place] == value for rival in rivals) else None
+            for place, value in enumerate(entry.values)
+        )
+    began = list(parts.values())
+    return Run(entry, began, values, not is_ordered, [entry.at_ms], [set(parts)])
+
+
+def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
+    """Read the events after the entry, each against the next step."""
+    steps = funnel.steps
+    reading = sorted(Position(event.end, event) for event in events)
+    used = list(run.began)
+    numbers = [event.number for event in used if event.number is not None]
+    last_number = numbers[-1] if numbers else None
+    last = entry = Position(run.entry.start, run.entry)
+    filled: dict[int, UnitEvent] = {}
+    note_ties_before(funnel, reading, run, last, used)
+    for position in reading:
+        event = position.event
+        if run.reached == len(steps):
+            return
+        step = steps[run.reached]
+        if position < entry or event in used or is_late(funnel, run, event):
+            continue
+        matches = served(step, event, filled)
+        if not matches:
+            continue
+        if not position.proves(last):
+            run.tied.append(event)
+        elif event.number is not None and last_number is not None and event.number <= last_number:
+            run.skipped.append(event)
+        else:
+            run.accepted.append(event)
+            used.append(event)
+            filled.update(dict.fromkeys(matches, event))
+            last_number = last_number if event.number is None else event.number
+            if is_complete(step, filled):
+                run.done_ms.append(event.last_ms)
+                run.options.append(set(filled))
+                last, filled = position, {}
+                note_ties_before(funnel, reading, run, last, used)
+
+
+def is_late(funnel: Funnel, run: Run, event: UnitEvent) -> bool:
+    """Whether an event is after the end of the window, by its stated time."""
+    return funnel.window_ms is not None and event.at_ms > run.entry_ms + funnel.window_ms
+
+
+def note_ties_before(
+    funnel: Funnel, reading: Sequence[Position], run: Run, last: Position, used: list[UnitEvent]
+) -> None:
+    """Events that were read before the last step's, at its instant, may as well have followed it.
+
+    Those that match the next step are unordered ties, unless they served a step or are proven to
+    come first.
+    """
+    if run.reached == len(funnel.steps):
+        return
+    step = funnel.steps[run.reached]
+    for position in reading:
+        if (
+            position.instant == last.instant
+            and position < last
+            and position.event not in used
+            and served(step, position.event, {})
+            and not last.proves(position)
+        ):
+            run.tied.append(position.event)
+
+
+def seen_by(funnel: Funnel, events: Sequence[UnitEvent], run: Run, row: Row) -> list[UnitEvent]:
+    """The events of a run that a diagnostic row counts."""
+    above = sum(not other.is_diagnostic for other in funnel.rows[: row.place])
+    if run.reached < above:
+        return []
+    window_end_ms = None if funnel.window_ms is None else run.entry_ms + funnel.window_ms
+    if above:
+        from_ms: int | None = run.done_ms[above - 1]
+        to_ms = run.done_ms[above] if run.reached > above else window_end_ms
+    else:
+        from_ms = None if funnel.window_ms is None else run.entry_ms - funnel.window_ms
+        to_ms = run.entry_ms
+    return [
+        event
+        for event in events
+        if event.satisfied[row.place]
+        and (from_ms is None or event.last_ms >= from_ms)
+        and (to_ms is None or event.at_ms <= to_ms)
+    ]
+
+
+def is_seen(row: Row, events: Sequence[UnitEvent]) -> bool:
+    """Whether a run counts among a diagnostic row's units: a group needs an event for each part."""
+    if not row.is_group:
+        return bool(events)
+    parts = {part for event in events for part in event.satisfied[row.place]}
+    return len(parts) == row.size
+
+
+def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int) -> bool:
+    """Whether a later event has another value of a breakdown property than the entry.
+
+    For an attempt, any event of a step inside the window; for a visitor, an accepted one.
+    """
+    later: Sequence[UnitEvent] = run.accepted
+    if funnel.counts_attempts:
+        entry = Position(run.entry.start, run.entry)
+        later = [
+            event
+            for event in events
+            if entry < Position(event.end, event)
+            and event not in run.began
+            and event.is_required(funnel)
+            and not is_late(funnel, run, event)
+        ]
+    values = {event.values[place] for event in later} - {None}
+    return run.values[place] is not None and bool(values - {run.values[place]})
+
+
+def coarse_times(funnel: Funnel, events: Sequence[UnitEvent]) -> int:
+    """Events of steps with a whole second in which another event of a step lies."""
+    required = [event for event in events if event.is_required(funnel)]
+    return sum(
+        event.is_whole_second
+        and any(other.at_ms // 1000 == event.at_ms // 1000 for other in required if other != event)
+        for event in required
+    )

@@ -1,0 +1,102 @@
+"""The trace of each unit of a case against the reference evaluation."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.base.scalar import tagged
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.units.trace import (
+    Decision,
+    FunnelPath,
+    MatchedEvent,
+    chosen_path,
+    coarse_times,
+    conflicts,
+    fills_row,
+    seen_by_diagnostics,
+)
+from tests.funnels.reference import runs
+from tests.funnels.reference.matching import as_json
+from tests.funnels.reference.report import Units, is_open
+from tests.funnels.strategies import Case
+
+
+def differing_traces(case: Case, units: Units) -> Iterator[str]:
+    """The traces that differ from the reference evaluation."""
+    for unit, events in units.of.items():
+        run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
+        traced = sorted(map(matched_event, events), key=lambda event: event.order)
+        path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
+        expected = None if run is None else of_reference(units, events, run, case.evaluated_at_ms)
+        shown = None if path is None else of_trace(case.definition, path, case.evaluated_at_ms)
+        if shown != expected:
+            yield f"{unit}\n- reference: {expected}\n+ trace: {shown}"
+
+
+def matched_event(event: runs.UnitEvent) -> MatchedEvent:
+    return MatchedEvent(
+        event_id=event.id,
+        at_ms=event.at_ms,
+        number=event.number,
+        invalid=event.is_invalid,
+        matched=tuple(map(frozenset, event.satisfied)),
+        values=tuple(tagged(as_json(value)) for value in event.values),
+        coarse=event.is_whole_second,
+    )
+
+
+def of_reference(
+    units: Units, events: Sequence[runs.UnitEvent], run: runs.Run, evaluated_at_ms: int
+) -> dict[str, Any]:
+    funnel = units.funnel
+    above = [row for row in funnel.rows if row.is_diagnostic and is_reached(funnel, run, row)]
+    seen = {row.place: runs.seen_by(funnel, events, run, row) for row in above}
+    return {
+        "entry": run.entry.id,
+        "values": [tagged(as_json(value)) for value in run.values],
+        "by agreement": run.by_agreement,
+        "done": run.done_ms,
+        "options": run.options,
+        "open": is_open(units, run, evaluated_at_ms),
+        "accepted": [event.id for event in run.accepted],
+        "skipped": {event.id for event in run.skipped},
+        "tied": {event.id for event in run.tied} - {event.id for event in run.skipped},
+        "ties": len(run.tied),
+        "seen": {place: {event.id for event in own} for place, own in seen.items()},
+        "full": {row.place: runs.is_seen(row, seen[row.place]) for row in above},
+        "conflicts": [
+            runs.conflicts(funnel, events, run, place) for place in range(len(run.values))
+        ],
+        "coarse": runs.coarse_times(funnel, events),
+    }
+
+
+def is_reached(funnel: runs.Funnel, run: runs.Run, row: runs.Row) -> bool:
+    return run.reached >= sum(not above.is_diagnostic for above in funnel.rows[: row.place])
+
+
+def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> dict[str, Any]:
+    def decided(decision: Decision) -> list[str]:
+        return [key for key, verdict in path.verdicts.items() if verdict.decision is decision]
+
+    seen = seen_by_diagnostics(definition, path)
+    return {
+        "entry": path.entry.event_id,
+        "values": list(path.values),
+        "by agreement": path.tied,
+        "done": path.done_ms,
+        "options": [set(options) for options in path.options],
+        "open": path.is_open(evaluated_at_ms),
+        "accepted": [event.event_id for event in path.accepted],
+        "skipped": set(decided(Decision.SEQUENCE_SKIP)),
+        "tied": set(decided(Decision.UNORDERED_TIE)),
+        "ties": path.ties,
+        "seen": {place: {event.event_id for event in own} for place, own in seen.items()},
+        "full": {
+            place: fills_row(definition.rows[place], place, own) for place, own in seen.items()
+        },
+        "conflicts": [
+            bool(conflicts(definition, path, place)) for place in range(len(path.values))
+        ],
+        "coarse": coarse_times(definition, path.events),
+    }
