@@ -50,7 +50,7 @@ def run(bench: Bench) -> list[Table]:
     with (
         penstock(
             data,
-            PENSTOCK_STORED_OUTCOMES_AFTER_MS="0",
+            TEST_LIMITS='{"stored_outcomes_after_ms": 0}',
             PENSTOCK_QUERY_TIMEOUT_S="300",
         ) as storing,
         penstock(copy, PENSTOCK_STORED_OUTCOMES="0") as plain,

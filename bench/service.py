@@ -42,10 +42,14 @@ class Account(NamedTuple):
 
 @contextmanager
 def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Service]:
-    """A running service with its own data folder. source: a checkout."""
+    """A running service with its own data folder. source: a checkout.
+
+    settings: variables of its environment; `TEST_LIMITS` is that of `tests.limited`.
+    """
+    module = "tests.limited" if "TEST_LIMITS" in settings else "penstock.cli.main"
     log = data.with_suffix(".log")
     path = os.pathsep.join([str(source / "src"), str(source)])
-    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0"]
+    command = [sys.executable, "-m", module, "serve", "--port", "0"]
     with log.open("w") as output:
         options = {
             "stdout": output,

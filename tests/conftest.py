@@ -372,9 +372,8 @@ def _settings() -> Settings:
     return Settings(
         public_url=BASE_URL,
         signup_open=True,
-        fresh_wait_s=PATIENCE_S,
         stored_outcomes=0,  # on a slow machine they would answer when a test does not expect it
-    )
+    ).with_limits(fresh_wait_s=PATIENCE_S)
 
 
 @pytest.fixture
@@ -384,7 +383,7 @@ def settings(tmp_path: Path, metadb_url: str, _settings: Settings) -> Settings:
 
 @pytest.fixture
 def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> Iterator[Services]:
-    database = Database(settings.metadb_url, settings.database_timeout_s)
+    database = Database(settings.metadb_url, settings.limits.database_timeout_s)
     if compiled := _compiled.get(database.engine.name):
         compiled.share(database.engine)
     open_services = build_services(settings, clock, stores=Stores(database, warehouse))

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from tests.processes import ForkedProcess
 from tests.waiting import PATIENCE_S, eventually
 
 PENSTOCK = ("penstock.cli.main",)
+LIMITED = ("tests.limited",)
 Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
 """Starts a process: `ForkedProcess` or `new_python`."""
 
@@ -63,15 +65,16 @@ class Served:
         data: Path,
         *flags: str,
         command: str = "serve",
-        program: Sequence[str] = PENSTOCK,
+        program: Sequence[str] = LIMITED,
         start: Start = ForkedProcess,
         descriptors: tuple[int, int] | None = None,
         migrates: bool = False,
+        limits: Mapping[str, float] = MappingProxyType({}),
         **settings: str,
     ) -> None:
         """descriptors: soft and hard limit of open files.
 
-        migrates: whether the service creates its stores itself.
+        migrates: whether the service creates its stores itself. limits: fields of `Limits`.
         """
         data.parent.mkdir(parents=True, exist_ok=True)
         if command == "serve" and not (migrates or data.exists()):
@@ -79,13 +82,13 @@ class Served:
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
         # A page or report that is read right after sending events must include them.
-        settings = {"PENSTOCK_FRESH_WAIT_S": str(PATIENCE_S), **settings}
+        limits = {"fresh_wait_s": PATIENCE_S, **limits}
         module, *first = program
         self.process = start(
             module,
             *first,
             *(command, "--port", "0", "--data", str(data), *flags),
-            environment=environment(**settings),
+            environment=environment(TEST_LIMITS=json.dumps(limits), **settings),
             stdout=self.log,
             stderr=self.log,
             descriptors=descriptors,

@@ -46,7 +46,6 @@ from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
-from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
 from penstock.providers import plugin as providers_room
@@ -54,7 +53,7 @@ from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
-from penstock.stores import Stores, open_stores
+from penstock.stores import Stores, open_database, open_stores
 from penstock.warehouse.client import Warehouse
 from penstock.web import plugin as web_room
 from penstock.web.error_pages import on_unknown_address
@@ -103,9 +102,7 @@ def build_services(
     """
     if warehouse is not None:
         stores = Stores(
-            Database(
-                settings.metadb_url, settings.database_timeout_s, settings.database_connections
-            ),
+            open_database(settings),
             warehouse,
         )
     database, warehouse = stores or open_stores(settings)
@@ -131,7 +128,9 @@ def build_services(
         read_gaps=partial(_read_gaps, events),
         read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
-        wait_for_clicks=partial(links.link_statistics.wait_until_shipped, settings.fresh_wait_s),
+        wait_for_clicks=partial(
+            links.link_statistics.wait_until_shipped, settings.limits.fresh_wait_s
+        ),
     )
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(

@@ -32,12 +32,17 @@ class SchemaVersions(NamedTuple):
     warehouse: int
 
 
+def open_database(settings: Settings) -> Database:
+    """Connect to the metadata DB without migrating it."""
+    return Database(
+        settings.metadb_url, settings.limits.database_timeout_s, settings.database_connections
+    )
+
+
 def open_stores(settings: Settings) -> Stores:
     """Connect to both stores without migrating them. Creates missing folders."""
     settings.data.mkdir(parents=True, exist_ok=True)
-    database = Database(
-        settings.metadb_url, settings.database_timeout_s, settings.database_connections
-    )
+    database = open_database(settings)
     if database.is_sqlite and database.url.database:
         Path(database.url.database).parent.mkdir(parents=True, exist_ok=True)
     warehouse = Warehouse(

@@ -22,9 +22,15 @@ def log_in(client, email, password=PASSWORD):
 
 
 @pytest.fixture
-def settings(request, settings):
-    """Every client is a trusted proxy. A test may have more settings as its parameter."""
-    return settings.model_copy(update={"trusted_proxies": "*", **getattr(request, "param", {})})
+def limits():
+    """Limits to override: parametrize it."""
+    return {}
+
+
+@pytest.fixture
+def settings(settings, limits):
+    """Every client is a trusted proxy."""
+    return settings.model_copy(update={"trusted_proxies": "*"}).with_limits(**limits)
 
 
 def calling_from(address, server):
@@ -143,7 +149,7 @@ def test_the_twenty_newest_networks_of_a_user_are_known(server, workspace, servi
     assert not knows("somebody@example.com", "198.51.100.24/32")
 
 
-@pytest.mark.parametrize("settings", [{"failed_log_ins": 15}], indirect=True)
+@pytest.mark.parametrize("limits", [{"failed_log_ins": 15}])
 def test_a_flood_in_all_does_not_lock_out_a_network_with_an_earlier_log_in(server, workspace):
     own = calling_from("198.51.100.7", server)
     assert log_in(own, workspace.email).status_code == 200
@@ -153,7 +159,7 @@ def test_a_flood_in_all_does_not_lock_out_a_network_with_an_earlier_log_in(serve
     assert log_in(own, workspace.email).status_code == 200
 
 
-@pytest.mark.parametrize("settings", [{"failed_log_ins": 15}], indirect=True)
+@pytest.mark.parametrize("limits", [{"failed_log_ins": 15}])
 def test_failed_log_ins_are_limited_in_all(server, workspace, clock, monkeypatch):
     def guess(network, account):
         return log_in(calling_from(f"203.0.113.{network}", server), f"user{account}@example.com")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.cli.main import app
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.statements.query import Statement
+from tests import limited
 
 _ENDLESS = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 
@@ -15,4 +15,4 @@ def fill(tables: OutcomeTables, *_: Any) -> None:
 
 if __name__ == "__main__":
     OutcomeTables.fill = fill  # type: ignore[method-assign, assignment]
-    app()
+    limited.run()

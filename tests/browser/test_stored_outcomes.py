@@ -12,8 +12,8 @@ from tests.waiting import eventually
 @pytest.fixture
 def service(tmp_path):
     program = ("tests.browser.endless_builds",)
-    settings = {"PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
-    with Served(tmp_path / "data", program=program, **settings) as running:
+    limits = {"stored_outcomes_after_ms": 0}
+    with Served(tmp_path / "data", program=program, limits=limits) as running:
         yield running
 
 

@@ -131,6 +131,18 @@ def test_an_unknown_setting_is_one_warning_with_the_nearest_name(tmp_path, comma
     assert "canary" not in run.stderr
 
 
+def test_removed_settings_are_one_warning_with_the_values_in_force(tmp_path):
+    removed = {"PENSTOCK_MAX_ID_BYTES": "canary", "PENSTOCK_HEADER_TIMEOUT_S": "3"}
+    unreachable = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    run = penstock("migrate", "--data", str(tmp_path / "data"), **removed, **unreachable)
+    [warning] = warnings_of(run.stderr)
+    assert warning["message"] == (
+        "These settings no longer exist and have no effect. The values in force: "
+        "PENSTOCK_HEADER_TIMEOUT_S is 10.0, PENSTOCK_MAX_ID_BYTES is 200"
+    )
+    assert "canary" not in run.stderr
+
+
 def test_variables_that_kubernetes_sets_for_a_service_do_not_stop_the_start(tmp_path):
     links = {
         "PENSTOCK_PORT": "tcp://10.0.0.7:8000",

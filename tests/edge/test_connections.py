@@ -24,9 +24,8 @@ def service(tmp_path_factory):
         tmp_path_factory.mktemp("edge") / "data",
         PENSTOCK_TRUSTED_PROXIES="10.1.1.1",
         PENSTOCK_ADDRESS_CONNECTIONS="20",
-        PENSTOCK_HEADER_TIMEOUT_S="1",
-        PENSTOCK_BODY_TIMEOUT_S="1",
         PENSTOCK_IDLE_TIMEOUT_S="1",
+        limits={"header_timeout_s": 1, "body_timeout_s": 1},
     ) as service:
         service.first_account()
         yield service

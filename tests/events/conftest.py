@@ -21,13 +21,15 @@ Import = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def limits() -> dict[str, Any]:
-    """Settings to override: parametrize it."""
+    """Settings and limits to override: parametrize it."""
     return {}
 
 
 @pytest.fixture
 def settings(settings: Settings, limits: dict[str, Any]) -> Settings:
-    return settings.model_copy(update=limits)
+    fixed = {name: limits[name] for name in limits if hasattr(settings.limits, name)}
+    chosen = {name: limits[name] for name in limits if name not in fixed}
+    return settings.model_copy(update=chosen).with_limits(**fixed)
 
 
 @pytest.fixture

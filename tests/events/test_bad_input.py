@@ -226,7 +226,7 @@ def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
 
 
 def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_route: str) -> None:
-    bomb = gzip.compress(b" " * (settings.max_inflated_bytes + 1))
+    bomb = gzip.compress(b" " * (settings.limits.max_inflated_bytes + 1))
     assert len(bomb) < 64 * 1024
     answer = workspace.client.post(
         any_route, content=bomb, headers={**JSON, "Content-Encoding": "gzip"}
@@ -238,7 +238,7 @@ def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_rou
 def test_a_body_over_the_limit_is_too_large(
     workspace: Tenant, settings: Settings, any_route: str, chunked: bool
 ) -> None:
-    text = b" " * (settings.max_body_bytes + 1)
+    text = b" " * (settings.limits.max_body_bytes + 1)
     answer = workspace.client.post(
         any_route, content=iter([text[:1000], text[1000:]]) if chunked else text, headers=JSON
     )

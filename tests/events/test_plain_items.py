@@ -18,7 +18,6 @@ from penstock.events.model import NewEvent
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.http.bodies import parse_json
-from penstock.settings import Settings
 
 NOW_MS = 1_790_000_000_000
 SITE = Website(
@@ -32,7 +31,7 @@ SITE = Website(
     created_at_ms=0,
     updated_at_ms=0,
 )
-CONTEXT = EventValidationContext(Settings(), NOW_MS, {"web_1": SITE}.get)
+CONTEXT = EventValidationContext(NOW_MS, {"web_1": SITE}.get)
 
 Read = Callable[[bytes], NewEvent]
 

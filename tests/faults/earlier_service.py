@@ -3,9 +3,9 @@
 `python -m tests.faults.earlier_service serve ...`
 """
 
-from penstock.cli.main import app
 from penstock.identity import resolution
+from tests import limited
 
 if __name__ == "__main__":
     resolution.MAX_VISITORS_BY_PUBLIC_CLAIMS = 1 << 60
-    app()
+    limited.run()

@@ -157,10 +157,9 @@ def test_a_database_that_hangs_again_and_again_is_survived(
     name = postgres_server.fresh().partition("@/")[2].partition("?")[0]
     settings = {
         "PENSTOCK_DATABASE_URL": f"postgresql://penstock@127.0.0.1:{proxy.port}/{name}",
-        "PENSTOCK_DATABASE_TIMEOUT_S": "2",
     }
     data = tmp_path / "data"
-    with Served(data, **settings) as service:
+    with Served(data, limits={"database_timeout_s": 2}, **settings) as service:
         workload = Workload(service)
         with repeatedly(proxy.freeze, proxy.thaw, every_s=0.7):
             workload.work(service)
@@ -188,7 +187,7 @@ def test_a_database_whose_connections_are_cut_is_survived(
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
 
-    with Served(data, **settings) as service:
+    with Served(data, limits={"database_timeout_s": 2}, **settings) as service:
         workload = Workload(service)
         with repeatedly(cut, every_s=0.1):
             workload.work(service)

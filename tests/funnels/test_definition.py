@@ -10,6 +10,7 @@ import pytest
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_services
+from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.matches import resolved_match
@@ -538,16 +539,19 @@ def test_defaults_are_filled_in(client: httpx.Client) -> None:
 def test_names_and_paths_may_be_as_long_as_those_of_events(
     tmp_path: Path, warehouse: Warehouse
 ) -> None:
-    limits = Settings(data=tmp_path, public_url=BASE_URL, max_name_chars=300, max_path_chars=2500)
-    services = migrated_services(limits, warehouse)
+    services = migrated_services(Settings(data=tmp_path, public_url=BASE_URL), warehouse)
     with TestClient(application(services), base_url=BASE_URL) as server:
         client = sign_up(server, services.accounts.setup_token).client
-        page = {"type": "Pageview", "value": "/" + "p" * 2499}
+        page = {"type": "Pageview", "value": "/" + "p" * (MAX_PATH_CHARS - 1)}
         assert (
-            client.post("/api/funnels", json=funnel(steps=[event("e" * 300), page])).status_code
+            client.post(
+                "/api/funnels", json=funnel(steps=[event("e" * MAX_NAME_CHARS), page])
+            ).status_code
             == 201
         )
-        longer = funnel(steps=[event("e" * 301), {**page, "value": page["value"] + "p"}])
+        longer = funnel(
+            steps=[event("e" * (MAX_NAME_CHARS + 1)), {**page, "value": page["value"] + "p"}]
+        )
         assert faults(client, longer) == [
             ("steps[0].value", "too_long"),
             ("steps[1].value", "too_long"),
@@ -572,7 +576,7 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
     sent = parse_model(
         json.dumps(attempts(steps=steps, breakdownProperties=["plan"])).encode(),
         FunnelIn,
-        ValidationContext({"Paid": match}, any_regex, Settings()),
+        ValidationContext({"Paid": match}, any_regex),
     )
     paid = Match(
         MatchType.EVENT,

@@ -292,7 +292,9 @@ def clock() -> StoppedClock:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"stored_outcomes": 3, "stored_outcomes_after_ms": 0})
+    return settings.model_copy(update={"stored_outcomes": 3}).with_limits(
+        stored_outcomes_after_ms=0
+    )
 
 
 @pytest.fixture(autouse=True)

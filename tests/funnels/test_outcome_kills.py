@@ -26,7 +26,8 @@ Json = dict[str, Any]
 
 KILLS = max(2, int(os.environ.get("PENSTOCK_KILLS", "0")) // 10)
 _HEAD = ("funnelId", "definitionRevision", "evaluatedAt", "computedAt", "servedFrom")
-SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50", "PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
+SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50"}
+LIMITS = {"stored_outcomes_after_ms": 0}
 DEFINITION: Json = {
     "steps": [step("A"), step("B"), step("C")],
     "countingUnit": "attempt",
@@ -106,7 +107,7 @@ def test_stored_outcomes_are_what_the_events_say_after_kills(
     record_property("kills", KILLS)
     data, seed = tmp_path / "data", randrange(2**32)
     random = Random(seed)
-    service = Served(data, **SETTINGS)
+    service = Served(data, limits=LIMITS, **SETTINGS)
     try:
         shop = Shop(service, random)
         for _ in range(KILLS):
@@ -115,7 +116,7 @@ def test_stored_outcomes_are_what_the_events_say_after_kills(
             time.sleep(random.uniform(0, 2))
             service.kill()
             user.join()
-            service = Served(data, **SETTINGS)
+            service = Served(data, limits=LIMITS, **SETTINGS)
             service.client.headers["Authorization"] = f"Bearer {shop.key}"
             shop.assert_equal(service)
         eventually(lambda: shop.answers_from_outcomes(service))

@@ -11,7 +11,6 @@ from penstock.funnels.definitions.revisions import Revision, changes_between
 from penstock.funnels.definitions.schema import ValidationContext
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import parse_model
-from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.funnels.examples import example_settings
 from tests.funnels.scenario import Scene, outcome, step
@@ -342,7 +341,7 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
 
 def revision(**fields: Any) -> Revision:
     body = httpx.Request("POST", "http://x", json=attempts(**fields)).content
-    sent = parse_model(body, FunnelIn, ValidationContext({}, lambda pattern: None, Settings()))
+    sent = parse_model(body, FunnelIn, ValidationContext({}, lambda pattern: None))
     return Revision(1, sent.name, sent.saved(), 0)
 
 

@@ -50,7 +50,7 @@ def tested(tmp_path_factory, postgres_server):
         PENSTOCK_DATABASE_URL=postgres_server.fresh(),
         PENSTOCK_SIGNUP_OPEN="true",
         PENSTOCK_ADDRESS_REQUESTS_PER_SECOND="100000",
-        PENSTOCK_FRESH_WAIT_S="1",
+        limits={"fresh_wait_s": 1},
     ) as service:
         key, _ = service.first_account()
         yield Service(service, key, _session(service), _records(service.client))

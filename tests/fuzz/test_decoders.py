@@ -48,7 +48,6 @@ from penstock.providers.standard_events import standard_event
 from penstock.providers.stripe_events import client_reference, stripe_event
 from penstock.segment.calls import TYPES, CallContext, read_call
 from penstock.segment.model import Sender
-from penstock.settings import Settings
 from tests.fuzz.examples import fuzz_settings
 from tests.fuzz.texts import (
     GZIP_BODIES,
@@ -147,7 +146,7 @@ def _with_object(kind: str, event: dict[str, Any], thing: Any) -> dict[str, Any]
 
 
 def _called(call: Any, is_trusted: bool) -> object:
-    limits = EventValidationContext(Settings(), NOW_MS, lambda _: SITE)
+    limits = EventValidationContext(NOW_MS, lambda _: SITE)
     sender = Sender(SITE, is_trusted)
     return read_call(call, CallContext(sender, limits, lambda *_: False, "Mozilla/5.0"))
 

@@ -19,9 +19,8 @@ def settings(tmp_path, metadb_url):
         public_url=BASE_URL,
         signup_open=True,
         query_timeout_s=20,
-        fresh_wait_s=PATIENCE_S,
         query_memory_bytes=256 * MB,
-    )
+    ).with_limits(fresh_wait_s=PATIENCE_S)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def servers(
             own = settings.model_copy(
                 update={"data": folder, "secret_key_file": tmp_path / "secret.key"}
             )
-            database = Database(own.metadb_url, own.database_timeout_s)
+            database = Database(own.metadb_url, own.limits.database_timeout_s)
             services = build_services(own, clock, stores=Stores(database, warehouse))
             server = TestClient(application(services), base_url=BASE_URL)
             running.append((services, stack.enter_context(server)))

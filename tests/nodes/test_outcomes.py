@@ -40,7 +40,9 @@ def break_locks(metadb_url: str) -> None:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"stored_outcomes": 3, "stored_outcomes_after_ms": 0})
+    return settings.model_copy(update={"stored_outcomes": 3}).with_limits(
+        stored_outcomes_after_ms=0
+    )
 
 
 class Funnel:

@@ -27,7 +27,7 @@ def clickhouse(tmp_path: Path) -> Iterator[ClickHouseServer]:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"fresh_wait_s": 0.2})
+    return settings.with_limits(fresh_wait_s=0.2)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def timeout_s(request) -> float:
 
 @pytest.fixture
 def settings(settings, timeout_s):
-    return settings.model_copy(update={"database_timeout_s": timeout_s})
+    return settings.with_limits(database_timeout_s=timeout_s)
 
 
 def bounded(request):

@@ -94,7 +94,7 @@ def back_up(
         stack.enter_context(one_at_a_time(settings.data))
         _begin(target)
         database = stack.enter_context(
-            closing(Database(settings.metadb_url, settings.database_timeout_s))
+            closing(Database(settings.metadb_url, settings.limits.database_timeout_s))
         )
         staged = stack.enter_context(staging_folder(settings.data))
         fence = remote_fence if is_running else local_fence
@@ -234,7 +234,7 @@ def _text_of(schemas: Schemas) -> str:
 
 
 def _restore_postgres(settings: Settings, dump: Path) -> None:
-    with closing(Database(settings.metadb_url, settings.database_timeout_s)) as database:
+    with closing(Database(settings.metadb_url, settings.limits.database_timeout_s)) as database:
         with database.read() as connection:
             if store.has_tables(connection):
                 raise BackupFailed(

@@ -113,7 +113,7 @@ class CatalogueService:
         }
 
     def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        self._wait_until_shipped(self._settings.fresh_wait_s)
+        self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         return self._warehouse.fetch_rows(load("penstock.catalogue", statement), parameters)
 
 

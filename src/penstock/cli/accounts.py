@@ -49,15 +49,14 @@ def reset_second_factor(email: Email, data: Data = None) -> None:
 def _metadata_database(settings: Settings) -> "Iterator[Database]":
     """The metadata DB. Ends the command with one line when it cannot be used as it is."""
     from penstock.base.errors import StoreUnavailable
-    from penstock.metadb.database import Database, InvalidUrl
+    from penstock.metadb.database import InvalidUrl
+    from penstock.stores import open_database
 
     configure_logs(settings.log_level)
-    warn_of_unknown_settings()
+    warn_of_unknown_settings(settings)
     os.umask(0o077)
     try:
-        database = Database(
-            settings.metadb_url, settings.database_timeout_s, settings.database_connections
-        )
+        database = open_database(settings)
         if database.is_sqlite and not (file := Path(database.url.database or "")).exists():
             folder = settings.data if settings.database_url is None else file.parent
             fail(f"{folder} contains no Penstock data")

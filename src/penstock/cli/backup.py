@@ -138,7 +138,7 @@ def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
 def _settings(data: Path | None) -> Settings:
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
-    warn_of_unknown_settings()
+    warn_of_unknown_settings(settings)
     return settings
 
 

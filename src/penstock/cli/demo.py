@@ -46,6 +46,7 @@ _Call = Callable[[], httpx.Response]
 
 
 def demo(
+    context: typer.Context,
     host: Host = None,
     port: Port = None,
     data: Annotated[
@@ -60,7 +61,7 @@ def demo(
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
     with _empty_folder(data) as folder:
         # The demo ignores the machine's settings of stores: it writes only to its own folder.
-        settings = read_settings(host=host, port=port, data=folder)
+        settings = read_settings(context.obj, host=host, port=port, data=folder)
         run(
             settings.model_copy(
                 update={

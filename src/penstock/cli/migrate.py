@@ -9,7 +9,7 @@ def migrate(data: Data = None) -> None:
     """Create or upgrade the tables of both stores, then exit. `serve` does so when it starts."""
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
-    warn_of_unknown_settings()
+    warn_of_unknown_settings(settings)
     with migrated_stores(settings) as (stores, versions):
         stores.close()
     print(

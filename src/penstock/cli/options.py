@@ -1,7 +1,7 @@
 """Flags shared by commands, reading settings, and failing with a message."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -11,6 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from penstock.base.patterns import Pattern
+from penstock.cli.removed_settings import removed_settings
 from penstock.http.schema import faults_of
 from penstock.settings import SERVICE_LINK_SCHEMES, Settings
 
@@ -75,10 +76,13 @@ URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
 """Variables of commands that talk to a running service."""
 
 
-def read_settings(**flags: Any) -> Settings:
-    """The settings of this process: flags override `PENSTOCK_*`, which override defaults."""
+def read_settings(limits: Mapping[str, float] | None = None, **flags: Any) -> Settings:
+    """The settings of this process: flags override `PENSTOCK_*`, which override defaults.
+
+    limits: other values for fields of `Limits`, from tests.
+    """
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
+        settings = Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         fail(
             " ".join(
@@ -88,20 +92,32 @@ def read_settings(**flags: Any) -> Settings:
             ),
             WRONG_USE,
         )
+    return settings.with_limits(**limits or {})
 
 
-def warn_of_unknown_settings() -> None:
+def warn_of_unknown_settings(settings: Settings) -> None:
     """Log the name of each `PENSTOCK_*` variable that is not a setting, without its value.
+
+    All variables of earlier versions are one warning.
 
     Such a variable never stops a start: Kubernetes sets several for a Service named `penstock`.
     """
-    settings = [f"PENSTOCK_{name.upper()}" for name in Settings.model_fields]
-    known = {*settings, URL_VARIABLE, API_KEY_VARIABLE}
+    names = [f"PENSTOCK_{name.upper()}" for name in Settings.model_fields]
+    known = {*names, URL_VARIABLE, API_KEY_VARIABLE}
     ours = sorted(name for name in os.environ if name.upper().startswith("PENSTOCK_"))
     links = [name for name in ours if _is_service_link(name)]
-    for name in ours:
-        if name.upper() not in known and name not in links:
-            nearest = nearest_name(name.upper(), settings)
+    unknown = [name for name in ours if name.upper() not in known and name not in links]
+    in_force = removed_settings(settings) if unknown else {}
+    if removed := {name: in_force[name] for name in unknown if name in in_force}:
+        log.warning(
+            "removed_settings",
+            in_force=removed,
+            message="These settings no longer exist and have no effect. The values in force: "
+            + ", ".join(f"{name} is {value}" for name, value in removed.items()),
+        )
+    for name in unknown:
+        if name not in removed:
+            nearest = nearest_name(name.upper(), names)
             log.warning(
                 "unknown_setting",
                 name=name,

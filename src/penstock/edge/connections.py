@@ -20,6 +20,8 @@ REFUSALS = counter(
 )
 
 _SWEEP_S = 0.5
+MAX_HEAD_BYTES = 64 * 1024
+"""Maximum size of all headers of a request, in bytes."""
 _LINGERING = 256
 """Maximum rejected connections that stay open for a moment, so that clients can read the reason."""
 
@@ -57,9 +59,11 @@ class Connections:
 
     def __init__(self, settings: Settings) -> None:
         self.timeouts = Timeouts(
-            settings.header_timeout_s, settings.body_timeout_s, settings.idle_timeout_s
+            settings.limits.header_timeout_s,
+            settings.limits.body_timeout_s,
+            settings.idle_timeout_s,
         )
-        self.max_head_bytes = settings.header_bytes
+        self.max_head_bytes = MAX_HEAD_BYTES
         self._proxies = TrustedNetworks(settings.trusted_proxies)
         self._limit, self._limit_per_address = settings.connections, settings.address_connections
         self._open: set[Connection] = set()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS, cached_user_agent
 from penstock.events.answers import receipt_json, track_json
@@ -47,7 +48,7 @@ class EventFastPath:
 
     def __init__(self, events: EventService, quarantine: QuarantineService) -> None:
         self._events, self._quarantine = events, quarantine
-        self._max_bytes = min(SMALL_BYTES, events.settings.max_event_bytes)
+        self._max_bytes = min(SMALL_BYTES, MAX_EVENT_BYTES)
 
     def __call__(self, scope: Any) -> Answer | None:
         if not _is_post(scope, EVENT_PATH):
@@ -83,7 +84,7 @@ class TrackFastPath:
 
     def __init__(self, events: EventService, quarantine: QuarantineService) -> None:
         self._events, self._quarantine = events, quarantine
-        self._max_bytes = min(SMALL_BYTES, events.settings.max_body_bytes)
+        self._max_bytes = min(SMALL_BYTES, events.settings.limits.max_body_bytes)
 
     def __call__(self, scope: Any) -> Answer | None:
         if not _is_post(scope, TRACK_PATH):

@@ -1,4 +1,4 @@
-"""Types of the fields that clients send. Limits and the time come from `EventValidationContext`."""
+"""Types of the fields that clients send. The time comes from `EventValidationContext`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,12 +23,20 @@ from penstock.base.clock import (
     TimeOutOfRange,
     parse_time,
 )
+from penstock.base.event_limits import (
+    FUTURE_TOLERANCE_S,
+    MAX_EVENT_BYTES,
+    MAX_ID_BYTES,
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+    MAX_PROPERTY_KEYS,
+    MAX_STRING_BYTES,
+)
 from penstock.base.paths import page_path
 from penstock.base.patterns import is_decimal
 from penstock.events.properties import EXACT, HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.period import error_of_unit
 from penstock.http.schema import RuleBroken, RulesBroken
-from penstock.settings import ItemLimits, Settings
 
 FindWebsite = Callable[[str], Website | None]
 
@@ -40,7 +48,6 @@ class EventValidationContext(NamedTuple):
     sender's key, for routes that need none; None without one.
     """
 
-    limits: Settings
     now_ms: int
     find_website: FindWebsite = lambda _: None
     caller: Caller | None = None
@@ -50,12 +57,12 @@ class EventValidationContext(NamedTuple):
 class Plain:
     """Part of a field's type: the values that `penstock.events.plain_items` may accept.
 
-    type_of: their type for msgspec. It has fewer values than the full validation accepts, and
+    plain_type: their type for msgspec. It has fewer values than the full validation accepts, and
     texts with NUL, which are none of them. read: what makes the field's value; it raises
     `RuleBroken` for what the full validation must see.
     """
 
-    type_of: Callable[[ItemLimits], Any]
+    plain_type: Any
     read: Callable[[Any, EventValidationContext], Any] | None = None
 
 
@@ -89,27 +96,27 @@ def _array_as_object(value: Any) -> Any:
     return {} if value == [] else value
 
 
-def _id(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    return _valid_text(value, info.context.limits.max_id_bytes, "bytes")
+def _id(value: str) -> str:
+    return _valid_text(value, MAX_ID_BYTES, "bytes")
 
 
-def _name(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    return _valid_text(value, info.context.limits.max_name_chars)
+def _name(value: str) -> str:
+    return _valid_text(value, MAX_NAME_CHARS)
 
 
-def _path(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    return _page_path(_valid_text(value, info.context.limits.max_event_bytes), info.context)
+def _path(value: str) -> str:
+    return _page_path(_valid_text(value, MAX_EVENT_BYTES))
 
 
-def _page_path(value: str, context: EventValidationContext) -> str:
+def _page_path(value: str) -> str:
     """The canonical path. Its length counts: browsers send nine characters for one of Japanese."""
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
-    return _valid_text(page_path(value), context.limits.max_path_chars)
+    return _valid_text(page_path(value), MAX_PATH_CHARS)
 
 
-def _text(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    return _valid_text(value, info.context.limits.max_string_bytes, "bytes") if value else value
+def _text(value: str) -> str:
+    return _valid_text(value, MAX_STRING_BYTES, "bytes") if value else value
 
 
 def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> str:
@@ -182,12 +189,11 @@ def _after_2299() -> RuleBroken:
 
 def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | None:
     """The error for a time ahead of the server's clock. Source: intake, time."""
-    tolerance_s = context.limits.future_tolerance_s
-    if at_ms <= context.now_ms + tolerance_s * 1000:
+    if at_ms <= context.now_ms + FUTURE_TOLERANCE_S * 1000:
         return None
     return RuleBroken(
         "timestamp_in_future",
-        f"More than {tolerance_s} seconds ahead of the server's clock. "
+        f"More than {FUTURE_TOLERANCE_S} seconds ahead of the server's clock. "
         "Send the time of the event. Where timestamp is optional, omit it to use the time of "
         "receipt.",
     )
@@ -204,10 +210,8 @@ def _past_timestamp_ms(value: Any, context: EventValidationContext) -> int:
     return at_ms
 
 
-def _properties(
-    value: dict[str, Any], info: ValidationInfo[EventValidationContext]
-) -> dict[str, Any]:
-    if faults := property_faults(value, info.context.limits):
+def _properties(value: dict[str, Any]) -> dict[str, Any]:
+    if faults := property_faults(value):
         raise RulesBroken(faults)
     return value
 
@@ -264,64 +268,46 @@ TIME_SCHEMA = WithJsonSchema(
 )
 
 _NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
-"""For the API document: validation has messages of its own, and limits of the settings."""
+"""For the API document: validation has its own messages."""
 
-
-def _plain_id(limits: ItemLimits) -> Any:
-    max_chars = limits.max_id_bytes // _MAX_BYTES_PER_CHARACTER
-    return Annotated[str, Meta(min_length=1, max_length=max_chars)]
-
-
-def _plain_name(limits: ItemLimits) -> Any:
-    return Annotated[str, Meta(min_length=1, max_length=limits.max_name_chars)]
-
-
-def _plain_path(limits: ItemLimits) -> Any:
-    return Annotated[str, Meta(min_length=1, max_length=limits.max_path_chars)]
-
-
-def _plain_text(limits: ItemLimits) -> Any:
-    return Annotated[str, Meta(max_length=limits.max_string_bytes // _MAX_BYTES_PER_CHARACTER)]
-
-
+_PlainId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES // _MAX_BYTES_PER_CHARACTER)]
+_PlainName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+_PlainPath = Annotated[str, Meta(min_length=1, max_length=MAX_PATH_CHARS)]
+_PlainText = Annotated[str, Meta(max_length=MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER)]
 _PlainNumber = (
     Annotated[int, Meta(ge=-EXACT, le=EXACT)] | Annotated[float, Meta(ge=-EXACT, le=EXACT)]
 )
-
-
-def _plain_properties(limits: ItemLimits) -> Any:
-    text = _plain_text(limits)
-    values = dict[text, text | _PlainNumber | bool | None]  # type: ignore[valid-type]
-    return Annotated[values, Meta(max_length=limits.max_property_keys)]
-
+_PlainProperties = Annotated[
+    dict[_PlainText, _PlainText | _PlainNumber | bool | None], Meta(max_length=MAX_PROPERTY_KEYS)
+]
 
 SentId = Annotated[
-    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)
+    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_PlainId)
 ]
 """An opaque ID of the client's, 1 to 200 bytes. A whole number is read as its text."""
 
-KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_plain_id, _require_website)]
+KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_PlainId, _require_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_plain_name)]
+EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName)]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
 PagePath = Annotated[
     str,
     AfterValidator(_path),
     Field(json_schema_extra={"pattern": "^/"}),
-    Plain(_plain_path, _page_path),
+    Plain(_PlainPath, lambda value, _: _page_path(value)),
 ]
 """A page path, normalised."""
 
-Text = Annotated[str, AfterValidator(_text), Plain(_plain_text)]
+Text = Annotated[str, AfterValidator(_text), Plain(_PlainText)]
 """Free text, up to 8 KB."""
 
 Timestamp = Annotated[
     int,
     PlainValidator(timestamp_ms),
     TIME_SCHEMA,
-    Plain(lambda _: str | int, lambda value, _: timestamp_ms(value)),
+    Plain(str | int, lambda value, _: timestamp_ms(value)),
 ]
 """A time from 1970 on; in milliseconds once read."""
 
@@ -329,7 +315,7 @@ ClockReading = Annotated[
     int,
     PlainValidator(_clock_reading_ms),
     TIME_SCHEMA,
-    Plain(lambda _: str | int, lambda value, _: _clock_reading_ms(value)),
+    Plain(str | int, lambda value, _: _clock_reading_ms(value)),
 ]
 """The time of a device's clock, however wrong; in milliseconds once read."""
 
@@ -337,7 +323,7 @@ PastTimestamp = Annotated[
     int,
     PlainValidator(_past_timestamp),
     TIME_SCHEMA,
-    Plain(lambda _: str | int, _past_timestamp_ms),
+    Plain(str | int, _past_timestamp_ms),
 ]
 """A `Timestamp` that is not in the future, apart from a few minutes for clocks that differ."""
 
@@ -345,7 +331,7 @@ Properties = Annotated[
     dict[str, Any],
     BeforeValidator(_array_as_object),
     AfterValidator(_properties),
-    Plain(_plain_properties),
+    Plain(_PlainProperties),
 ]
 """Structured event metadata. An empty array is read as an empty object."""
 
@@ -353,7 +339,7 @@ Number = Annotated[
     int | float,
     PlainValidator(_number),
     WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
-    Plain(lambda _: _PlainNumber),
+    Plain(_PlainNumber),
 ]
 """A number, or its decimal text."""
 
@@ -361,7 +347,7 @@ Count = Annotated[
     int,
     PlainValidator(_count),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MAX_COUNT}),
-    Plain(lambda _: Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
+    Plain(Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
 ]
 """How many of something a sender saw."""
 
@@ -375,7 +361,7 @@ ClockOffset = Annotated[
             "measured with `serverTime`; negative for a clock that is ahead",
         }
     ),
-    Plain(lambda _: Annotated[int, Meta(ge=-LATEST_MS, le=LATEST_MS)]),
+    Plain(Annotated[int, Meta(ge=-LATEST_MS, le=LATEST_MS)]),
 ]
 """The error of a device's clock, measured by its client."""
 
@@ -383,6 +369,6 @@ Currency = Annotated[
     str,
     AfterValidator(_currency),
     Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"}),
-    Plain(lambda _: str, lambda value, _: _currency(value)),
+    Plain(str, lambda value, _: _currency(value)),
 ]
 """An ISO 4217 code, in capitals once read."""

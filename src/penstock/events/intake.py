@@ -30,9 +30,9 @@ from penstock.events.quota import DailyQuota
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
-from penstock.settings import DAY_S, MOST_WAITING_EVENTS
+from penstock.settings import DAY_S
 
-MOST_WAITING = MOST_WAITING_EVENTS
+MOST_WAITING = 20_000
 """Events that may wait for a commit, a few seconds' worth; the intake refuses more. Those that came
 without a key get half of the room, so that strangers leave some for backends."""
 

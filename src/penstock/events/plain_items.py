@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
-from penstock.settings import ItemLimits
 
 _NUL, _RESERVED = b"\\u0000", b'"$'
 """In an item's JSON: NUL, which no text may have, and what may be a reserved property."""
@@ -30,7 +29,7 @@ def plain_item(
     """
     if _NUL in canonical or _RESERVED in canonical:
         return None
-    struct, reads, check = _reader(model, context.limits.item_limits)
+    struct, reads, check = _reader(model)
     try:
         item = convert(raw, struct)
         for name, read in reads:
@@ -44,13 +43,13 @@ def plain_item(
 
 
 @lru_cache(maxsize=100)
-def _reader(model: type[BaseModel], limits: ItemLimits) -> tuple[type[Struct], Any, Any]:
+def _reader(model: type[BaseModel]) -> tuple[type[Struct], Any, Any]:
     """The model's fields as msgspec reads them, what makes values of them, and its own check."""
     fields: list[Any] = []
     reads = []
     hints = get_type_hints(model, include_extras=True)
     for name, info in model.model_fields.items():
-        hint, read = _plain_type(hints[name], limits)
+        hint, read = _plain_type(hints[name])
         fields.append((name, hint) if info.is_required() else (name, hint | None, None))
         if read is not None:
             reads.append((name, read))
@@ -66,16 +65,16 @@ def _reader(model: type[BaseModel], limits: ItemLimits) -> tuple[type[Struct], A
     return struct, tuple(reads), getattr(model, "check_between_fields", None)
 
 
-def _plain_type(hint: Any, limits: ItemLimits) -> tuple[Any, Any]:
+def _plain_type(hint: Any) -> tuple[Any, Any]:
     """The type of a field for msgspec, and what makes its value, from the field's own type."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
         for part in reversed(metadata):  # the last counts: it may narrow an earlier one
             if isinstance(part, Plain):
-                return part.type_of(limits), part.read
-        return _plain_type(inner, limits)
+                return part.plain_type, part.read
+        return _plain_type(inner)
     if get_origin(hint) in (Union, UnionType):
         [inner] = [part for part in get_args(hint) if part is not NoneType]
-        return _plain_type(inner, limits)
+        return _plain_type(inner)
     assert get_origin(hint) is Literal
     return hint, None

@@ -112,7 +112,7 @@ def build(
     read_call: of the segment room.
     """
     settings, clock, database, warehouse, validation = core
-    limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
+    limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits)
     intake = Intake(
         database,
@@ -128,7 +128,6 @@ def build(
         warehouse,
         accounts.website_service,
         shipper,
-        settings,
         clock,
         forget_in_other_rooms=forget_in_other_rooms,
     )
@@ -148,7 +147,6 @@ def build(
             database,
             accounts.website_service,
             intake,
-            settings,
             clock,
             validation,
         ),
@@ -156,7 +154,6 @@ def build(
             database,
             accounts.website_service,
             intake,
-            settings,
             clock,
             on_stored=shipper.wake,
             read_call=read_call,

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from penstock.base.errors import MAX_FAULTS, Fault
-from penstock.settings import Settings
+from penstock.base.event_limits import MAX_PROPERTY_DEPTH, MAX_PROPERTY_KEYS, MAX_STRING_BYTES
 
 RESERVED_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
@@ -14,13 +14,15 @@ EXACT = 2**53
 """Integers up to here are exact in every JSON parser."""
 _MAX_BYTES_PER_CHARACTER = 4
 _SHOWN_KEY_CHARS = 64
+_SHORT_CHARS = MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER
+"""Strings this long never exceed the limit, whatever their characters."""
 
 
-def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fault]:
+def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
     """Every rule that the properties break, at most 100. Fields are paths below `properties`."""
-    if _is_simple(properties, limits):
+    if _is_simple(properties):
         return []
-    checker = _PropertyChecker(limits)
+    checker = _PropertyChecker()
     for key in properties:
         if key.startswith(RESERVED_PREFIX):
             checker.fault(
@@ -29,35 +31,34 @@ def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fau
                 "Names with $ are reserved for Penstock's own fields; use another name.",
             )
     checker.check_object("", properties, 1)
-    if checker.keys > limits.max_property_keys:
-        message = f"At most {limits.max_property_keys} keys are allowed, nested ones included."
+    if checker.keys > MAX_PROPERTY_KEYS:
+        message = f"At most {MAX_PROPERTY_KEYS} keys are allowed, nested ones included."
         return [Fault("", "too_many_keys", message), *checker.faults][:MAX_FAULTS]
     return checker.faults
 
 
-def _is_simple(properties: Mapping[str, Any], limits: Settings) -> bool:
+def _is_simple(properties: Mapping[str, Any]) -> bool:
     """Whether these are a few short texts and small numbers, as usual. False proves nothing."""
-    short = limits.max_string_bytes // _MAX_BYTES_PER_CHARACTER
     for key, value in properties.items():
-        if key[:1] == RESERVED_PREFIX or len(key) > short or "\x00" in key:
+        if key[:1] == RESERVED_PREFIX or len(key) > _SHORT_CHARS or "\x00" in key:
             return False
         kind = type(value)
         if kind is str:
-            if len(value) > short or "\x00" in value:
+            if len(value) > _SHORT_CHARS or "\x00" in value:
                 return False
         elif kind is int or kind is float:
             if not -EXACT <= value <= EXACT:
                 return False
         elif kind is not bool and value is not None:
             return False
-    return len(properties) <= limits.max_property_keys
+    return len(properties) <= MAX_PROPERTY_KEYS
 
 
 class _PropertyChecker:
     """Counts keys and collects faults. The properties themselves are level 1."""
 
-    def __init__(self, limits: Settings) -> None:
-        self.limits, self.keys, self.faults = limits, 0, list[Fault]()
+    def __init__(self) -> None:
+        self.keys, self.faults = 0, list[Fault]()
 
     def fault(self, path: str, code: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
@@ -85,11 +86,11 @@ class _PropertyChecker:
                     "Send a longer number as a string.",
                 )
         elif isinstance(value, dict | list):
-            if level >= self.limits.max_property_depth:
+            if level >= MAX_PROPERTY_DEPTH:
                 self.fault(
                     path,
                     "too_deep",
-                    f"Properties may nest at most {self.limits.max_property_depth} levels deep.",
+                    f"Properties may nest at most {MAX_PROPERTY_DEPTH} levels deep.",
                 )
             elif isinstance(value, dict):
                 self.check_object(path, value, level + 1)
@@ -101,9 +102,11 @@ class _PropertyChecker:
             self.check_value(f"{path}[{place}]", item, level)
 
     def check_text(self, path: str, value: str) -> None:
-        limit = self.limits.max_string_bytes
-        if len(value) * _MAX_BYTES_PER_CHARACTER > limit and len(value.encode()) > limit:
-            self.fault(path, "too_long", f"Must have at most {limit:,} bytes.")
+        if (
+            len(value) * _MAX_BYTES_PER_CHARACTER > MAX_STRING_BYTES
+            and len(value.encode()) > MAX_STRING_BYTES
+        ):
+            self.fault(path, "too_long", f"Must have at most {MAX_STRING_BYTES:,} bytes.")
         if "\x00" in value:
             self.fault(path, "nul_character", "Must not contain the NUL character.")
 

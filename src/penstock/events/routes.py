@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS
 from penstock.events.answers import batch_json, receipt_json, track_json
@@ -124,7 +125,7 @@ async def _post_single(
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
-    body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
+    body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
     sender = {"legacy": legacy}
     refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
     async with refusals.recorded():
@@ -272,7 +273,7 @@ async def identify(
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
-    body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
+    body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), {})
     async with refusals.recorded():
         resolution = await events.identify(body, caller)
@@ -280,9 +281,11 @@ async def identify(
 
 
 async def _read_large_body(request: AnyRequest, events: EventService) -> bytes:
-    settings = events.settings
+    limits = events.settings.limits
     return await read_bytes(
-        request, max_bytes=settings.max_body_bytes, max_inflated_bytes=settings.max_inflated_bytes
+        request,
+        max_bytes=limits.max_body_bytes,
+        max_inflated_bytes=limits.max_inflated_bytes,
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_PATH_CHARS
 from penstock.base.paths import path_of_url, split_url
 from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.fields import (
@@ -104,9 +105,7 @@ class TransactionEvent(ServerEvent):
     currency: Annotated[Currency | None, Field(description="ISO 4217 code, such as `EUR`.")] = None
 
 
-def _check_url(
-    path: str | None, url: str | None, item_type: Any, context: EventValidationContext
-) -> None:
+def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
     """An item without `path` gets it from its URL, which a page view then needs. `RuleBroken`."""
     if url is None:
         return
@@ -115,11 +114,10 @@ def _check_url(
     if path is not None:
         return
     path = path_of_url(split_url(url))
-    limit = context.limits.max_path_chars
     if path is None and item_type == "pageview":
         raise RuleBroken("not_a_url", "Must be an absolute URL, or send path instead.")
-    if path is not None and len(path) > limit:
-        raise RuleBroken("too_long", f"The path may have at most {limit:,} characters.")
+    if path is not None and len(path) > MAX_PATH_CHARS:
+        raise RuleBroken("too_long", f"The path may have at most {MAX_PATH_CHARS:,} characters.")
 
 
 def _require_past(
@@ -181,7 +179,7 @@ class TrackedItem(Input):
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
         """What the validators of single fields check with other fields. `RuleBroken`."""
-        _check_url(item.path, item.url, item.type, context)
+        _check_url(item.path, item.url, item.type)
 
     @field_validator("url")
     @classmethod
@@ -190,7 +188,7 @@ class TrackedItem(Input):
     ) -> str | None:
         is_path_invalid = "path" not in info.data
         if not is_path_invalid:
-            _check_url(info.data["path"], url, info.data.get("type"), info.context)
+            _check_url(info.data["path"], url, info.data.get("type"))
         return url
 
 
@@ -261,14 +259,11 @@ class _Envelope(Input):
 
     @field_validator("events")
     @classmethod
-    def _has_valid_size(
-        cls, events: Sequence[Any], info: ValidationInfo[EventValidationContext]
-    ) -> Sequence[Any]:
-        limit = info.context.limits.max_batch_events
+    def _has_valid_size(cls, events: Sequence[Any]) -> Sequence[Any]:
         if not events:
             raise RuleBroken("too_few", "A batch must have at least one event.")
-        if len(events) > limit:
-            raise RuleBroken("too_many", f"A batch may have at most {limit:,} events.")
+        if len(events) > MAX_BATCH_EVENTS:
+            raise RuleBroken("too_many", f"A batch may have at most {MAX_BATCH_EVENTS:,} events.")
         return events
 
 

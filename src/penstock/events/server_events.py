@@ -91,7 +91,7 @@ def server_event(
 
     legacy: visitorId is the user. Source: interface, events rule 5.
     """
-    canonical = canonical_json(raw, context)
+    canonical = canonical_json(raw)
     item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context, canonical)
     return _new_event(
         item,
@@ -115,7 +115,7 @@ def transaction(
     legacy: bool = False,
 ) -> NewEvent:
     """As `server_event`. Amount, currency and transaction ID become properties."""
-    canonical = canonical_json(raw, context)
+    canonical = canonical_json(raw)
     rules = (*(LEGACY_RULES if legacy else EVENT_RULES), has_transaction_fields_once)
     item = validate(raw, TransactionEvent, rules, context, canonical)
     return _new_event(

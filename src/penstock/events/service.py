@@ -18,6 +18,7 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService, website_not_owned
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, RatePolicy
+from penstock.base.event_limits import MAX_BATCH_EVENTS
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
@@ -41,7 +42,7 @@ from penstock.events.server_events import OwnedWebsite, server_event, transactio
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
-from penstock.http.lists import ListLimits, UnreadList, parse_object_with_list
+from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, redact
 from penstock.identity.trust import claim_trust
@@ -101,7 +102,6 @@ class EventService:
         self._identity_secrets = identity_secrets
         self._intake, self._validation, self.clock = intake, validation, clock
         self.quota = intake.quota
-        self._list_limits = ListLimits.of(settings)
         self._rates = RateLimiter(
             RatePolicy(
                 "website",
@@ -165,7 +165,7 @@ class EventService:
         in turn with those of others. caller: of the key, if one was sent; `Unauthorized` when the
         website belongs to another workspace.
         """
-        raw, named_website_id = await self.parse(body, address, _parse_tracked, self._list_limits)
+        raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
         find_website = await self._website_finder(named_website_id)
         website = find_website("")
@@ -189,7 +189,7 @@ class EventService:
         self, body: bytes, address: str, function: Callable[..., T], *arguments: object
     ) -> T:
         """The result of a function that parses a body, in the address's turn if it is large."""
-        if self._list_limits.is_small(body):
+        if EVENT_LIST.is_small(body):
             return await compute_on(body, function, body, *arguments)
         return await self._validation.run(address, function, body, *arguments)
 
@@ -254,7 +254,7 @@ class EventService:
         is_public: without a key, so that anyone may have sent them. They have a quota of their own
         and cannot use up that of the website's backends.
         """
-        counted = min(items, self.settings.max_batch_events)
+        counted = min(items, MAX_BATCH_EVENTS)
         self._rates.count((website.id, is_public), amount=counted)
 
     def _count(
@@ -273,7 +273,7 @@ class EventService:
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        return EventValidationContext(self.settings, self.clock(), find_website, caller)
+        return EventValidationContext(self.clock(), find_website, caller)
 
     async def _website_finder(self, website_id: object) -> FindWebsite:
         """Finds the website with this ID, looked up without blocking the event loop."""
@@ -284,7 +284,7 @@ class EventService:
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
-        raw = parse_object_with_list(body, "events", self._list_limits)
+        raw = parse_object_with_list(body, "events", EVENT_LIST)
         batch = validate(raw, EventBatch, (), context)
         owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
         return ValidatedBatch.of(
@@ -366,9 +366,9 @@ def _number_of_items(raw: RawItem) -> int:
     return len(items) if isinstance(items, list | UnreadList) else 1
 
 
-def _parse_tracked(body: bytes, limits: ListLimits) -> tuple[dict[str, Any], object]:
+def _parse_tracked(body: bytes) -> tuple[dict[str, Any], object]:
     """The body, and the ID of the website that it names, or else its first item."""
-    raw = parse_object_with_list(body, "events", limits)
+    raw = parse_object_with_list(body, "events", EVENT_LIST)
     items = raw.get("events")
     if "websiteId" not in raw and isinstance(items, list | UnreadList) and items:
         with suppress(Invalid):  # the size of the first item

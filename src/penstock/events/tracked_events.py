@@ -53,8 +53,7 @@ def tracked_event(
     # A retry with another sentAt or clockOffset is the same event.
     has_clock = isinstance(raw, dict) and not _CLOCK_FIELDS.isdisjoint(raw)
     canonical = canonical_json(
-        {name: raw[name] for name in raw if name not in _CLOCK_FIELDS} if has_clock else raw,
-        context,
+        {name: raw[name] for name in raw if name not in _CLOCK_FIELDS} if has_clock else raw
     )
     item = validate(raw, TrackItem, RULES, context, canonical)
     website = context.find_website(item.website_id)

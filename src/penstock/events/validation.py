@@ -9,6 +9,7 @@ from msgspec import json
 from pydantic import BaseModel, ValidationError
 
 from penstock.base.errors import MAX_FAULTS, Fault, Invalid
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.events.fields import EventValidationContext
 from penstock.events.plain_items import plain_item
 from penstock.http.schema import faults_of
@@ -78,16 +79,16 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
     return {name: value for name, value in raw.items() if name not in surplus}, len(surplus)
 
 
-def canonical_json(raw: Any, context: EventValidationContext) -> bytes:
+def canonical_json(raw: Any) -> bytes:
     """An item's JSON with sorted keys; `Invalid` when it is too large.
 
     Call it before `validate`: an oversized event is not worth the work.
     """
     canonical = json.encode(raw, order="sorted")
-    limit = context.limits.max_event_bytes
-    if len(canonical) > limit:
+    if len(canonical) > MAX_EVENT_BYTES:
         message = (
-            f"An event may have at most {limit:,} bytes of JSON; this one has {len(canonical):,}."
+            f"An event may have at most {MAX_EVENT_BYTES:,} bytes of JSON; "
+            f"this one has {len(canonical):,}."
         )
         raise Invalid([Fault("", "too_large", message)])
     return canonical

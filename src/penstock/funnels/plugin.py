@@ -87,7 +87,7 @@ def build(
     read_slugs, wait_for_clicks: of the links room.
     """
     settings, clock, database, warehouse, _ = core
-    funnels = FunnelService(database, warehouse, settings, clock)
+    funnels = FunnelService(database, warehouse, clock)
     subjects = SubjectReader(accounts.website_service, funnels)
     outcome_maintenance = OutcomeMaintenance(warehouse, database, subjects, settings, clock)
     outcomes = OutcomeService(outcome_maintenance, settings, clock)
@@ -103,7 +103,7 @@ def build(
     units = UnitService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
-        goals=GoalService(database, warehouse, settings, clock),
+        goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
         units=units,

@@ -64,7 +64,6 @@ def build(
             missing=missing,
             is_damaged=lambda: core.database.damage is not None,
             missing_right=lambda: core.warehouse.missing_right,
-            outbox_age_s=settings.outbox_age_s,
             data=settings.data,
         ),
         store_sizes=sizes,

@@ -22,6 +22,8 @@ from penstock.health.resources import read_resources
 FAILED_AFTER_MS = 60_000
 """A worker that has failed this long makes the node unready."""
 
+OUTBOX_AGE_S = 300
+"""Age of the oldest waiting event at which a node is not ready, in seconds."""
 _ANSWER_S = 3.0
 _PROBES = 2
 
@@ -39,7 +41,6 @@ class HealthService:
         missing: Callable[[], MissingEvents],
         is_damaged: Callable[[], bool],
         missing_right: Callable[[], str | None],
-        outbox_age_s: int,
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
@@ -47,10 +48,10 @@ class HealthService:
 
         outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
         missing: reads the number of missing events. is_damaged: whether the metadata database is
-        damaged. missing_right: a right that the event store denies, if any. outbox_age_s: age of
-        the oldest rows at which the node becomes unready. data: the data folder.
+        damaged. missing_right: a right that the event store denies, if any. data: the data
+        folder.
         """
-        self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
+        self._outbox, self._data = outbox, data
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
         self._missing_right = missing_right
         self._outbox_limiter = CapacityLimiter(_PROBES)
@@ -90,7 +91,7 @@ class HealthService:
             workers,
             failed_workers=[worker for worker in workers if self._has_failed(worker)],
             outbox=outbox,
-            is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
+            is_outbox_old=age_s is not None and age_s > OUTBOX_AGE_S,
             resources=resources,
             outcomes=self._outcomes(),
             missing=self._missing(),

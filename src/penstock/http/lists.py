@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_EVENT_BYTES
 from penstock.base.patterns import BytesPattern
 from penstock.http.bodies import not_an_object, not_json, parse_json, parse_object
-from penstock.settings import Settings
 
 _DEPTH = 200
 """Maximum levels of nesting. The parser rejects deeper JSON."""
@@ -52,10 +52,6 @@ class ListLimits(NamedTuple):
     items: int
     item_bytes: int
 
-    @classmethod
-    def of(cls, settings: Settings) -> "ListLimits":
-        return cls(settings.max_batch_events, settings.max_event_bytes)
-
     def is_small(self, body: bytes) -> bool:
         """Whether the body may be parsed in one piece."""
         return len(body) <= self.item_bytes
@@ -64,6 +60,10 @@ class ListLimits(NamedTuple):
     def sent_bytes(self) -> int:
         """Maximum size of an item as sent, which may use escapes."""
         return self.item_bytes * _ESCAPED
+
+
+EVENT_LIST = ListLimits(MAX_BATCH_EVENTS, MAX_EVENT_BYTES)
+"""Limits of a batch of events."""
 
 
 class UnreadList(Sequence[Any]):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import json
 
 from penstock.accounts.model import Website
+from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_ID_BYTES, MAX_PROPERTY_KEYS
 from penstock.events.fields import EventValidationContext, future_error
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.properties import property_faults
@@ -60,10 +61,7 @@ def _sent_id(value: Any, context: EventValidationContext) -> str | None:
         else value
     )
     is_valid = (
-        isinstance(text, str)
-        and text
-        and "\x00" not in text
-        and len(text.encode()) <= context.limits.max_id_bytes
+        isinstance(text, str) and text and "\x00" not in text and len(text.encode()) <= MAX_ID_BYTES
     )
     return text if is_valid else None
 
@@ -119,18 +117,18 @@ def _properties(
     """
     properties: dict[str, Any] = dict(event.properties)
     left_out: list[str] = []
-    bytes_left = context.limits.max_event_bytes - _RESERVED_BYTES
+    bytes_left = MAX_EVENT_BYTES - _RESERVED_BYTES
     keys = len(properties) + 1
     for key, value in _entries(event.metadata, left_out):
         if key in IDENTITY_KEYS and not customer.is_elsewhere:
             if value not in (None, "") and key != "websiteId" and _sent_id(value, context) is None:
                 left_out.append(f"{key}: not_an_id")
             continue
-        faults = property_faults({key: value}, context.limits)
+        faults = property_faults({key: value})
         size, more_keys = 0, 0
         if not faults:
             size, more_keys = len(json.encode({key: value})), _count_keys(value) + 1
-            if keys + more_keys <= context.limits.max_property_keys and size <= bytes_left:
+            if keys + more_keys <= MAX_PROPERTY_KEYS and size <= bytes_left:
                 is_taken = key in event.properties or key == LEFT_OUT
                 properties[f"metadata.{key}" if is_taken else key] = value
                 bytes_left, keys = bytes_left - size, keys + more_keys

@@ -20,6 +20,6 @@ class ProvidersRoom(Room):
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom, box: SecretBox) -> ProvidersRoom:
     return ProvidersRoom(
         providers=ProviderService(
-            core.database, accounts.website_service, events.intake, box, core.settings, core.clock
+            core.database, accounts.website_service, events.intake, box, core.clock
         )
     )

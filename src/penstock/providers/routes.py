@@ -37,7 +37,7 @@ async def receive_webhook(
 
     `provider` is `stripe`, `polar` or `standardwebhooks`.
     """
-    body = await read_raw(request, settings.max_body_bytes)
+    body = await read_raw(request, settings.limits.max_body_bytes)
     webhook = await providers.receive(provider, website_id, Delivery(request.headers, body))
     return answer(WebhookRecord.of(webhook))
 

@@ -37,7 +37,6 @@ from penstock.providers.model import (
 from penstock.providers.signatures import is_signed, is_usable_secret
 from penstock.providers.standard_events import standard_event
 from penstock.providers.stripe_events import stripe_event
-from penstock.settings import Settings
 
 MAX_SECRETS = 5
 """Maximum number of valid secrets of one provider."""
@@ -52,11 +51,10 @@ class ProviderService:
         websites: WebsiteService,
         intake: Intake,
         box: SecretBox,
-        settings: Settings,
         clock: Clock,
     ) -> None:
         self._database, self._websites, self._intake = database, websites, intake
-        self._box, self._settings, self._clock = box, settings, clock
+        self._box, self._clock = box, clock
 
     # Settings
 
@@ -165,7 +163,7 @@ class ProviderService:
             raise _bad_signature()
         valid_secrets = await to_thread.run_sync(self._valid_secrets, website)
         secrets = [secret.secret for secret in valid_secrets.get(provider, ())]
-        context = EventValidationContext(self._settings, self._clock())
+        context = EventValidationContext(self._clock())
         if not is_signed(provider, delivery, secrets, context.now_ms):
             raise _bad_signature()
         try:

@@ -68,8 +68,7 @@ def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
     if not isinstance(raw, dict):
         raise Invalid([Fault("", "wrong_type", "Must be a JSON object.")])
     canonical = canonical_json(
-        {name: value for name, value in raw.items() if name not in _CHANGES_WITH_RETRY},
-        context.limits,
+        {name: value for name, value in raw.items() if name not in _CHANGES_WITH_RETRY}
     )
     call_type = raw.get("type")
     if call_type not in TYPES:

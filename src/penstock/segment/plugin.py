@@ -26,7 +26,6 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> SegmentRoom
             events.intake,
             events.quarantine,
             core.validation,
-            core.settings,
             core.clock,
         )
     )

@@ -97,7 +97,9 @@ async def _store(
     if key is not None:
         await segment.sender(key)  # before the body is read
     body = await read_bytes(
-        request, max_bytes=settings.max_body_bytes, max_inflated_bytes=settings.max_inflated_bytes
+        request,
+        max_bytes=settings.limits.max_body_bytes,
+        max_inflated_bytes=settings.limits.max_inflated_bytes,
     )
     if is_prefetch(request):
         return answer(SegmentRecord())

@@ -9,6 +9,7 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Forbidden, Invalid, Unauthorized
+from penstock.base.event_limits import MAX_BATCH_EVENTS
 from penstock.base.fair_queue import FairQueue
 from penstock.base.user_agent import MAX_CHARS
 from penstock.events.batch import ItemResult, within_body_limit
@@ -18,13 +19,12 @@ from penstock.events.model import NewEvent, Receipt, Refusal, Rejected
 from penstock.events.quarantine.service import MAX_PER_BODY, QuarantineService, content_of
 from penstock.events.service import EventService
 from penstock.events.transaction import Outcome
-from penstock.http.lists import ListLimits, UnreadList, parse_object_with_list
+from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
 from penstock.http.scopes import KeyScope
 from penstock.identity.model import Claim, Notice, Resolution
 from penstock.segment.calls import CallContext, read_call
 from penstock.segment.model import CallResult, Post, Sender
 from penstock.segment.replays import is_event, replay_sender
-from penstock.settings import Settings
 
 BATCHES = ("batch", "import")
 _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
@@ -77,12 +77,11 @@ class SegmentService:
         intake: Intake,
         quarantine: QuarantineService,
         validation: FairQueue,
-        settings: Settings,
         clock: Clock,
     ) -> None:
         self._keys, self._websites, self._identity_secrets = keys, websites, identity_secrets
         self._events, self._intake, self._quarantine = events, intake, quarantine
-        self._validation, self._settings, self._clock = validation, settings, clock
+        self._validation, self._clock = validation, clock
 
     async def sender(self, write_key: object) -> Sender:
         """The website of a write key.
@@ -119,7 +118,7 @@ class SegmentService:
 
         Raises `Malformed` or `Invalid` for a body without calls.
         """
-        limits = ListLimits.of(self._settings)
+        limits = EVENT_LIST
         raw = await self._events.parse(
             post.body, post.address, parse_object_with_list, "batch", limits
         )
@@ -134,7 +133,7 @@ class SegmentService:
         self._events.count_items(sender.website, number, is_public=not sender.is_trusted)
         context = CallContext(
             sender,
-            EventValidationContext(self._settings, self._clock()),
+            EventValidationContext(self._clock()),
             await self._identity_secrets.verifier(sender.website.id),
             sent.user_agent,
         )
@@ -177,7 +176,7 @@ class SegmentService:
         user_agent = "" if sender.is_trusted else post.user_agent[:MAX_CHARS]
         if post.call_type not in BATCHES:
             return SentCalls(sender, post.path, user_agent, [raw], {}, {"type": post.call_type})
-        calls, limit = raw.get("batch"), self._settings.max_batch_events
+        calls, limit = raw.get("batch"), MAX_BATCH_EVENTS
         if not isinstance(calls, list | UnreadList):
             raise Invalid([Fault("batch", "wrong_type", "Must be a list of calls.")])
         if len(calls) > limit:
@@ -216,7 +215,7 @@ class SegmentService:
                     origin=sent.path,
                     code=Invalid.code,
                     faults=result.faults,
-                    content=content_of(call, self._settings),
+                    content=content_of(call),
                     is_public=not sent.sender.is_trusted,
                     sender=replay_sender(call, sent.sender, sent.user_agent),
                     is_event=is_event(call),

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from penstock.links.attribution import store
+from penstock.links.attribution.service import RESOLVES_PER_MINUTE
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
@@ -449,7 +450,7 @@ def test_links_of_other_apps_are_unknown(android, make_app, server, link):
 
 
 def test_opens_from_one_network_are_rate_limited(phone, server, app_id, services):
-    quota = services.settings.resolves_per_minute
+    quota = RESOLVES_PER_MINUTE
     for _ in range(quota - 1):
         services.attribution._attempts.count(("203.0.113.7/32",))
     assert phone.post_open().status_code == 200

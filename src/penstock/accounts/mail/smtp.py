@@ -7,7 +7,7 @@ from email.utils import formatdate, make_msgid
 from urllib.parse import unquote, urlsplit
 
 from penstock.accounts.mail.model import Mail
-from penstock.settings import SMTP_PORTS
+from penstock.settings.people import SMTP_PORTS
 
 _TIMEOUT_S = 10.0
 

@@ -29,6 +29,7 @@ from penstock.settings import Settings
 
 log = structlog.get_logger()
 
+SCOPES = "openid email"
 _MAX_BYTES = 512 * 1024
 _TIMEOUT_S, _DEADLINE_S = 5.0, 10.0
 _VALID_MS = 3_600_000
@@ -57,7 +58,7 @@ class IdentityProvider:
         self._issuer, self._client_id = settings.oidc_issuer or "", settings.oidc_client_id or ""
         secret = settings.oidc_client_secret
         self._client_secret = secret.get_secret_value() if secret else ""
-        self._scopes, self._clock = settings.oidc_scopes, clock
+        self._clock = clock
         self._discovery: _Discovery | None = None
         self._failed_at_ms: int | None = None
 
@@ -68,7 +69,7 @@ class IdentityProvider:
             self._client_id,
             "code",
             redirect_uri=redirect_uri,
-            scope=self._scopes,
+            scope=SCOPES,
             state=attempt.state,
             nonce=attempt.nonce,
             code_challenge=create_s256_code_challenge(attempt.verifier),

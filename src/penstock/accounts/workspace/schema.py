@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from penstock.accounts.schema import not_null
 from penstock.http.schema import OMITTABLE, Input, Name, Record
-from penstock.settings import MIN_QUERY_BYTES
+from penstock.settings.product import MIN_QUERY_BYTES
 
 
 class WorkspaceChanges(Input):

@@ -73,7 +73,7 @@ class PersonalDataService:
             sent_ids = [sent_id for sent_id in (*profile.ids, user_id) if sent_id]
             person = Person(profile.scope_id, profile.ids, sent_ids, websites)
             lines = [*_identity(profile), *self._read_other_rooms(db, person)]
-        self._wait_until_shipped(self._settings.fresh_wait_s)
+        self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         parameters = {
             "websites": websites,
             "scope": profile.scope_id,

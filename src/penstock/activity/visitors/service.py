@@ -18,6 +18,7 @@ from penstock.activity.visitors.schema import (
 )
 from penstock.base.clock import Clock, iso
 from penstock.base.errors import Fault, NotFound
+from penstock.base.event_limits import FUTURE_TOLERANCE_S
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import bad_parameter
@@ -76,7 +77,7 @@ class VisitorService:
         Omits deleted visitors; the total may include them until their events are deleted.
         """
         websites = self._websites.select_websites(workspace_id, query.website_id)
-        self._wait_until_shipped(self._settings.fresh_wait_s)
+        self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         if query.search is not None:
             return self._search(websites, query.search, query.pagination, only_website)
         rows = self._active(websites, query.days, query.pagination)
@@ -104,7 +105,7 @@ class VisitorService:
             "websites": [website.id for website in websites],
             "scopes": sorted({website.scope_id for website in websites}),
             "since": now_ms - days * DAY_S * 1000,
-            "until": now_ms + self._settings.future_tolerance_s * 1000,
+            "until": now_ms + FUTURE_TOLERANCE_S * 1000,
             "limit": page.size,
             "offset": page.offset,
         }
@@ -228,7 +229,7 @@ class VisitorService:
         if len(matches) > 1:
             message = "Several websites have a visitor with this ID. Choose one with websiteId."
             raise bad_parameter(Fault("websiteId", "does_not_fit", message))
-        self._wait_until_shipped(self._settings.fresh_wait_s)
+        self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         return self._visitor_events(matches[0], scopes[matches[0].scope_id], only_website)
 
     def _visitor_events(

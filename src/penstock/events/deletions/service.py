@@ -48,7 +48,6 @@ from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import AllIds, VisitorRemoval
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
 _TRIES = 20
@@ -63,19 +62,13 @@ class DeletionService:
         warehouse: Warehouse,
         websites: WebsiteService,
         shipper: Shipper,
-        settings: Settings,
         clock: Clock,
         *,
         forget_in_other_rooms: ForgetVisitors,
     ) -> None:
         """forget_in_other_rooms: removes their data about visitors, in the given transaction."""
         self._forget_in_other_rooms = forget_in_other_rooms
-        self._database, self._websites, self._settings, self._clock = (
-            database,
-            websites,
-            settings,
-            clock,
-        )
+        self._database, self._websites, self._clock = database, websites, clock
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
         self.worker = DeletionWorker(
             database, warehouse, shipper, clock, forget_in_other_rooms
@@ -93,7 +86,7 @@ class DeletionService:
         `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
         `Unavailable`.
         """
-        context = EventValidationContext(self._settings, self._clock())
+        context = EventValidationContext(self._clock())
         target = read_deletion(body, context)
         website = self._websites.stored_website(by.workspace_id, target.website_id)
         website_ids = (

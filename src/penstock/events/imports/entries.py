@@ -8,6 +8,7 @@ from typing import Any
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
@@ -65,7 +66,7 @@ def read_entry(
     lines of one file are two events.
     """
     raw = _with_name(_parse(text))
-    canonical = canonical_json(raw, context)
+    canonical = canonical_json(raw)
     item = validate(raw, ImportLine, _RULES, context, canonical)
     content = body_hash(canonical)
     name, columns = name_and_columns(item)
@@ -116,9 +117,8 @@ def line_excerpt(text: bytes) -> str:
         return redact_text(text.decode("utf-8", "replace").strip())
 
 
-def too_long(context: EventValidationContext) -> Fault:
-    limit = context.limits.max_event_bytes
-    return Fault("", "too_large", f"A line may have at most {limit:,} bytes.")
+def too_long() -> Fault:
+    return Fault("", "too_large", f"A line may have at most {MAX_EVENT_BYTES:,} bytes.")
 
 
 def _parse(text: bytes) -> Any:

@@ -16,6 +16,7 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, StoreUnavailable, Unavailable
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
@@ -161,7 +162,7 @@ class ImportWorker:
             try:
                 if not self._store_batch(running):
                     running.finished = completed(running.job)
-                elif running.job.rejected >= self._settings.max_import_rejects:
+                elif running.job.rejected >= self._settings.limits.max_import_rejects:
                     running.finished = stopped(running.job)
             except UnreadableFile as error:
                 running.finished = replace(running.job, state=ImportState.FAILED, error=str(error))
@@ -229,18 +230,18 @@ class ImportWorker:
 
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
         """The rest of the file. Lines before it are read again, but only to count equal ones."""
-        settings, occurrences = self._settings, Occurrences()
+        limits, occurrences = self._settings.limits, Occurrences()
         source = lines(
             self._files.path(job.id),
-            max_line_bytes=settings.max_event_bytes,
-            max_inflated_bytes=settings.max_import_inflated_bytes,
+            max_line_bytes=MAX_EVENT_BYTES,
+            max_inflated_bytes=limits.max_import_inflated_bytes,
         )
         before = _through(source, job.lines_read)
-        while self._batch(before, website, occurrences, settings.max_import_rejects) is not None:
+        while self._batch(before, website, occurrences, limits.max_import_rejects) is not None:
             yield None
         rejected = job.rejected
         while batch := self._batch(
-            source, website, occurrences, settings.max_import_rejects - rejected
+            source, website, occurrences, limits.max_import_rejects - rejected
         ):
             rejected += len(batch.rejects)
             yield batch
@@ -253,7 +254,7 @@ class ImportWorker:
             raise WorkerStopped
         self.worker.report_progress()
         until_s = monotonic() + _SLICE_S
-        context = EventValidationContext(self._settings, self._clock())
+        context = EventValidationContext(self._clock())
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
         events: list[NewEvent] = []
         event_lines: list[Line] = []
@@ -263,7 +264,7 @@ class ImportWorker:
         for line in source:
             empty_lines += line.empty_lines
             if line.is_too_long:
-                rejects.append(Reject(line.number, [too_long(context)]))
+                rejects.append(Reject(line.number, [too_long()]))
             elif line.text:
                 try:
                     events.append(read_entry(line.text, website, occurrences, context))

@@ -30,7 +30,6 @@ from penstock.events.quarantine.model import (
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 
 _MAX_DIGITS = 18
 
@@ -46,14 +45,13 @@ class Replayer:
         database: Database,
         websites: WebsiteService,
         intake: Intake,
-        settings: Settings,
         clock: Clock,
         on_stored: Callable[[], None],
         read_call: ReadCall,
     ) -> None:
         """on_stored: wakes the shipper."""
         self._database, self._websites, self._intake = database, websites, intake
-        self._settings, self._clock, self._on_stored = settings, clock, on_stored
+        self._clock, self._on_stored = clock, on_stored
         self._read_call = read_call
 
     async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
@@ -130,7 +128,6 @@ class Replayer:
             )
         raw = json.decode(entry.content or "")
         context = EventValidationContext(
-            self._settings,
             entry.at_ms,
             self._websites.find_website,
             Caller(entry.workspace_id),

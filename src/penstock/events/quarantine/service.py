@@ -16,6 +16,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.calendar import utc_day
 from penstock.base.clock import LATEST_MS, Clock
 from penstock.base.errors import Fault, Invalid, PenstockError, Unavailable
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -25,9 +26,8 @@ from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, Refusal
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
-from penstock.http.lists import ListLimits, parse_object_with_list
+from penstock.http.lists import EVENT_LIST, parse_object_with_list
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 
 log = structlog.get_logger()
 
@@ -43,14 +43,13 @@ class QuarantineService:
         database: Database,
         websites: WebsiteService,
         intake: Intake,
-        settings: Settings,
         clock: Clock,
         validation: FairQueue,
     ) -> None:
         """validation: the turns of work on large bodies."""
         self._database, self._websites, self._intake = database, websites, intake
         self._validation = validation
-        self._settings, self._clock = settings, clock
+        self._clock = clock
 
     # Recording
 
@@ -118,7 +117,7 @@ class QuarantineService:
             return []
         if is_batch:
             return [refusal._replace(is_event=False)]
-        return [refusal._replace(content=content_of(item, self._settings))]
+        return [refusal._replace(content=content_of(item))]
 
     def _refusals_of_items(
         self,
@@ -128,7 +127,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> list[Refusal]:
-        batch = parse_object_with_list(body, "events", ListLimits.of(self._settings))
+        batch = parse_object_with_list(body, "events", EVENT_LIST)
         defaults = defaults_of(batch)
         refusals = list[Refusal]()
         for index, result in enumerate(results):
@@ -138,7 +137,7 @@ class QuarantineService:
             try:
                 item = batch["events"][index]
                 item = {**defaults, **item} if isinstance(item, dict) else item
-                content = content_of(item, self._settings)
+                content = content_of(item)
             except Invalid:  # too large
                 item = defaults
             refusal = self._refusal(route, item, Invalid.code, result.faults, workspace_id, sender)
@@ -180,7 +179,7 @@ class QuarantineService:
     def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
         """The object of a body; None when it has none, or is too large to be parsed."""
         try:
-            return parse_object_with_list(body, "events", ListLimits.of(self._settings))
+            return parse_object_with_list(body, "events", EVENT_LIST)
         except PenstockError:
             return None
 
@@ -236,9 +235,9 @@ class QuarantineService:
             return store.entries_by_reason(db)
 
 
-def content_of(item: Any, settings: Settings) -> str | None:
+def content_of(item: Any) -> str | None:
     """An item as JSON; None without an item, or when it is too large to store."""
     content = None if item is None else json.encode(item)
-    if content is None or len(content) > settings.max_event_bytes:
+    if content is None or len(content) > MAX_EVENT_BYTES:
         return None
     return content.decode()

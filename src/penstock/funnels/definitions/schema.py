@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.base.paths import page_path
 from penstock.base.wording import listed
 from penstock.funnels.definitions.filters import EventField, parse_comparison
@@ -26,7 +27,6 @@ from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.operands import LIST, NONE, RANGE
 from penstock.funnels.definitions.operators import Operator, operators_with
 from penstock.http.schema import Input, Record, RuleBroken, RulesBroken, faults_of, without_nul
-from penstock.settings import Settings
 
 MAX_FILTERS = 20
 
@@ -60,12 +60,11 @@ class ValidationContext:
     """The context in which goals and funnels are validated.
 
     goals: the workspace's goals by name. check_regex: raises RuleBroken when the engine cannot
-    compile the pattern. limits: maximum lengths of event names and page paths.
+    compile the pattern.
     """
 
     goals: Mapping[str, SavedMatch]
     check_regex: Callable[[str], None]
-    limits: Settings
 
 
 class FilterIn(Input):
@@ -140,17 +139,14 @@ class MatchIn(Input):
     @field_validator("value")
     @classmethod
     def _fits_type(cls, value: str, info: ValidationInfo[ValidationContext]) -> str:
-        match_type, limits = info.data.get("type"), info.context.limits
+        match_type = info.data.get("type")
         if match_type in (None, "Pageview"):
-            if len(value) > limits.max_path_chars:
-                raise RuleBroken(
-                    "too_long", f"Must be at most {limits.max_path_chars:,} characters."
-                )
-        elif len(value) > limits.max_name_chars:
+            if len(value) > MAX_PATH_CHARS:
+                raise RuleBroken("too_long", f"Must be at most {MAX_PATH_CHARS:,} characters.")
+        elif len(value) > MAX_NAME_CHARS:
             raise RuleBroken(
                 "too_long",
-                f"Must be at most {limits.max_name_chars:,} characters; "
-                "only page paths may be longer.",
+                f"Must be at most {MAX_NAME_CHARS:,} characters; only page paths may be longer.",
             )
         if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
             raise RuleBroken(

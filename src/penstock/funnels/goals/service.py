@@ -18,7 +18,6 @@ from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
@@ -27,11 +26,8 @@ M = TypeVar("M", bound=BaseModel)
 class GoalService:
     """NotFound for a goal that does not exist or belongs to another workspace."""
 
-    def __init__(
-        self, database: Database, warehouse: Warehouse, settings: Settings, clock: Clock
-    ) -> None:
+    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
-        self._settings = settings
         self._clock = clock
         self._check_regex = regex_checker(warehouse)
 
@@ -40,7 +36,7 @@ class GoalService:
 
         Malformed when it is not JSON; Invalid with every fault when it breaks rules.
         """
-        return parse_model(body, model, ValidationContext({}, self._check_regex, self._settings))
+        return parse_model(body, model, ValidationContext({}, self._check_regex))
 
     def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
         now_ms = self._clock()

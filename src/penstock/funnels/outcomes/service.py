@@ -136,7 +136,7 @@ class OutcomeService:
             not self._maintenance.is_enabled
             or context.funnel_id is None
             or not context.is_fresh
-            or took_s * 1000 < self._settings.stored_outcomes_after_ms
+            or took_s * 1000 < self._settings.limits.stored_outcomes_after_ms
             or not is_storable(context.saved_definition)
         ):
             return

@@ -95,7 +95,10 @@ class FunnelQueryRunner:
     ) -> None:
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
-        self._wait_until_shipped, self._fresh_wait_s = wait_until_shipped, settings.fresh_wait_s
+        self._wait_until_shipped, self._fresh_wait_s = (
+            wait_until_shipped,
+            settings.limits.fresh_wait_s,
+        )
         self._engine = Engine(warehouse, settings, clock)
         self._snapshots = SnapshotReader(warehouse, clock)
         self._cache: SingleFlightCache[EngineRows] = SingleFlightCache(

@@ -28,7 +28,6 @@ from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
@@ -37,11 +36,8 @@ M = TypeVar("M", bound=BaseModel)
 class FunnelService:
     """NotFound for a funnel that does not exist or belongs to another workspace."""
 
-    def __init__(
-        self, database: Database, warehouse: Warehouse, settings: Settings, clock: Clock
-    ) -> None:
+    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
-        self._settings = settings
         self._clock = clock
         self._check_regex = regex_checker(warehouse)
 
@@ -55,7 +51,7 @@ class FunnelService:
                 name: goal.match
                 for name, goal in goals_store.goals_by_name(db, workspace_id).items()
             }
-        return parse_model(body, model, ValidationContext(goals, self._check_regex, self._settings))
+        return parse_model(body, model, ValidationContext(goals, self._check_regex))
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """The definition with its goals replaced by their current matches.

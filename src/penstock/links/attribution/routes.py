@@ -6,6 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.cors import AnyOriginCors, preflight
@@ -48,7 +49,7 @@ async def resolve_open(
     The event is on disk when the answer is sent. Requests are safe to repeat.
     """
     require_json(request)
-    body = await read_bytes(request, max_bytes=settings.max_event_bytes)
+    body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
     decision, visitor_id = await attribution.resolve(
         body, address_of(request), request.headers.get("user-agent", "")
     )

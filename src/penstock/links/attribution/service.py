@@ -38,6 +38,8 @@ from penstock.settings import DAY_S, Settings
 MATCH_RETENTION_DAYS = 90
 _BUFFER_WAIT_S = 2.0
 _TIDY_EVERY_S = 30.0
+RESOLVES_PER_MINUTE = 300
+"""Maximum number of app opens per minute from one network address."""
 
 
 class AttributionService:
@@ -64,7 +66,7 @@ class AttributionService:
             first_after_s=_TIDY_EVERY_S,
         )
         self._attempts = RateLimiter(
-            RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60), clock
+            RatePolicy("resolve", quota=RESOLVES_PER_MINUTE, window_s=60), clock
         )
 
     @asynccontextmanager
@@ -83,7 +85,7 @@ class AttributionService:
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),))
-        limits = EventValidationContext(self._settings, now_ms)
+        limits = EventValidationContext(now_ms)
         app_open = await compute_on(body, parse_model, body, AppOpen, limits)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:

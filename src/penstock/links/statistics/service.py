@@ -160,7 +160,7 @@ class StatisticsService:
         return {link.id: TotalsRecord(**counts.get(link.id, Counts()).record()) for link in links}
 
     def _query(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        self.wait_until_shipped(self._settings.fresh_wait_s)
+        self.wait_until_shipped(self._settings.limits.fresh_wait_s)
         return self._warehouse.fetch_rows(load("penstock.links.statistics", statement), parameters)
 
 

@@ -1,0 +1,18 @@
+"""Limits of an event, of its fields and of a batch, which several rooms check."""
+
+MAX_EVENT_BYTES = 64 * 1024
+"""Maximum size of one event, in bytes of JSON."""
+MAX_BATCH_EVENTS = 1000
+MAX_ID_BYTES = 200
+"""Maximum length of an ID that a client sends, in bytes."""
+MAX_NAME_CHARS = 200
+"""Maximum length of an event, screen or goal name, in characters."""
+MAX_PATH_CHARS = 2000
+MAX_STRING_BYTES = 8 * 1024
+"""Maximum length of a string in properties, in bytes."""
+MAX_PROPERTY_KEYS = 255
+"""Maximum number of property keys of one event, including nested keys."""
+MAX_PROPERTY_DEPTH = 5
+"""Maximum nesting depth of properties."""
+FUTURE_TOLERANCE_S = 300
+"""How far a timestamp may be ahead of the server's clock, in seconds."""

@@ -1,0 +1,149 @@
+"""All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import SettingsConfigDict
+
+from penstock.base.service_urls import host_name
+from penstock.settings.group import SettingGroup
+from penstock.settings.people import AccountSettings, MailSettings, SingleSignOnSettings
+from penstock.settings.product import EventSettings, LinkSettings, ReportSettings
+from penstock.settings.service import (
+    AddressSettings,
+    MonitoringSettings,
+    RequestSettings,
+    StoreSettings,
+)
+
+DAY_S = 86_400
+SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
+"""Schemes of the `PENSTOCK_PORT` that Kubernetes sets beside a Service named `penstock`."""
+GROUPS: tuple[type[SettingGroup], ...] = (
+    AddressSettings,
+    StoreSettings,
+    AccountSettings,
+    MailSettings,
+    SingleSignOnSettings,
+    RequestSettings,
+    EventSettings,
+    LinkSettings,
+    ReportSettings,
+    MonitoringSettings,
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits that operators never change. Only tests choose others, with `with_limits`."""
+
+    database_timeout_s: float = 15.0
+    """Maximum time of one statement of the metadata DB; half of it for a lock or a free
+    connection.
+    """
+    header_timeout_s: float = 10.0
+    """For a request's headers, from their first byte."""
+    body_timeout_s: float = 30.0
+    """For a request's body; one second more for every 4 KiB that arrived."""
+    failed_log_ins: int = 3000
+    """Failed log-ins in five minutes, of all accounts from all networks together; beyond it, every
+    log-in gets 429.
+    """
+    max_body_bytes: int = 2 * 1024**2
+    """Size of a request body on the wire."""
+    max_inflated_bytes: int = 10 * 1024**2
+    """Size of a request body after decompression."""
+    max_import_inflated_bytes: int = 50 * 1024**3
+    """Size of an import file after decompression."""
+    max_import_rejects: int = 10_000
+    """Number of rejected lines after which an import stops."""
+    quarantine_rows: int = 1000
+    """Events in the quarantine of one website."""
+    quarantine_bytes: int = 10 * 1024**2
+    """Size of the quarantine of one website."""
+    fresh_wait_s: float = 5.0
+    """How long a report waits for events acknowledged before it."""
+    stored_outcomes_after_ms: int = 200
+    """A saved funnel's outcomes are stored once a query about it takes longer than this."""
+
+
+class Settings(
+    MonitoringSettings,
+    ReportSettings,
+    LinkSettings,
+    EventSettings,
+    RequestSettings,
+    SingleSignOnSettings,
+    MailSettings,
+    AccountSettings,
+    StoreSettings,
+    AddressSettings,
+):
+    """The configuration. Flags of a command override the environment, which overrides defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", frozen=True, extra="ignore")
+
+    _limits: Limits = PrivateAttr(default=Limits())
+
+    @field_validator("data", "secret_key_file", "geoip", mode="before")
+    @classmethod
+    def _require_path(cls, path: object) -> object:
+        """Reject an empty path from a script's unset variable: it means the current folder."""
+        if isinstance(path, str) and not path.strip():
+            raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
+        return path
+
+    @field_validator("port", "metrics_port", mode="before")
+    @classmethod
+    def _ignore_service_link(cls, port: Any, info: ValidationInfo) -> Any:
+        """Ignore an address that Kubernetes set instead of a port, so that the start succeeds."""
+        if isinstance(port, str) and port.startswith(SERVICE_LINK_SCHEMES):
+            return cls.model_fields[info.field_name or ""].default
+        return port
+
+    @field_validator("database_url", "warehouse_url", "public_url", "otlp_endpoint", mode="before")
+    @classmethod
+    def _read_empty_url(cls, url: object) -> object:
+        """Treat an empty URL, from a script's unset variable, as the default."""
+        return None if isinstance(url, str) and not url.strip() else url
+
+    @model_validator(mode="after")
+    def _require_host_of_its_own(self) -> "Settings":
+        if self.link_host and host_name(self.link_url) == host_name(self.base_url):
+            raise PydanticCustomError(
+                "same_host", "PENSTOCK_LINK_HOST must differ from the host of PENSTOCK_PUBLIC_URL."
+            )
+        return self
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    def with_limits(self, **limits: float) -> "Settings":
+        """A copy with other limits, for tests; no environment variable sets them."""
+        changed = self.model_copy()
+        changed._limits = replace(self._limits, **limits)  # type: ignore[arg-type]
+        return changed
+
+    @property
+    def base_url(self) -> str:
+        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
+
+    @property
+    def link_url(self) -> str:
+        """Base URL of managed links."""
+        if self.link_host is None:
+            return self.base_url
+        return f"{urlsplit(self.base_url).scheme}://{self.link_host}"
+
+    @property
+    def link_urls(self) -> tuple[str, ...]:
+        """All base URLs that serve links: `link_url` first, and always `base_url`."""
+        return tuple(dict.fromkeys((self.link_url, self.base_url)))
+
+    @property
+    def metadb_url(self) -> str:
+        return self.database_url or f"sqlite:///{self.data / 'penstock.sqlite3'}"

@@ -1,0 +1,148 @@
+"""Settings of accounts, emails and single sign-on."""
+
+from email.utils import parseaddr
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from penstock.base.service_urls import (
+    is_provider_url,
+)
+from penstock.settings.group import SettingGroup
+
+SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
+"""Default port by scheme of the mail server's URL."""
+
+
+class AccountSettings(SettingGroup):
+    """Sign-up and sessions."""
+
+    title = "Accounts"
+
+    signup_open: Annotated[
+        bool,
+        Field(
+            description="Whether anyone may sign up without an invitation once an account exists."
+        ),
+    ] = False
+    session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
+
+
+class MailSettings(SettingGroup):
+    """The server that sends emails."""
+
+    title = "Email"
+
+    smtp_url: Annotated[
+        SecretStr | None,
+        Field(
+            description="Mail server, `smtp://user:password@host:587` (with STARTTLS) or "
+            "`smtps://`; `smtp+insecure://` does not encrypt. Default: no email is sent."
+        ),
+    ] = None
+    mail_from: Annotated[
+        str | None,
+        Field(description="Sender of emails, such as `Penstock <penstock@example.com>`."),
+    ] = None
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _require_smtp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _is_smtp_url(url.get_secret_value()):
+            raise PydanticCustomError(
+                "not_an_smtp_url", "Must be a URL such as smtp://user:password@host:587."
+            )
+        return url
+
+    @field_validator("mail_from")
+    @classmethod
+    def _require_sender(cls, sender: str | None) -> str | None:
+        if sender is not None and not ("@" in parseaddr(sender)[1] and sender.isprintable()):
+            raise PydanticCustomError(
+                "not_a_sender", "Must be an address such as Penstock <penstock@example.com>."
+            )
+        return sender
+
+    @model_validator(mode="after")
+    def _require_mail_from(self) -> "MailSettings":
+        if self.smtp_url is not None and self.mail_from is None:
+            raise PydanticCustomError(
+                "mail_from_missing", "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM."
+            )
+        return self
+
+
+class SingleSignOnSettings(SettingGroup):
+    """The identity provider for single sign-on."""
+
+    title = "Single sign-on"
+
+    oidc_issuer: Annotated[
+        str | None,
+        Field(
+            description="Identity provider for single sign-on (OpenID Connect): its issuer URL, "
+            "`https` except on this machine. Default: none."
+        ),
+    ] = None
+    oidc_client_id: Annotated[
+        str | None, Field(description="Client ID of Penstock at the identity provider.")
+    ] = None
+    oidc_client_secret: Annotated[
+        SecretStr | None,
+        Field(description="Client secret of Penstock at the identity provider."),
+    ] = None
+    oidc_name: Annotated[
+        str, Field(max_length=60, description="Name in the button `Log in with ...`.")
+    ] = "single sign-on"
+    oidc_email_domains: Annotated[
+        str | None,
+        Field(
+            description="Domains of email addresses that may log in by single sign-on, "
+            "comma-separated; default: all."
+        ),
+    ] = None
+    oidc_join_workspace: Annotated[
+        str | None,
+        Field(
+            description="ID of the workspace that people without an account join by single "
+            "sign-on; needs domains. Default: they are refused."
+        ),
+    ] = None
+    oidc_join_role: Annotated[
+        Literal["member", "owner"],
+        Field(description="Role of people who join `PENSTOCK_OIDC_JOIN_WORKSPACE`."),
+    ] = "member"
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _require_issuer(cls, issuer: str | None) -> str | None:
+        if issuer is not None and not is_provider_url(issuer):
+            raise PydanticCustomError(
+                "not_an_issuer", "Must be an https URL; http only for this machine."
+            )
+        return issuer
+
+    @model_validator(mode="after")
+    def _require_client(self) -> "SingleSignOnSettings":
+        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
+            raise PydanticCustomError(
+                "client_missing",
+                "PENSTOCK_OIDC_ISSUER also needs PENSTOCK_OIDC_CLIENT_ID and "
+                "PENSTOCK_OIDC_CLIENT_SECRET.",
+            )
+        if self.oidc_join_workspace and not self.oidc_email_domains:
+            raise PydanticCustomError(
+                "domains_missing",
+                "PENSTOCK_OIDC_JOIN_WORKSPACE also needs PENSTOCK_OIDC_EMAIL_DOMAINS.",
+            )
+        return self
+
+
+def _is_smtp_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in SMTP_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is not a number
+        return False

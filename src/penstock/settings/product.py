@@ -1,0 +1,148 @@
+"""Settings of events, links and reports."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from penstock.base.service_urls import is_host
+from penstock.settings.group import SettingGroup
+
+MIN_QUERY_BYTES = 64 * 1024**2
+"""Minimum memory for a funnel query."""
+
+
+class EventSettings(SettingGroup):
+    """Limits of events and imports."""
+
+    title = "Events"
+
+    website_events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of events of one website, on average over ten seconds. "
+            "Events with an API key and events without one count separately; imports do not count.",
+        ),
+    ] = 20_000
+    daily_events: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of events without an API key that each website stores in a "
+            "day (UTC). Events with a key, imports and payment providers do not count.",
+        ),
+    ] = 5_000_000
+    max_website_property_keys: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of different property keys of one website. Events without "
+            "an API key add none beyond half of it.",
+        ),
+    ] = 2000
+    max_import_bytes: Annotated[
+        int, Field(ge=1024, description="Maximum size of an import file on the wire, in bytes.")
+    ] = 2 * 1024**3
+    dedupe_days: Annotated[
+        int, Field(ge=100, description="Days that deduplication keys are kept, at least 100.")
+    ] = 400
+
+
+class LinkSettings(SettingGroup):
+    """Managed links."""
+
+    title = "Links"
+
+    link_host: Annotated[
+        str | None,
+        Field(
+            description="Host of managed links, such as `go.example.com`, which serves nothing "
+            "else; default: that of `PENSTOCK_PUBLIC_URL`."
+        ),
+    ] = None
+    links_to_private_hosts: Annotated[
+        bool,
+        Field(
+            description="Whether the fallback URL of a managed link may point to a private "
+            "host, such as `localhost`."
+        ),
+    ] = False
+    geoip: Annotated[
+        Path | None,
+        Field(
+            description="Country or city database in MaxMind's format, for the country of "
+            "clicks; none is included."
+        ),
+    ] = None
+    install_referrer_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=30,
+            description="Days after a click in which a Google Play install referrer still "
+            "matches it.",
+        ),
+    ] = 7
+    clicks_per_minute: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of clicks per minute that one link stores; an app stores "
+            "five times as many. People are led on all the same, and more clicks are counted only.",
+        ),
+    ] = 6_000
+
+    @field_validator("link_host")
+    @classmethod
+    def _require_host(cls, host: str | None) -> str | None:
+        if host is not None and not is_host(host):
+            raise PydanticCustomError(
+                "not_a_host", "Must be a host name such as go.example.com, without https://."
+            )
+        return host and host.lower()
+
+
+class ReportSettings(SettingGroup):
+    """Limits of queries."""
+
+    title = "Reports"
+
+    query_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Maximum time of one funnel query, in seconds; a workspace may lower it.",
+        ),
+    ] = 60.0
+    query_memory_bytes: Annotated[
+        int,
+        Field(
+            ge=MIN_QUERY_BYTES,
+            description="Maximum memory of one funnel query, in bytes; a workspace may lower it.",
+        ),
+    ] = 4 * 1024**3
+    queries_at_once: Annotated[
+        int,
+        Field(
+            ge=1, le=64, description="Maximum number of concurrent warehouse queries; others wait."
+        ),
+    ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Maximum number of concurrent warehouse queries of one workspace, so that "
+            "others get a turn.",
+        ),
+    ] = 3
+    stored_outcomes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=200,
+            description="Maximum number of saved funnels whose outcomes are stored; 0: none.",
+        ),
+    ] = 50

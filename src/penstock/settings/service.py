@@ -1,0 +1,226 @@
+"""Settings of the process: address, stores, limits of requests, and monitoring."""
+
+from importlib.util import find_spec
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from penstock.base.service_urls import (
+    is_http_url,
+    is_public_url,
+    public_url_without_scheme,
+)
+from penstock.settings.group import SettingGroup
+
+
+class AddressSettings(SettingGroup):
+    """Where the service listens, and under which URL browsers reach it."""
+
+    title = "Address"
+
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    ] = 8000
+    public_url: Annotated[
+        str | None,
+        Field(description="URL under which browsers reach the service; default: host and port."),
+    ] = None
+    trusted_proxies: Annotated[
+        str,
+        Field(
+            description="Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
+            "trusted: comma-separated addresses or networks, or `*` for all."
+        ),
+    ] = "127.0.0.1,::1"
+
+    @field_validator("public_url")
+    @classmethod
+    def _require_public_url(cls, url: str | None) -> str | None:
+        if url is None or is_public_url(url):
+            return url
+        if meant := public_url_without_scheme(url):
+            raise PydanticCustomError(
+                "no_scheme", "Must begin with https:// or http://; write {meant}", {"meant": meant}
+            )
+        raise PydanticCustomError(
+            "not_a_public_url", "Must be a URL such as https://penstock.example.com."
+        )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _require_addresses(cls, proxies: str) -> str:
+        """Reject host names, which never match: the connection's IP address is compared."""
+        entries = (
+            []
+            if proxies == "*"
+            else [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
+        )
+        for proxy in entries:
+            try:
+                ip_network(proxy)
+            except ValueError as error:
+                message = (
+                    "'{proxy}' is not an IP address or a network such as 10.0.0.0/8; "
+                    "use '*' alone to trust all proxies."
+                )
+                raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
+        return proxies
+
+
+class StoreSettings(SettingGroup):
+    """Where data is stored, and how secrets are encrypted."""
+
+    title = "Stores"
+
+    data: Annotated[Path, Field(description="Folder of the embedded stores.")] = Path(
+        "penstock-data"
+    )
+    database_url: Annotated[
+        str | None,
+        Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),
+    ] = None
+    database_connections: Annotated[
+        int,
+        Field(
+            ge=2,
+            le=1_000,
+            description="Connections of a node to PostgreSQL at once, beside one that listens.",
+        ),
+    ] = 20
+    warehouse_url: Annotated[
+        str | None,
+        Field(
+            description="ClickHouse over HTTP, `http://user:password@host:8123/db`; "
+            "default: chDB in the data folder."
+        ),
+    ] = None
+    warehouse_cluster: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
+            description="Name of the ClickHouse cluster whose shards and replicas hold the tables; "
+            "default: one server holds them. Requires `PENSTOCK_WAREHOUSE_URL`.",
+        ),
+    ] = None
+    secret_keys: Annotated[
+        SecretStr | None,
+        Field(
+            description="Keys that encrypt stored secrets, comma-separated; the first encrypts, "
+            "all decrypt. Default: the key file."
+        ),
+    ] = None
+    secret_key_file: Annotated[
+        Path | None,
+        Field(
+            description="File with the keys that encrypt stored secrets, one per line; default: "
+            "`secret.key` in the data folder, created at the first start."
+        ),
+    ] = None
+
+    @field_validator("warehouse_url")
+    @classmethod
+    def _require_clickhouse(cls, url: str | None) -> str | None:
+        if url is not None and not is_http_url(url):
+            raise PydanticCustomError(
+                "not_a_clickhouse_url",
+                "Must be the HTTP address of a ClickHouse server, such as "
+                "http://user:password@host:8123/penstock.",
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _require_server_of_cluster(self) -> "StoreSettings":
+        if self.warehouse_cluster and not self.warehouse_url:
+            raise PydanticCustomError(
+                "warehouse_url_missing",
+                "PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.",
+            )
+        return self
+
+
+class RequestSettings(SettingGroup):
+    """Limits of connections and requests."""
+
+    title = "Requests"
+
+    connections: Annotated[
+        int, Field(ge=1, description="Maximum number of open connections; further ones get 503.")
+    ] = 4000
+    address_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of connections from one address, and of its requests "
+            "at once behind a proxy; an IPv6 address counts by its /64.",
+        ),
+    ] = 500
+    address_requests_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of requests from one address, on average over ten seconds.",
+        ),
+    ] = 5000
+    idle_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds that a connection may wait for its next request."),
+    ] = 5.0
+    bodies_bytes: Annotated[
+        int,
+        Field(
+            ge=1024,
+            description="Maximum size of all request bodies over 16 KiB that are in memory, as "
+            "sent and decompressed, in bytes; half of it for one address. While a body is parsed, "
+            "it briefly needs several times its size in addition.",
+        ),
+    ] = 128 * 1024 * 1024
+
+
+class MonitoringSettings(SettingGroup):
+    """Metrics, traces and logs."""
+
+    title = "Monitoring"
+
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of `/metrics` for Prometheus; 0 chooses a free one; default: none.",
+        ),
+    ] = None
+    metrics_host: Annotated[
+        str,
+        Field(description="Address that `/metrics` listens on; it has no log-in."),
+    ] = "127.0.0.1"
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            description="Base URL of an OpenTelemetry collector over HTTP, such as "
+            "`http://localhost:4318`, that gets traces; default: none. Needs "
+            "`.venv/bin/pip install -e '.[telemetry]'` in the checkout."
+        ),
+    ] = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="Minimum level of log messages."),
+    ] = "info"
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _require_telemetry(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not is_http_url(endpoint):
+            raise PydanticCustomError(
+                "not_a_collector", "Must be a URL such as http://localhost:4318."
+            )
+        if endpoint is not None and find_spec("opentelemetry") is None:
+            raise PydanticCustomError(
+                "no_telemetry",
+                "Traces need more packages. Run this in the checkout: "
+                ".venv/bin/pip install -e '.[telemetry]'",
+            )
+        return endpoint
