@@ -101,10 +101,11 @@ test-http: $(DEV) ## Test everything that reads or writes events, with the event
 		tests/jobs tests/links tests/nodes/test_outcomes.py tests/providers tests/stores tests/warehouse $(ARGS)
 
 .PHONY: test-shards
-test-shards: $(DEV) ## Test everything that reads or deletes events, with the tables of a cluster over two shards
+test-shards: $(DEV) ## Test everything that reads or deletes events over two shards, and kill them (KILLS=30, divided by 3)
 	@scripts/setup tests
-	PENSTOCK_TEST_ENGINE=shards $(PYTEST) tests/activity tests/catalogue tests/events/deletions tests/funnels \
-		tests/identity tests/jobs tests/links/statistics $(ARGS)
+	PENSTOCK_TEST_ENGINE=shards PENSTOCK_KILLS=$(or $(KILLS),30) $(PYTEST) tests/activity tests/catalogue \
+		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics \
+		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
 
 .PHONY: sdk
 sdk: $(SDK) ## Check, test and build the JavaScript client; update /t.js of the service

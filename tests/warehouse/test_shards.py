@@ -2,13 +2,9 @@
 
 import httpx
 import pytest
-from litestar import Litestar
-from litestar.testing import TestClient
 
-from tests.clickhouse_server import ClickHouseServer
 from tests.sharded import ShardedWarehouse
 from tests.tenant import Tenant
-from tests.waiting import eventually
 
 STEPS = [{"type": "Event", "value": "opened"}, {"type": "Event", "value": "bought"}]
 
@@ -18,8 +14,8 @@ def warehouse(sharded: ShardedWarehouse) -> ShardedWarehouse:
     return sharded
 
 
-def post(workspace: Tenant, visitor: str) -> None:
-    event = {"websiteId": workspace.website_id, "visitorId": visitor, "event": "opened"}
+def post(workspace: Tenant, visitor: str, **fields: str) -> None:
+    event = {"websiteId": workspace.website_id, "visitorId": visitor, "event": "opened", **fields}
     assert workspace.client.post("/api/v1/events", json=event).status_code == 202
 
 
@@ -36,14 +32,3 @@ def test_a_report_has_every_event_accepted_before_it(workspace: Tenant) -> None:
         post(workspace, f"v{number}")
         report = workspace.client.get(results).json()
         assert (report["aggregate"]["entered"], number) == (number, number)
-
-
-def test_a_node_is_not_ready_while_a_shard_is_down(
-    server: TestClient[Litestar], shards: tuple[ClickHouseServer, ClickHouseServer]
-) -> None:
-    assert server.get("/health/ready").json()["warehouse"] is True
-    shards[1].kill()
-    answer = server.get("/health/ready")
-    assert (answer.status_code, answer.json()["warehouse"]) == (503, False)
-    shards[1].start()
-    eventually(lambda: server.get("/health/ready").json()["warehouse"])

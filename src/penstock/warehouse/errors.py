@@ -29,6 +29,11 @@ _SERVER_IS_AWAY = frozenset(
 _REFUSED_FORM = "HTML Form Exception"
 """Part of the message about a refused parameter. The code alone also means network errors."""
 
+_LOST_SHARD = "Attempt to read after eof: while receiving packet from "
+"""How the message of a server begins that lost its connection to another one. The same code, 32, is
+that of a row that ends too early, so the code alone says too little.
+"""
+
 _DAMAGED = frozenset(
     # Truncated data, wrong checksums and other corruption. Files of a part: wrong mark sizes,
     # missing, unexpected or of the wrong size. Parts: unexpected, badly named or possibly broken.
@@ -67,6 +72,8 @@ def translate_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code = _code_of(error)
+        if str(error).partition("Exception: ")[2].startswith(_LOST_SHARD):
+            raise unavailable(str(error)) from error
         is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
         if code in _DAMAGED:
             raise _damage_error(str(error)) from error
