@@ -21,9 +21,9 @@ from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.subjects import SubjectReader
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
 from penstock.funnels.results import routes as result_routes
 from penstock.funnels.results.export import ReportExporter

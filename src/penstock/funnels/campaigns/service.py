@@ -18,11 +18,11 @@ from penstock.funnels.campaigns.schema import (
     AttributionSelection,
     GroupBy,
 )
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord, ServedFrom

@@ -29,9 +29,9 @@ from penstock.funnels.comparisons.schema import (
     WarningCode,
 )
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CohortKeyRecord

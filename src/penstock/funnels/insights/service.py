@@ -22,10 +22,10 @@ from penstock.funnels.insights.schema import (
     TrendQuery,
     TrendRecord,
 )
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import after_last_pause
 from penstock.funnels.queries.parameters import unfit_parameters
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import QueryResult, head_of, without_rows
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodQuery

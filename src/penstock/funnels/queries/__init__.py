@@ -1,1 +1,1 @@
-"""Funnel queries: the steps from a request to rows and their provenance (`pipeline` lists them)."""
+"""The steps of a funnel query, from the request to provenance. `funnels.pipeline` runs them."""

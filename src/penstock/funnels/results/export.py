@@ -17,8 +17,8 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import without_rows
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord

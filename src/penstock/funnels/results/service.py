@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord

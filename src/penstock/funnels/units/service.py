@@ -13,9 +13,9 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import ServedFrom

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
-from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodQuery

@@ -1,24 +1,23 @@
 """The path of every funnel query, from a request to rows. Each step has one place:
 
-    1  resolve the definition     `resolve.resolve_definition`
-    2  authorise the websites     `scope.authorise_websites`
+    1  resolve the definition     `queries.resolve.resolve_definition`
+    2  authorise the websites     `queries.scope.authorise_websites`
     3  wait for freshness         `WaitUntilShipped` of the events room
-    4  snapshot the data          `snapshot.SnapshotReader.take`
-    5  look up the cache          `single_flight_cache.SingleFlightCache.get`
-    6  run                        `FunnelQueryRunner._run`, `engine.Engine.run`
+    4  snapshot the data          `queries.snapshot.SnapshotReader.take`
+    5  look up the cache          `queries.single_flight_cache.SingleFlightCache.get`
+    6  run                        `FunnelQueryRunner._run`, `queries.engine.Engine.run`
     7  shape the answer           `results.shaping`, `insights`, `comparisons`, `units`
 
-Steps 1 to 4 happen once per answer (`prepare`), steps 5 and 6 once per statement (`fetch`). Values
+`prepare` runs steps 1 to 4 once per answer, `fetch` runs steps 5 and 6 once per statement. Values
 are passed forward and never changed afterwards.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -27,6 +26,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.metrics import counter
+from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection, check_cohort, query_params
@@ -37,7 +37,7 @@ from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
-from penstock.funnels.statements.query import DataProfile, Statement, StoredBuild
+from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -60,25 +60,6 @@ BuildStatement = Callable[[DataProfile], Statement]
 """The statement that answers over data with a profile: over events, or over stored outcomes."""
 
 
-class StoredOutcomes(Protocol):
-    """What step 6 needs from stored outcomes (`penstock.funnels.outcomes.service`)."""
-
-    def current(self, context: QueryContext) -> StoredBuild | DirectReason:
-        """Rows that include every event of the query's data, or why it must read events."""
-
-    def holds(self, context: QueryContext, build: StoredBuild) -> bool:
-        """Whether rows are still in use, and have no event after the query's evaluation time."""
-
-    def reading(self, build: StoredBuild) -> AbstractContextManager[None]:
-        """Keep rows from being dropped while a statement reads them."""
-
-    def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
-        """Answer no other query from rows after a statement over them failed."""
-
-    def note_direct(self, context: QueryContext, took_s: float) -> None:
-        """Record that a query read events, and how long it took."""
-
-
 class FunnelQueryRunner:
     """Runs the steps. Methods block: call them from a worker thread."""
 
@@ -91,7 +72,7 @@ class FunnelQueryRunner:
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
-        outcomes: StoredOutcomes,
+        outcomes: OutcomeService,
     ) -> None:
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
@@ -157,8 +138,9 @@ class FunnelQueryRunner:
         Equal statements at the same time run once. Rows are reused while the data stay the same.
         `NotCached` if the context allows only cached rows, and there are none.
         """
-        compute = partial(self._compute_rows, context, build_statement)
-        return self._fetch(context, build_statement(context.profile), compute)
+        build_once = cache(build_statement)
+        compute = partial(self._compute_rows, context, build_once)
+        return self._fetch(context, build_once(context.profile), compute)
 
     def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
         """As `fetch`, for a statement that reads only the events of single units."""
