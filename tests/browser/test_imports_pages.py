@@ -109,7 +109,7 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
             b'[\n{"type": "event"},\n{"a": 1}\n]',
             "This file is one JSON array.",
         ),
-        ("past.json", b'{\n  "type": "event"\n}', "This file has JSON objects over several lines."),
+        ("past.json", b'{\n  "type": "event"\n}', "JSON objects in this file span several lines."),
         ("past.txt", b"bought", "This is not NDJSON."),
         ("past.ndjson", b"", "This file is empty."),
     ],

@@ -52,7 +52,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     shown.get_by_role("button", name="Done").click()
     expect(signed_in.locator("#invitation-url")).to_be_empty()
     expect(
-        signed_in.get_by_role("region", name="Open invitations").get_by_text(guest).first
+        signed_in.get_by_role("region", name="Pending invitations").get_by_text(guest).first
     ).to_be_visible()
     assert address not in signed_in.content()
 
@@ -78,9 +78,9 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
 def test_a_withdrawn_invitation_leads_nowhere(signed_in, account, guest, watch):
     address = invite(account, guest)
     signed_in.goto("/settings/members")
-    signed_in.get_by_role("button", name=f"Withdraw the invitation of {guest}").click()
+    signed_in.get_by_role("button", name=f"Withdraw the invitation for {guest}").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
-    expect(signed_in.get_by_text("None. People who accepted")).to_be_visible()
+    expect(signed_in.get_by_text("No pending invitations")).to_be_visible()
     signed_in.goto(address)
     expect(
         signed_in.get_by_role("heading", name="This invitation is no longer valid")

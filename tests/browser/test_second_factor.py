@@ -13,9 +13,9 @@ from tests.tenant import PASSWORD
 
 def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, watch):
     signed_in.goto("/settings/account")
-    section = signed_in.get_by_role("region", name="Second factor")
+    section = signed_in.get_by_role("region", name="Two-factor authentication")
     section.get_by_role("button", name="Set up").click()
-    setup = signed_in.get_by_role("dialog", name="Set up a second factor")
+    setup = signed_in.get_by_role("dialog", name="Set up two-factor authentication")
     setup.get_by_label("Password").fill(PASSWORD)
     setup.get_by_role("button", name="Continue").click()
     image = setup.get_by_role("img", name="QR code")
@@ -60,7 +60,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     expect(signed_in.get_by_role("row", name=account.email)).to_contain_text("On")
     signed_in.goto("/settings/account")
     section.get_by_role("button", name="Turn off").click()
-    dialog = signed_in.get_by_role("dialog", name="Turn off the second factor?")
+    dialog = signed_in.get_by_role("dialog", name="Turn off two-factor authentication?")
     dialog.get_by_label("Code").fill(codes[1])
     dialog.get_by_role("button", name="Turn off").click()
     expect(section.get_by_role("button", name="Set up")).to_be_visible()

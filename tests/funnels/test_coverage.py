@@ -60,7 +60,7 @@ def test_an_open_window_qualifies_the_answer(workspace: Tenant, clock: ShiftedCl
     scene.story("0/A")
     coverage = scene.results(scene.funnel("A", "B", conversionWindowSeconds=HOUR_S))["coverage"]
     assert coverage["complete"] is False
-    assert coverage["notes"] == ["1 visitor may still complete: the conversion window is open."]
+    assert coverage["notes"] == ["1 visitor still in progress."]
 
 
 def test_a_dismissed_gap_is_listed_with_a_note_and_leaves_the_answer_complete(

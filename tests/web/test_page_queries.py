@@ -104,9 +104,9 @@ def test_the_pending_note_is_about_the_cohort_that_is_shown(workspace, clock):
         scene.story("0/A", attempt=f"a{number}", plan=plan)
     path = f"/funnels/{scene.attempts('A', 'B', breakdownProperties=['plan'])}?period=all"
     whole = part(workspace, path, "overview")
-    assert "3 attempts may still complete" in whole
+    assert "3 attempts still in progress" in whole
     cohort = part(workspace, path + '&cohort={"plan":"free"}', "overview")
-    assert "1 attempt may still complete" in cohort
+    assert "1 attempt still in progress" in cohort
     assert "3 attempts" not in cohort
 
 

@@ -197,11 +197,11 @@ def test_a_window_that_ends_takes_the_figures_out_of_the_page(workspace, clock):
     scene.story("0/A")
     report = Report(workspace, scene.attempts("A", "B"))
     report.load_parts()
-    assert "1 attempt may still complete" in report.page
+    assert "1 attempt still in progress" in report.page
     clock.advance(days=1)
     assert report.entered is None
     report.load_parts()
-    assert "may still complete" not in report.page
+    assert "still in progress" not in report.page
     assert report.entered == 1
 
 

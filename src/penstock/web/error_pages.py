@@ -30,7 +30,7 @@ _MESSAGES = {
         "This page does not exist in this workspace. "
         "It may have been deleted, or it belongs to another workspace.",
     ),
-    405: Message("Page not found", "This address has no page."),
+    405: Message("Page not found", "This page does not exist."),
     503: Message(
         "Temporarily unavailable",
         "Penstock cannot read its databases right now. Try again in a few seconds.",

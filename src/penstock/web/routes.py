@@ -71,7 +71,7 @@ def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> R
     current, files = assets()
     file = files.get(path.lstrip("/")) if version == current else None
     if file is None:
-        raise NotFound("There is nothing at this address.")
+        raise NotFound("There is nothing at this URL.")
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",

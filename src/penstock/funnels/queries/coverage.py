@@ -156,7 +156,7 @@ def _begins_before_history(params: QueryParams, profile: DataProfile) -> bool:
 def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[Note]:
     if open_windows and definition.window_s is not None:
         units = definition.units(open_windows)
-        text = f"{units} may still complete: the conversion window is open."
+        text = f"{units} still in progress."
         yield Note(NoteCode.OPEN_WINDOWS, text)
 
 

@@ -40,7 +40,7 @@ export function showAbove(form, lines) {
   const summary = form.querySelector(".form-faults");
   summary.replaceChildren(
     ...(lines.length === 1
-      ? [lines[0] || "The server rejected this without a reason."]
+      ? [lines[0] || "The server rejected this without giving a reason."]
       : [listOf(lines)]),
   );
   summary.tabIndex = -1;
@@ -87,5 +87,5 @@ function listOf(lines) {
 // The message about a file that is too large. bytes: its size; limit: the maximum size in bytes.
 export function tooLarge(bytes, limit) {
   const [size, maximum] = [bytes, limit].map((number) => formatNumber(number, "bytes"));
-  return `The file has ${size}. The limit is ${maximum}: split the file.`;
+  return `The file is ${size}. The limit is ${maximum}: split the file.`;
 }

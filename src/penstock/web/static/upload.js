@@ -80,7 +80,7 @@ async function formatError(file) {
   if (start === "") return file.size > bytes.length ? null : "This file is empty.";
   const [first] = start.split("\n", 1);
   if (first.trim() === "{")
-    return "This file has JSON objects over several lines. Import NDJSON: each object on one line.";
+    return "JSON objects in this file span several lines. Import NDJSON: each object on one line.";
   if (first.startsWith("{")) return null;
   if (start.startsWith("[")) return `This file is one JSON array. Import NDJSON: ${NDJSON}`;
   const kind =

@@ -25,7 +25,7 @@ from penstock.web.pages.parts import load_part
 from penstock.web.view import View, names_of
 
 METHOD_NAMES = {
-    "url": "Link address",
+    "url": "Link URL",
     "install_referrer": "Install referrer",
     "click_token": "Click token",
     "network": "Network",

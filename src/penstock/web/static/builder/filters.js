@@ -40,7 +40,7 @@ const range = {
   read: (ends) => `[${ends.map(({ value }) => numberOrText(value)).join(", ")}]`,
 };
 const time = {
-  hint: "In UTC. Without a time, the start of the day.",
+  hint: "In UTC. Without a time, the day starts at 00:00.",
   inputs: (value) => {
     const [day, clock] = dateAndTimeOf(value);
     return [

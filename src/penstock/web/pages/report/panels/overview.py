@@ -144,5 +144,5 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
     pending = results.aggregate.pending
     if pending:
         units = f"{pending:,} {page.noun(pending)}"
-        notes.append(f"{units} may still complete: the conversion window is open.")
+        notes.append(f"{units} still in progress.")
     return notes

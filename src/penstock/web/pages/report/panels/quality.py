@@ -69,8 +69,8 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         DataQualityIssue(
             numbers.coarse_times,
             f"provider {events(numbers.coarse_times)} in the second of another event",
-            "The provider sends whole seconds: for step 1 the start of the second counts, for "
-            "later steps its end.",
+            "The provider sends whole seconds. Step 1 uses the start of the second, later steps "
+            "its end.",
             "coarseTime",
         ),
         DataQualityIssue(
@@ -101,7 +101,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             DataQualityIssue(
                 several,
                 f"{noun(several)} with events from several visitors",
-                "Each counts once.",
+                "Each is counted once.",
                 "severalVisitors",
             ),
             DataQualityIssue(
@@ -120,7 +120,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         DataQualityIssue(
             numbers.lost_on_devices,
             f"{events(numbers.lost_on_devices)} lost on devices",
-            "Clients dropped them because their queues were full. No report has them.",
+            "Clients dropped these because their queues were full. They are not in any report.",
         )
     )
     return issues
