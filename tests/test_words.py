@@ -16,7 +16,17 @@ import pytest
 from tests.source_tree import SOURCE, nodes_of
 
 ROOT = SOURCE.parents[1]
-NOT_CLEANED = frozenset(f"src/penstock/{room}" for room in ("cli", "events", "funnels"))
+NOT_CLEANED = frozenset(
+    f"src/penstock/{room}"
+    for room in (
+        "cli",
+        "events",
+        "funnels/outcomes",
+        "funnels/queries",
+        "funnels/statements",
+        "funnels/units",
+    )
+)
 """Rooms whose texts nobody has gone through yet. Remove a room once it is clean."""
 
 ADVICE = {

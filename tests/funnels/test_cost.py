@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.funnels.definitions.cost import MAX_COST, row_costs, sent_step
+from penstock.funnels.definitions.cost import MAX_COST, read_step, row_costs
 from penstock.funnels.definitions.operands import (
     LIST,
     NONE,
@@ -53,10 +53,10 @@ def test_twenty_steps_of_twenty_time_filters_are_refused_with_a_way_out(client, 
         del body["name"]
     fault = refusal(client, body, path)
     assert fault["field"] == "steps"
-    assert "The filters cost 2,400 in all, and at most 400 is allowed" in fault["message"]
+    assert "The filters cost 2,400 in total; the limit is 400" in fault["message"]
     assert "Drop or simplify filters that cost 2,000" in fault["message"]
     assert "steps[0] (120)" in fault["message"]
-    assert "before or after 6" in fault["message"]
+    assert "With before or after it costs 6" in fault["message"]
 
 
 def test_thousands_of_regular_expressions_are_refused_before_any_is_compiled(
@@ -143,7 +143,7 @@ def random_match(random: Random, units: int) -> Json:
         operator = random.choice([*Operator])
         value = random.choice(VALUES[operator.traits.operand])
         filters.append(item(operator, value, random.choice(["plan", "$country", "a.b", "k" * 200])))
-        units -= row_costs([sent_step({"filters": filters[-1:]})], {})[0].units
+        units -= row_costs([read_step({"filters": filters[-1:]})], {})[0].units
     return match | {"filters": filters}
 
 
@@ -162,7 +162,7 @@ def random_funnel(random: Random) -> Json:
         elif many and random.random() < 0.4:
             row["mode"] = "all_of"
         rows.append(row)
-        left -= row_costs([sent_step(row)], {})[0].units
+        left -= row_costs([read_step(row)], {})[0].units
     body: Json = {"steps": rows, "breakdownProperties": random.choice([[], ["plan", "$os", "x"]])}
     if random.random() < 0.5:
         body |= {"countingUnit": "attempt", "attemptProperty": "a"}

@@ -13,7 +13,7 @@ from penstock.app import Services, build_services
 from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
-from penstock.funnels.definitions.matches import resolved_match
+from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import Definition, Filter, GoalUse, Match, MatchType, Row
 from penstock.funnels.definitions.operands import NumberRange
 from penstock.funnels.definitions.operators import Comparison, Operator
@@ -610,9 +610,9 @@ def test_a_page_path_is_compared_without_query_fragment_and_trailing_slash() -> 
         ("/blog/**/", "/blog/**"),
     ):
         page = SavedMatch(type="Pageview", value=value, filters=[])
-        assert resolved_match(page, {}, any_regex) == Match(MatchType.PAGEVIEW, path)
+        assert resolve_match(page, {}, any_regex) == Match(MatchType.PAGEVIEW, path)
     screen = SavedMatch(type="Screen view", value="/cart/", filters=[])
-    assert resolved_match(screen, {}, any_regex).value == "/cart/"
+    assert resolve_match(screen, {}, any_regex).value == "/cart/"
 
 
 def any_regex(pattern: str) -> None:

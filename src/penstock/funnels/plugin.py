@@ -1,4 +1,4 @@
-"""The room of goals, funnels and every answer about them."""
+"""Assembles the room of goals, funnels and their reports."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -80,11 +80,11 @@ def build(
     read_slugs: ReadSlugs,
     wait_for_clicks: WaitForClicks,
 ) -> FunnelsRoom:
-    """read_gaps: the imports and deletions that qualify an answer's coverage.
+    """Build the room.
 
-    read_lost_events: of the events room.
-
-    read_slugs, wait_for_clicks: of the links room.
+    wait_until_shipped, read_lost_events: functions of the events room.
+    read_gaps: finds the imports and deletions that limit the coverage of a report.
+    read_slugs, wait_for_clicks: functions of the links room.
     """
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, clock)

@@ -1,1 +1,1 @@
-"""The attribution report: traffic by source, medium, campaign or link, with a funnel's results."""
+"""The attribution report: traffic and a funnel's results by source, medium, campaign or link."""

@@ -1,4 +1,4 @@
-"""HTTP of the attribution report."""
+"""HTTP routes of the attribution report."""
 
 from functools import partial
 
@@ -41,8 +41,8 @@ async def read_attribution(
 ) -> Response[bytes]:
     """Clicks, installs and opens by source, medium, campaign or link.
 
-    With `funnelId` also the funnel's units, by the first or last touch of their visitor at their
-    entry. The period selects clicks and opens by their time, units by their entry.
+    With `funnelId`, the report includes the funnel's units by their visitor's first or last touch
+    at entry. The period selects clicks, installs and opens by their time, and units by their entry.
     """
     query = read_query(request, AttributionQuery)
     return await respond(partial(campaigns.report, caller.workspace_id, query))
@@ -65,7 +65,7 @@ async def export_attribution(
     audit_log: NamedDependency[AuditLog],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """A file with one row for the total and one for every value: CSV, JSON or Parquet."""
+    """A CSV, JSON or Parquet file with one row for the total and one for each value."""
     query = read_query(request, AttributionExportQuery)
 
     def export() -> Response[bytes]:

@@ -19,25 +19,27 @@ class GroupBy(StrEnum):
 
     @property
     def column(self) -> str:
-        """Of clicks and events; with `$first_` or `$last_`, the field of a touch."""
+        """The column of clicks and events, and the name of the touch field after its prefix."""
         return self.value if self is GroupBy.LINK else f"utm_{self.value}"
 
 
 class AttributionSelection(InPeriod):
-    """What the attribution report counts, and how."""
+    """The query parameters that select and group the figures."""
 
     website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
-    group_by: Annotated[GroupBy, Field(description="What a row stands for.")] = GroupBy.SOURCE
+    group_by: Annotated[GroupBy, Field(description="Field that each row has one value of.")] = (
+        GroupBy.SOURCE
+    )
     funnel_id: Annotated[
         Annotated[str, AfterValidator(without_nul)] | None,
-        Field(description="A funnel whose entries and completions are counted."),
+        Field(description="Funnel whose entries and completions are counted."),
     ] = None
     touch: Annotated[
         Literal["first", "last"],
-        Field(description="Which touch up to the entry a unit of the funnel counts for."),
+        Field(description="The touch at entry by which a unit of the funnel counts."),
     ] = "last"
     sort: Annotated[
-        CampaignSort, Field(description="The figure that rows are sorted by, highest first.")
+        CampaignSort, Field(description="Figure that rows are sorted by, highest first.")
     ] = CampaignSort.CLICKS
 
 
@@ -45,11 +47,11 @@ class AttributionQuery(AttributionSelection, PageQuery):
     """Query parameters of the attribution report."""
 
 
-_Ignored = Annotated[str | None, Field(description="Ignored: an export has every row.")]
+_Ignored = Annotated[str | None, Field(description="Ignored: an export has all rows.")]
 
 
 class AttributionExportQuery(AttributionSelection):
-    """Query parameters of the export. It accepts those of the report, so that its URL works."""
+    """Query parameters of the export. It accepts the parameters of the report, so URLs fit both."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None
@@ -57,9 +59,9 @@ class AttributionExportQuery(AttributionSelection):
 
 
 class CampaignFiguresRecord(Record):
-    """The figures of one value, or of all. Those of the funnel are null without a funnel."""
+    """The figures of one value or of all values. Funnel figures are null without a funnel."""
 
-    clicks: Annotated[int, Field(description="Clicks on managed links, by people.")]
+    clicks: Annotated[int, Field(description="Clicks by people on managed links.")]
     installs: Annotated[
         int, Field(description="`install` events of apps that were matched to a link.")
     ]
@@ -78,11 +80,11 @@ class CampaignRecord(CampaignFiguresRecord):
         str | None,
         Field(description="A source, medium or campaign, or the slug of a link; null if missing."),
     ]
-    label: Annotated[str, Field(description="The same for people: Unknown where missing.")]
+    label: Annotated[str, Field(description="The value for people; Unknown if it is missing.")]
 
 
 class AttributionRecord(Record):
-    """A page of the attribution report. totals: of all pages."""
+    """A page of the attribution report. totals: the figures of all pages."""
 
     group_by: GroupBy
     touch: Literal["first", "last"]
@@ -101,5 +103,6 @@ class AttributionRecord(Record):
     page_size: int
     total: Annotated[int, Field(description="Number of values on all pages.")]
     coverage: Annotated[
-        CoverageRecord | None, Field(description="Of the funnel's figures; null without a funnel.")
+        CoverageRecord | None,
+        Field(description="Coverage of the funnel's figures; null without a funnel."),
     ]

@@ -1,4 +1,4 @@
-"""Use cases of the attribution report."""
+"""Computes and exports the attribution report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from penstock.http.bodies import bad_parameter
 MAX_CLICKED_LINKS = 5_000
 
 ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
-"""Slugs of links of a workspace by ID. `penstock.app` gives that of the links room."""
+"""Returns the slugs of a workspace's links by ID. The links room provides it."""
 
 WaitForClicks = Callable[[], bool]
 """Waits until clicks and events acknowledged before the call can be queried."""
@@ -44,12 +44,12 @@ _TRAFFIC_FIGURES = ("clicks", "installs", "opens")
 _FUNNEL_FIGURES = ("entered", "completed", "pending", "dropped_off", "conversion_rate")
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
-"""The total where the statement has no rows."""
+"""The total if the statement returns no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """One report. context: of the funnel, broken down by the field of a touch."""
+    """One report. context: the prepared query of the funnel, broken down by a touch; or None."""
 
     traffic: Traffic
     context: QueryContext | None
@@ -63,10 +63,10 @@ class _Report:
 
 
 class CampaignService:
-    """The attribution report. Methods block: call them from a worker thread.
+    """The attribution report. Its methods block, so call them from a worker thread.
 
-    Errors as of `FunnelQueryRunner.prepare`. Answers are not cached: versions of the data do not
-    include clicks.
+    They raise the errors of `FunnelQueryRunner.prepare`. Reports are not cached, because the data
+    version does not include clicks.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class CampaignService:
         self._wait_for_clicks = wait_for_clicks
 
     def report(self, workspace_id: WorkspaceId, query: AttributionQuery) -> AttributionRecord:
-        """Malformed when more links than `MAX_CLICKED_LINKS` were clicked in the period."""
+        """Compute a page. Malformed if more than `MAX_CLICKED_LINKS` links have clicks."""
         report = self._prepare(workspace_id, query)
         result = self._engine.run(report.statement(query.pagination))
         rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]
@@ -125,17 +125,20 @@ class CampaignService:
     def _coverage(
         self, workspace_id: WorkspaceId, context: QueryContext, result: EngineRows, pending: int
     ) -> CoverageRecord:
-        """Of the funnel's figures. pending: units that may still complete."""
+        """Coverage of the funnel's figures. pending: number of units that may still complete."""
         gaps = self._read_gaps(workspace_id, context.params.website_ids)
         provenance = Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
         return coverage_of(context, provenance, gaps, pending)
 
     def export(self, workspace_id: WorkspaceId, query: AttributionExportQuery) -> IO[bytes]:
-        """The whole table in an open temporary file, at its start. Errors as of `report`."""
+        """Write the whole table to a temporary file, and return it open at its start.
+
+        Raises the same errors as `report`.
+        """
         report = self._prepare(workspace_id, query)
         has_funnel = report.context is not None
         names = (*_TRAFFIC_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
-        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
         try:
             with self._engine.stream(report.statement(None)) as blocks:
                 tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
@@ -157,7 +160,8 @@ class CampaignService:
         if query.funnel_id is not None:
             selection = Selection(query.website_id, query.start_at, query.end_at)
             source = SavedFunnel(query.funnel_id, None)
-            context = _by_touch(self._runner.prepare(workspace_id, source, selection), query)
+            prepared = self._runner.prepare(workspace_id, source, selection)
+            context = _break_down_by_touch(prepared, query)
             websites = context.params.website_ids
         else:
             scope = authorise_websites(self._websites, workspace_id, query.website_id)
@@ -168,19 +172,19 @@ class CampaignService:
         return _Report(traffic, context, query)
 
     def _slugs(self, workspace_id: WorkspaceId, traffic: Traffic) -> Mapping[str, str]:
-        """Of the links that were clicked: clicks name their link by its ID, events by its slug."""
+        """Slugs of the clicked links by ID. Clicks name their link by ID, but events by slug."""
         rows = self._engine.run(clicked_links(traffic, MAX_CLICKED_LINKS + 1)).rows
         if len(rows) > MAX_CLICKED_LINKS:
             message = (
-                f"More than {MAX_CLICKED_LINKS:,} links were clicked; use a shorter period, "
+                f"More than {MAX_CLICKED_LINKS:,} links were clicked. Use a shorter period or "
                 "websiteId, or group by source, medium or campaign."
             )
             raise bad_parameter(Fault("groupBy", "too_many_links", message))
         return self._read_slugs(workspace_id, [link_id for [link_id] in rows])
 
 
-def _by_touch(context: QueryContext, query: AttributionSelection) -> QueryContext:
-    """The funnel broken down by a touch and nothing else: never from stored outcomes."""
+def _break_down_by_touch(context: QueryContext, query: AttributionSelection) -> QueryContext:
+    """The same query broken down only by a touch, for which there are no stored outcomes."""
     field = f"${query.touch}_{query.group_by.column}"
     definition = replace(context.definition, breakdown_properties=(field,))
     return replace(context, definition=definition, saved_definition=definition)

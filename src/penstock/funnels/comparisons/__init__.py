@@ -1,1 +1,1 @@
-"""Comparison of the cohorts of a breakdown property, with tests of significance."""
+"""Comparisons of the cohorts of a breakdown property, with significance tests."""

@@ -1,6 +1,6 @@
-"""Statistics of proportions: confidence intervals, tests of a difference, Bayes. No I/O.
+"""Statistics of proportions: confidence intervals, significance tests and Bayes. No I/O.
 
-The numbers come from scipy. Its import takes half a second, so each function imports it on use.
+Importing scipy takes half a second, so each function imports it when called.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ CONFIDENCE_LEVEL = 0.95
 
 _SMALLEST_EXPECTED = 5
 
-# The integral of `probability_to_beat`: the tail it ignores at either end, the quantiles at which
-# it is cut, points per piece.
+# For the integral in `probability_to_beat`: the tail to ignore at each end, the quantiles at which
+# to split it, and the number of points in each part.
 _TAIL = 1e-12
 _CUTS = (1e-9, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-6, 1 - 1e-9)
 _POINTS = 30
 
 
 class Method(StrEnum):
-    """Test of a difference."""
+    """A significance test for a difference."""
 
     Z = "z"
     FISHER = "fisher"
@@ -29,7 +29,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """part of whole; whole: above 0."""
+    """A part of a whole. whole: greater than 0."""
 
     part: int
     whole: int
@@ -40,9 +40,9 @@ class Share:
 
 
 def wilson_interval(share: Share) -> tuple[float, float]:
-    """95 % confidence interval of a share.
+    """95% confidence interval of a share.
 
-    Source: Wilson 1927, without continuity correction (scipy.stats.binomtest).
+    Method: Wilson 1927, without continuity correction (scipy.stats.binomtest).
     """
     from scipy import stats
 
@@ -53,9 +53,9 @@ def wilson_interval(share: Share) -> tuple[float, float]:
 
 
 def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
-    """95 % confidence interval of `share` minus `baseline`, from the Wilson interval of each.
+    """95% confidence interval of `share` minus `baseline`, from their Wilson intervals.
 
-    Source: Newcombe 1998, method 10.
+    Method: Newcombe 1998, method 10.
     """
     (low, high), (base_low, base_high) = wilson_interval(share), wilson_interval(baseline)
     difference = share.rate - baseline.rate
@@ -65,11 +65,11 @@ def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
 
 
 def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
-    """Two-sided probability of a difference at least as large if both had the same rate.
+    """Probability of a difference at least this large, in either direction, if the rates are equal.
 
-    The z test of two proportions with pooled variance (scipy.stats.norm). It is too rough where a
-    cell of the two-by-two table has an expected count under 5 (Cochran's rule): there, Fisher's
-    exact test (scipy.stats.fisher_exact).
+    Method: the z test of two proportions with pooled variance (scipy.stats.norm). It is too rough
+    if a cell of the two-by-two table has an expected count below 5 (Cochran's rule). In that case,
+    Fisher's exact test is used (scipy.stats.fisher_exact).
     """
     from scipy import stats
 
@@ -82,37 +82,35 @@ def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for multiple comparisons, in the same order. Source: Holm 1979."""
+    """Correct p-values for multiple comparisons, in the same order. Method: Holm 1979."""
     corrected = [0.0] * len(p_values)
-    least = 0.0
+    smallest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = least
+        smallest = max(smallest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = smallest
     return corrected
 
 
 def probability_to_beat(share: Share, baseline: Share) -> float:
-    """Probability that the true rate of `share` is above that of `baseline`, priors Beta(1, 1).
+    """Probability that the true rate of `share` is above the rate of `baseline`.
 
-    The integral of one posterior's density times the other's distribution function
-    (scipy.stats.beta), by Gauss-Legendre quadrature (scipy.integrate.fixed_quad) between quantiles
-    of both, where the product is smooth. No random draws. Accurate to at least six decimals.
+    Method: with Beta(1, 1) priors, integrate one posterior's density times the other's distribution
+    function (scipy.stats.beta) by Gauss-Legendre quadrature (scipy.integrate.fixed_quad). The
+    integral is split at quantiles of both, so each part is smooth. The result is deterministic and
+    accurate to at least six decimals.
     """
     from scipy import integrate, stats
 
-    own, other = (
+    posterior, base = (
         stats.beta(side.part + 1, side.whole - side.part + 1) for side in (share, baseline)
     )
-    first, last = float(own.ppf(_TAIL)), float(own.isf(_TAIL))
+    first, last = float(posterior.ppf(_TAIL)), float(posterior.isf(_TAIL))
     inner = {
-        float(cut)
-        for posterior in (own, other)
-        for cut in posterior.ppf(_CUTS)
-        if first < cut < last
+        float(cut) for side in (posterior, base) for cut in side.ppf(_CUTS) if first < cut < last
     }
     cuts = [first, *sorted(inner), last]
     parts = (
-        integrate.fixed_quad(lambda x: own.pdf(x) * other.cdf(x), start, end, n=_POINTS)[0]
+        integrate.fixed_quad(lambda x: posterior.pdf(x) * base.cdf(x), start, end, n=_POINTS)[0]
         for start, end in pairwise(cuts)
     )
     return min(1.0, max(0.0, float(sum(parts))))

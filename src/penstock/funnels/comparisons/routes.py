@@ -1,4 +1,4 @@
-"""HTTP of comparisons."""
+"""HTTP route of comparisons."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -15,7 +15,9 @@ from penstock.funnels.queries.request import FunnelRequest, describe_query
 async def compare_cohorts(
     funnel: NamedDependency[FunnelRequest], comparisons: NamedDependency[CompareService]
 ) -> Response[bytes]:
-    """Cohorts of one breakdown property against a baseline: intervals, tests and warnings."""
+    """Compares the cohorts of a breakdown property with a baseline.
+
+    The response has confidence intervals, significance tests and warnings."""
     return await funnel.respond(CompareQuery, comparisons.compare)
 
 

@@ -1,4 +1,4 @@
-"""Wire types of a comparison of cohorts."""
+"""Wire types of comparisons of cohorts."""
 
 from enum import StrEnum
 from math import isfinite
@@ -20,25 +20,25 @@ class CompareQuery(PeriodQuery):
         str,
         Field(
             alias="property",
-            description="The breakdown property whose cohorts are compared.",
+            description="Breakdown property whose cohorts are compared.",
         ),
     ]
     baseline: Annotated[
         Scalar | None,
         Field(
-            description='Value of the baseline cohort as JSON: "a", 5, true or null. By default '
-            "the cohort with the most units."
+            description='Value of the baseline cohort as JSON: "a", 5, true or null. Default: the '
+            "cohort with the most units."
         ),
     ] = None
 
     @property
     def has_baseline(self) -> bool:
-        """Whether a baseline was sent, including null."""
+        """Whether a baseline was sent. It may be null."""
         return "baseline" in self.model_fields_set
 
     @field_validator("baseline", mode="before")
     @classmethod
-    def _is_a_scalar(cls, text: Any) -> Any:
+    def _parse_scalar(cls, text: Any) -> Any:
         try:
             value = _JSON.validate_json(text)
         except ValidationError:
@@ -52,7 +52,7 @@ class CompareQuery(PeriodQuery):
 
 
 class WarningCode(StrEnum):
-    """What a reader must know before a decision."""
+    """A caveat to consider before making a decision."""
 
     TOO_FEW = "too_few"
     ASSIGNED_AFTER_ENTRY = "assigned_after_entry"
@@ -74,27 +74,28 @@ class AgainstBaselineRecord(Record):
 
     difference: Annotated[float, Field(description="Rate minus the baseline's rate.")]
     difference_interval: Annotated[
-        RangeRecord, Field(description="95 % confidence interval (Newcombe).")
+        RangeRecord, Field(description="95% confidence interval of the difference (Newcombe).")
     ]
     test: Annotated[
         str,
         Field(
-            description="z: test of two proportions. fisher: exact test, where an expected count "
-            "is under 5."
+            description="z: z test of two proportions. fisher: Fisher's exact test, used if an "
+            "expected count is below 5."
         ),
     ]
-    p_value: Annotated[float, Field(description="Two-sided; of this comparison alone.")]
+    p_value: Annotated[float, Field(description="Two-sided p-value of this comparison only.")]
     p_value_corrected: Annotated[
         float | None,
         Field(
-            description="Corrected for the number of comparisons (Holm); null with too few units."
+            description="p-value corrected for the number of comparisons (Holm); null with too few "
+            "units."
         ),
     ]
     probability_to_beat: Annotated[
         float,
         Field(
-            description="Probability that its true rate is above the baseline's (Bayes, uniform "
-            "priors)."
+            description="Probability that the cohort's true rate is above the baseline's (Bayes, "
+            "uniform priors)."
         ),
     ]
 
@@ -107,13 +108,13 @@ class ComparedRecord(CohortKeyRecord):
     pending: int
     conversion_rate: Annotated[float, Field(description="completed / entered, to four decimals.")]
     rate_interval: Annotated[
-        RangeRecord, Field(description="95 % confidence interval of the rate (Wilson).")
+        RangeRecord, Field(description="95% confidence interval of the rate (Wilson).")
     ]
     final_rate: Annotated[
         RangeRecord,
         Field(
-            description="The rate once all windows are closed: if all pending units drop off, and "
-            "if all complete."
+            description="Range of the rate once all windows have closed: from all pending units "
+            "dropping off to all of them completing."
         ),
     ]
     conflicting_entry_values: Annotated[
@@ -121,21 +122,21 @@ class ComparedRecord(CohortKeyRecord):
     ]
     too_few: Annotated[bool, Field(description="Fewer than 30 units entered.")]
     against_baseline: Annotated[
-        AgainstBaselineRecord | None, Field(description="null for the baseline itself.")
+        AgainstBaselineRecord | None, Field(description="null for the baseline.")
     ]
 
 
 class ComparisonRecord(HeadRecord):
-    """Cohorts of one breakdown property against a baseline."""
+    """The cohorts of a breakdown property, compared with a baseline."""
 
     property: str
-    baseline: Annotated[CohortKeyRecord | None, Field(description="null when nobody entered.")]
+    baseline: Annotated[CohortKeyRecord | None, Field(description="null if no unit entered.")]
     confidence_level: float
     total: Annotated[int, Field(description="Number of cohorts.")]
     left_out: Annotated[int, Field(description="Number of cohorts that are not in `cohorts`.")]
     cohorts: Annotated[
         list[ComparedRecord],
-        Field(description="The 50 with the most units, largest first, and the baseline."),
+        Field(description="The 50 largest cohorts, largest first, and the baseline."),
     ]
     warnings: list[ComparisonWarningRecord]
     coverage: CoverageRecord

@@ -1,4 +1,4 @@
-"""Compares the cohorts of one breakdown property: which converts better, and how certain it is."""
+"""Compares cohorts of a breakdown property: which converts better, and how certain that is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,23 +35,24 @@ from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CohortKeyRecord
-from penstock.funnels.results.shaping import total_of
+from penstock.funnels.results.shaping import read_total
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 
 MAX_COHORTS = 50
-FEWEST = 30
-"""Units that must enter a cohort before its numbers mean much."""
+MIN_UNITS = 30
+"""Smallest cohort whose rate means much, in units that entered."""
 
 _DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One cohort. value: at entry, None for missing.
+    """One cohort.
 
-    conflicting: units with another value in a later event.
+    value: the property's value at entry; None if missing.
+    conflicting: number of units with another value in a later event.
     """
 
     value: Scalar | None
@@ -61,15 +62,17 @@ class Arm:
     conflicting: int
 
     @property
-    def too_few(self) -> bool:
-        return self.entered < FEWEST
+    def is_too_small(self) -> bool:
+        return self.entered < MIN_UNITS
 
 
 @dataclass(frozen=True, slots=True)
 class _Cohorts:
-    """arms: most entered first, at most `MAX_COHORTS`. count: of all cohorts.
+    """The cohorts of a comparison.
 
-    total: of all cohorts, without a value.
+    arms: the largest cohorts, largest first, at most `MAX_COHORTS`.
+    count: number of all cohorts.
+    total: the sum of all cohorts, without a value.
     """
 
     arms: list[Arm]
@@ -79,7 +82,7 @@ class _Cohorts:
 
 
 class CompareService:
-    """Methods block: call them from a worker thread."""
+    """Compares cohorts. Its methods block, so call them from a worker thread."""
 
     def __init__(self, runner: FunnelQueryRunner, read_gaps: ReadGaps) -> None:
         self._runner, self._read_gaps = runner, read_gaps
@@ -87,17 +90,20 @@ class CompareService:
     def compare(
         self, workspace_id: WorkspaceId, funnel_id: str, query: CompareQuery
     ) -> ComparisonRecord:
-        """Errors as of `FunnelQueryRunner.prepare` and `compare_of`."""
+        """Compare cohorts of a saved funnel.
+
+        Raises the errors of `FunnelQueryRunner.prepare` and `compare_prepared`.
+        """
         source = SavedFunnel(funnel_id, query.revision)
         prepared = self._runner.prepare(workspace_id, source, query.selection())
-        return self.compare_of(prepared, query)
+        return self.compare_prepared(prepared, query)
 
-    def compare_of(self, prepared: QueryContext, query: CompareQuery) -> ComparisonRecord:
-        """The comparison of a prepared query, which selects no cohort.
+    def compare_prepared(self, prepared: QueryContext, query: CompareQuery) -> ComparisonRecord:
+        """Compare cohorts of a prepared query, which must not select a cohort.
 
-        Malformed for an unknown breakdown property, or a baseline that no cohort has.
+        Raises Malformed for an unknown breakdown property or a baseline that no cohort has.
         """
-        context = _by_property(prepared, query.property_)
+        context = _break_down_by(prepared, query.property_)
         cohorts = self._cohorts(context)
         arms, provenance = cohorts.arms, cohorts.provenance
         baseline = arms[0] if arms else None
@@ -105,7 +111,7 @@ class CompareService:
             value: Any = query.baseline
             baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
             if baseline is None and len(arms) == MAX_COHORTS:
-                rare = self._cohorts(_only_cohort(context, query.property_, value))
+                rare = self._cohorts(_select_cohort(context, query.property_, value))
                 provenance += rare.provenance
                 arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
             if baseline is None:
@@ -115,7 +121,7 @@ class CompareService:
         return ComparisonRecord.model_validate(
             {
                 **head_of(context, provenance),
-                **_compared(query.property_, arms, baseline),
+                **_compare(query.property_, arms, baseline),
                 "total": cohorts.count,
                 "leftOut": cohorts.count - len(arms),
                 "warnings": list(warnings),
@@ -132,14 +138,14 @@ class CompareService:
             for row in rows
             if not row["is_total"]
         ]
-        total = total_of(context.definition, rows)
+        total = read_total(context.definition, rows)
         return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
 
 
-def _by_property(context: QueryContext, name: str) -> QueryContext:
-    """The same query with one breakdown property alone."""
+def _break_down_by(context: QueryContext, name: str) -> QueryContext:
+    """The same query with a single breakdown property."""
     if name not in context.definition.breakdown_properties:
-        raise bad_parameter(context.definition.not_a_breakdown("property"))
+        raise bad_parameter(context.definition.breakdown_fault("property"))
     return replace(
         context,
         definition=replace(context.definition, breakdown_properties=(name,)),
@@ -147,7 +153,7 @@ def _by_property(context: QueryContext, name: str) -> QueryContext:
     )
 
 
-def _only_cohort(context: QueryContext, name: str, value: Scalar | None) -> QueryContext:
+def _select_cohort(context: QueryContext, name: str, value: Scalar | None) -> QueryContext:
     """The same query for one cohort."""
     return replace(context, params=replace(context.params, cohort={name: value}, page=Page(1, 1)))
 
@@ -158,13 +164,13 @@ def _unknown_baseline(name: str) -> Malformed:
 
 
 def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
-    """row: the figures by name."""
+    """row: the columns and figures of a cohort, by name."""
     entered, *_, completed = row["counts"]
     return Arm(value, entered, completed, sum(row["pendings"]), sum(row["conflicting"]))
 
 
-def _compared(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
-    against = _against(arms, baseline) if baseline else []
+def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
+    against = _test_against_baseline(arms, baseline) if baseline else []
     return {
         "property": name,
         "baseline": _key(name, baseline.value) if baseline else None,
@@ -185,22 +191,24 @@ def _record(name: str, arm: Arm, against: AgainstBaselineRecord | None) -> Compa
         rate_interval=_range(*wilson_interval(_share(arm))),
         final_rate=_range(arm.completed / arm.entered, (arm.completed + arm.pending) / arm.entered),
         conflicting_entry_values=arm.conflicting,
-        too_few=arm.too_few,
+        too_few=arm.is_too_small,
         against_baseline=against,
     )
 
 
-def _against(arms: Sequence[Arm], baseline: Arm) -> list[AgainstBaselineRecord | None]:
-    """Each arm against the baseline, None for the baseline itself.
+def _test_against_baseline(
+    arms: Sequence[Arm], baseline: Arm
+) -> list[AgainstBaselineRecord | None]:
+    """Compare each cohort with the baseline. The result is None for the baseline.
 
-    Arms with too few units are left out of the correction, which would weaken the others.
+    The correction leaves out cohorts with too few units, which would weaken the other tests.
     """
     base = _share(baseline)
     tests = [p_value(_share(arm), base) for arm in arms]
     tested = [
         place
         for place, arm in enumerate(arms)
-        if not (arm is baseline or arm.too_few or baseline.too_few)
+        if not (arm is baseline or arm.is_too_small or baseline.is_too_small)
     ]
     corrected = dict(zip(tested, holm([tests[place][1] for place in tested]), strict=True))
     return [
@@ -225,28 +233,26 @@ def _share(arm: Arm) -> Share:
 def _warnings(
     definition: Definition, name: str, arms: Sequence[Arm], total: Arm
 ) -> Iterator[ComparisonWarningRecord]:
-    if few := sum(arm.too_few for arm in arms):
-        cohorts, fewest = (
-            "1 cohort has" if few == 1 else f"{few} cohorts have",
-            definition.units(FEWEST),
-        )
+    if small := sum(arm.is_too_small for arm in arms):
+        cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
         yield _warning(
             WarningCode.TOO_FEW,
-            f"{cohorts} fewer than {fewest} (tooFew); wait for more before you decide.",
+            f"{cohorts} fewer than {definition.units(MIN_UNITS)} (tooFew). Wait for more before "
+            "you decide.",
         )
     if total.conflicting:
         have = "has" if total.conflicting == 1 else "have"
         yield _warning(
             WarningCode.ASSIGNED_AFTER_ENTRY,
-            f"{definition.units(total.conflicting)} {have} another value of {name} in a later "
-            "event than at entry, and stay in the cohort of their entry; assign what you compare "
-            "before step 1.",
+            f"{definition.units(total.conflicting)} {have} a different value of {name} in a later "
+            "event than at entry, and count in the cohort of their entry. Set the property before "
+            "step 1.",
         )
     if total.pending:
         yield _warning(
             WarningCode.OPEN_WINDOWS,
-            f"{definition.units(total.pending)} may still complete; until then they count as not "
-            "converted. finalRate gives the range that each rate can still reach.",
+            f"{definition.units(total.pending)} may still complete, and count as not converted "
+            "until then. finalRate gives the range that each rate can still reach.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Built-in fields of events. Filters and breakdowns name them like properties, with a `$`."""
+"""Built-in fields of events. Filters and breakdowns use them like properties, with a `$` name."""
 
 from collections.abc import Mapping
 
@@ -23,16 +23,16 @@ BUILTIN_COLUMNS: Mapping[str, str] = {
     "$source": "source",
     "$external_session_id": "external_session_id",
 }
-"""Property name -> column of `events`. An empty column means that the event lacks the field."""
+"""Column of `events` by property name. An empty column means that the event lacks the field."""
 
 TOUCH_COLUMNS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "link")
-"""An event with any of these is a touch. Source: docs/funnels.md, "First and last touch"."""
+"""An event with any of these columns is a touch. See "First and last touch" in docs/funnels.md."""
 
 TOUCH_FIELDS: Mapping[str, tuple[str, str]] = {
     f"${which}_{column}": (which, column)
     for which in ("first", "last")
     for column in ("utm_source", "utm_medium", "utm_campaign", "link")
 }
-"""Property name -> which touch of the event's visitor up to the event, and its column."""
+"""Touch (first or last, up to the event) and its column, by property name."""
 
 BUILTIN_FIELDS = (*BUILTIN_COLUMNS, *TOUCH_FIELDS)

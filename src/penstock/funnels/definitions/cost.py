@@ -1,8 +1,8 @@
-"""What a definition costs the engine before it reads a single event, and the limit on that.
+"""Limits how long the engine needs to analyse the statement of a definition.
 
-The engine analyses a statement of all filters; measured, the time grows with the number of their
-expressions: 0.02 CPU seconds for one unit of cost where provider events make the statement longest.
-So a definition at the limit takes less than ten seconds, and whatever is saved can be evaluated.
+The time grows with the number of expressions in the filters. One unit of cost takes up to 0.02 CPU
+seconds, measured with provider events, which make the longest statement. So a definition at the
+limit takes less than ten seconds, and every saved definition can be evaluated.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,39 +15,39 @@ from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch, S
 
 MAX_COST = 400
 _VALUE_BYTES_PER_UNIT = 1024
-_PATTERN = 2
-"""Of a page path with `*`."""
+_PATTERN_UNITS = 2
+"""Cost of a page path with `*`."""
 
 _COSTS: Mapping[str, int] = {operator: operator.traits.cost for operator in Operator}
 
 
 def _rule() -> str:
-    """What a filter costs, in words."""
+    """The cost of each filter, in words."""
     names: dict[int, list[str]] = {}
     for operator in Operator:
         if not operator.traits.negative:
             names.setdefault(operator.traits.cost, []).append(operator)
     dearer = "".join(
-        f"one with {listed(names[cost], 'or')} {cost}, " for cost in sorted(names) if cost > 1
+        f"With {listed(names[cost], 'or')} it costs {cost}. " for cost in sorted(names) if cost > 1
     )
     return (
-        f"A filter costs 1; {dearer}and each {_VALUE_BYTES_PER_UNIT:,} bytes of a value 1 more. "
-        f"A page path with * costs {_PATTERN}."
+        f"A filter costs 1. {dearer}Each {_VALUE_BYTES_PER_UNIT:,} bytes of a value add 1. "
+        f"A page path with * costs {_PATTERN_UNITS}."
     )
 
 
 class MatchCost(NamedTuple):
-    """What the filters of one part of a definition cost. place: its path, such as `steps[2]`."""
+    """The cost of the filters in one part of a definition. place: its path, such as `steps[2]`."""
 
     place: str
     units: int
 
 
 def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
-    """Units of a match, with those of the goal that it names."""
+    """The cost of a match in units, including the goal that it names."""
     units = _value_units(match.value)
     if match.type == "Pageview" and "*" in match.value:
-        units += _PATTERN
+        units += _PATTERN_UNITS
     for item in match.filters:
         units += _COSTS.get(item.operator, 1) + _value_units(item.value)
     if match.type == GOAL and match.value in goals:
@@ -56,15 +56,15 @@ def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
 
 
 def row_costs(steps: Sequence[SavedStep], goals: Mapping[str, SavedMatch]) -> list[MatchCost]:
-    """What each row costs with its `or` rows."""
+    """The cost of each row, including its `or` rows."""
     return [
         MatchCost(f"steps[{place}]", sum(match_units(match, goals) for match in (step, *step.or_)))
         for place, step in enumerate(steps)
     ]
 
 
-def sent_match(raw: object) -> SavedMatch:
-    """A match as far as its cost goes, of an input that was not validated yet."""
+def read_match(raw: object) -> SavedMatch:
+    """Read the parts of a match that affect its cost. raw: input that is not validated yet."""
     fields = raw if isinstance(raw, dict) else {}
     return SavedMatch(
         type=_text(fields.get("type")),
@@ -79,11 +79,11 @@ def sent_match(raw: object) -> SavedMatch:
     )
 
 
-def sent_step(raw: object) -> SavedStep:
-    """As `sent_match`, of a row."""
+def read_step(raw: object) -> SavedStep:
+    """Like `read_match`, but for a row with its `or` rows."""
     rows = _list(raw.get("or")) if isinstance(raw, dict) else []
     return SavedStep(
-        **dict(sent_match(raw)), or_=[sent_match(row) for row in rows], mode=None, diagnostic=False
+        **dict(read_match(raw)), or_=[read_match(row) for row in rows], mode=None, diagnostic=False
     )
 
 
@@ -100,15 +100,15 @@ def _value_units(value: str) -> int:
 
 
 def cost_fault(costs: Iterable[MatchCost], field: str) -> Fault | None:
-    """The fault of a definition over the limit. It says which rows to make cheaper first."""
+    """The fault of a definition above the limit, which names the most expensive rows."""
     by_cost = sorted(costs, key=lambda cost: -cost.units)
     total = sum(cost.units for cost in by_cost)
     if total <= MAX_COST:
         return None
-    most = ", ".join(f"{cost.place} ({cost.units:,})" for cost in by_cost[:3] if cost.units)
+    largest = ", ".join(f"{cost.place} ({cost.units:,})" for cost in by_cost[:3] if cost.units)
     return Fault(
         field,
         "too_costly",
-        f"The filters cost {total:,} in all, and at most {MAX_COST} is allowed. Drop or simplify "
-        f"filters that cost {total - MAX_COST:,}; most are in {most}. {_rule()}",
+        f"The filters cost {total:,} in total; the limit is {MAX_COST}. Drop or simplify filters "
+        f"that cost {total - MAX_COST:,}. The most expensive are in {largest}. {_rule()}",
     )

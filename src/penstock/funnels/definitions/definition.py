@@ -1,11 +1,11 @@
-"""Stored definitions, made ready to be evaluated."""
+"""Turns stored definitions into definitions that can be evaluated."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Conflict, Fault
 from penstock.funnels.definitions.cost import cost_fault, row_costs
-from penstock.funnels.definitions.matches import resolved_match
+from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.schema import (
     GOAL,
@@ -18,7 +18,7 @@ from penstock.http.schema import RulesBroken, join_path
 
 
 def goals_in(definition: SavedDefinition) -> frozenset[str]:
-    """Names of the goals that the definition refers to."""
+    """Names of the goals that a definition uses."""
     return frozenset(
         match.value
         for step in definition.steps
@@ -32,11 +32,12 @@ def resolve(
     goals: Mapping[str, GoalRecord],
     check_regex: Callable[[str], None],
 ) -> Definition:
-    """The definition ready to be evaluated.
+    """Replace goals by their matches and parse all filters.
 
-    goals: by name, at least those that the definition refers to, as they are now. Conflict when
-    a part of the definition or of a goal, such as a filter, cannot be read; it names each part.
-    Conflict when the filters cost too much, for instance since a goal changed.
+    goals: current goals by name, including all that the definition uses.
+
+    Raises Conflict if part of the definition or of a goal cannot be read, naming each such part, or
+    if the filters cost too much, for example after a goal changed.
     """
     matches = {name: goal.match for name, goal in goals.items()}
     too_costly = cost_fault(row_costs(definition.steps, matches), "steps")
@@ -54,7 +55,7 @@ def resolve(
     if faults:
         more = f" (and {len(faults) - 1} more, see errors)" if len(faults) > 1 else ""
         raise Conflict(
-            "Penstock cannot read the saved definition; correct it and save it again. "
+            "Penstock cannot read the saved definition. Correct it and save it again. "
             f"{faults[0].field}{more}: {faults[0].message}",
             code="definition_not_readable",
             faults=faults,
@@ -73,12 +74,12 @@ def resolve(
 def _row(
     step: SavedStep, goals: Mapping[str, SavedMatch], check_regex: Callable[[str], None]
 ) -> Row:
-    """RulesBroken with every fault below the step."""
+    """Convert a step. Raises RulesBroken with all faults of the step."""
     matches: list[Match] = []
     faults: list[Fault] = []
     for place, match in enumerate((step, *step.or_)):
         try:
-            matches.append(resolved_match(match, goals, check_regex))
+            matches.append(resolve_match(match, goals, check_regex))
         except RulesBroken as error:
             at = f"or[{place - 1}]" if place else ""
             faults += [replace(fault, field=join_path(at, fault.field)) for fault in error.faults]

@@ -1,4 +1,4 @@
-"""Filters as clients send them."""
+"""Validates filters that clients send."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
-from penstock.funnels.definitions.operands import NONE, REGEX, storable
+from penstock.funnels.definitions.operands import NONE, REGEX, check_storable
 from penstock.funnels.definitions.operators import Comparison, Operator
 from penstock.http.schema import RuleBroken
 
@@ -17,10 +17,12 @@ MAX_VALUE_BYTES = 16 * 1024
 def parse_comparison(
     operator: Operator, value: str | None, check_regex: Callable[[str], None]
 ) -> Comparison:
-    """The one parser of filter values, for what clients send and for what is stored.
+    """Parse the value of a filter, whether a client sent it or it was stored.
 
-    value: text; None where there is none. check_regex: raises RuleBroken for a pattern that the
-    engine cannot compile. RuleBroken when the operator does not take this value.
+    value: text; None if absent.
+    check_regex: raises RuleBroken for a pattern that the engine cannot compile.
+
+    Raises RuleBroken if the operator does not accept the value.
     """
     operand = operator.traits.operand
     if operand is NONE:
@@ -31,14 +33,14 @@ def parse_comparison(
         raise RuleBroken("required", f"{operator} needs a value.")
     if len(value.encode("utf-8", "surrogatepass")) > MAX_VALUE_BYTES:
         raise RuleBroken("too_long", f"Must be at most {MAX_VALUE_BYTES:,} bytes.")
-    parsed = operand.parse(storable(value))
+    parsed = operand.parse(check_storable(value))
     if operand is REGEX:
         check_regex(parsed)
     return Comparison(operator, parsed)
 
 
 def check_event_field(key: str) -> str:
-    """The key itself, if an event can have such a field; a validator."""
+    """Return the key if an event can have such a field, for use as a validator."""
     if key.startswith("$") and key not in BUILTIN_FIELDS:
         known = ", ".join(BUILTIN_FIELDS)
         raise RuleBroken(
@@ -52,7 +54,7 @@ def _check_property_key(key: str) -> str:
         raise RuleBroken(
             "too_long" if key else "too_short", f"A property key has 1 to {MAX_KEY_BYTES} bytes."
         )
-    return storable(key)
+    return check_storable(key)
 
 
 def _check_own_property(key: str) -> str:
@@ -64,7 +66,7 @@ def _check_own_property(key: str) -> str:
 
 
 EventField = Annotated[str, AfterValidator(check_event_field)]
-"""A property key, or the `$` name of a built-in field."""
+"""A property key or the `$` name of a built-in field."""
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
-"""A property key; built-in fields are refused."""
+"""A property key; the names of built-in fields are rejected."""

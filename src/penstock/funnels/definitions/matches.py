@@ -1,4 +1,4 @@
-"""Matches: what an event must be, as goals and the steps of funnels define it."""
+"""Resolves stored matches of goals and steps, which say what an event must be."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,21 +17,21 @@ from penstock.http.schema import (
 )
 
 
-def resolved_match(
+def resolve_match(
     match: SavedMatch, goals: Mapping[str, SavedMatch], check_regex: Callable[[str], None]
 ) -> Match:
-    """The match with a goal replaced by the goal's own match; the filters of both must hold.
+    """Parse a match. A goal is replaced by its own match, and the filters of both must hold.
 
-    RulesBroken with every fault of the stored match, and of the goal's.
+    Raises RulesBroken with all faults of the match and of its goal.
     """
     faults: list[Fault] = []
-    filters = tuple(_loaded_filters(match.filters, check_regex, faults))
+    filters = tuple(_load_filters(match.filters, check_regex, faults))
     loaded = None
     if match.type == GOAL:
         try:
-            loaded = resolved_match(goals[match.value], {}, check_regex)
+            loaded = resolve_match(goals[match.value], {}, check_regex)
         except RulesBroken as error:
-            faults += _of_goal(match.value, error.faults)
+            faults += _goal_faults(match.value, error.faults)
     elif match.type in set(MatchType):
         match_type = MatchType(match.type)
         is_page = match_type is MatchType.PAGEVIEW
@@ -43,45 +43,42 @@ def resolved_match(
     return Match(loaded.type, loaded.value, loaded.filters + filters)
 
 
-def _loaded_filters(
+def _load_filters(
     filters: Sequence[SavedFilter], check_regex: Callable[[str], None], faults: list[Fault]
 ) -> Iterator[Filter]:
-    """Stored filters, read by the rules for new ones. faults: gets those of the unreadable ones."""
+    """Read stored filters by the rules for new ones. faults: receives the faults of bad filters."""
     for place, item in enumerate(filters):
         at, faults_before = f"filters[{place}]", len(faults)
-        with _collecting(faults, f"{at}.property"):
+        with _collect_fault(faults, f"{at}.property"):
             check_event_field(item.property)
         if (operator := OPERATORS.get(item.operator)) is None:
             known = ", ".join(OPERATORS)
             faults.append(Fault(f"{at}.operator", "not_one_of", f"Must be one of {known}."))
             continue
-        with _collecting(faults, f"{at}.value"):
+        with _collect_fault(faults, f"{at}.value"):
             comparison = parse_comparison(operator, item.value, check_regex)
         if len(faults) == faults_before:
             is_path = item.property == PATH
-            yield Filter(item.property, _with_path(comparison) if is_path else comparison)
+            yield Filter(item.property, _normalise_path(comparison) if is_path else comparison)
 
 
-def _with_path(comparison: Comparison) -> Comparison:
-    """The comparison of a page path, with its operand as paths are stored.
-
-    An expression stays as it is.
-    """
-    of_path = comparison.operator.traits.operand.of_path
-    return Comparison(comparison.operator, of_path(comparison.operand))
+def _normalise_path(comparison: Comparison) -> Comparison:
+    """Rewrite the operand in the form in which page paths are stored, unless it is a regex."""
+    normalise = comparison.operator.traits.operand.normalise_path
+    return Comparison(comparison.operator, normalise(comparison.operand))
 
 
 @contextmanager
-def _collecting(faults: list[Fault], field: str) -> Iterator[None]:
-    """Turns a broken rule into a fault of the field."""
+def _collect_fault(faults: list[Fault], field: str) -> Iterator[None]:
+    """Turn a broken rule into a fault of the field."""
     try:
         yield
     except RuleBroken as error:
         faults.append(Fault(field, error.code, error.message))
 
 
-def _of_goal(name: str, faults: Sequence[Fault]) -> Iterator[Fault]:
-    """Faults of a goal as those of the match that refers to it."""
+def _goal_faults(name: str, faults: Sequence[Fault]) -> Iterator[Fault]:
+    """Turn the faults of a goal into faults of the match that uses it."""
     for fault in faults:
         at = join_path("match", fault.field)
         yield Fault("value", fault.code, f"The goal {name} is invalid at {at}: {fault.message}")

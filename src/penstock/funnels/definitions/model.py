@@ -1,7 +1,7 @@
-"""Plain types of a funnel that is ready to be evaluated: goals replaced by their matches. No I/O.
+"""Value types for funnels that are ready to be evaluated, without goals. No I/O.
 
-A row is one entry of `steps[]`. Its matches are options (a plain step or a diagnostic row needs
-any of them) or parts (an `all_of` row needs every one).
+A row is one entry of `steps[]`. Its matches are options, if the row needs any of them, or parts, if
+an `all_of` row needs all of them.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class CountingUnit(StrEnum):
 
 
 class MatchType(StrEnum):
-    """The kind of event of a match, spelled as in the API."""
+    """The kind of event that a match accepts, spelled as in the API."""
 
     PAGEVIEW = "Pageview"
     SCREEN_VIEW = "Screen view"
@@ -36,7 +36,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What an event must be: its kind, its name, and every filter."""
+    """The kind and name that an event must have, and the filters that it must pass."""
 
     type: MatchType
     value: str
@@ -45,10 +45,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of `steps[]`. matches: the parent's match first, then the `or` rows in order.
+    """One entry of `steps[]`.
 
-    saved_as: type and value as the definition spells them, before a goal was replaced by its match
-    or a page path was normalised.
+    matches: the row's own match first, then the matches of its `or` rows in order.
+    saved_as: type and value in the saved definition, before a goal was replaced by its match or a
+    page path was normalised.
     """
 
     matches: tuple[Match, ...]
@@ -59,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class GoalUse:
-    """A goal that rows refer to. revision: the one whose match the rows contain."""
+    """A goal that rows use. revision: the revision whose match the rows contain."""
 
     name: str
     id: str
@@ -68,9 +69,10 @@ class GoalUse:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A funnel ready to be evaluated.
+    """A funnel that is ready to be evaluated.
 
-    window_s: seconds; None: unlimited (visitor funnels only). goals: sorted by name.
+    window_s: conversion window in seconds; None if unlimited (visitor funnels only).
+    goals: the goals in use, sorted by name.
     """
 
     rows: tuple[Row, ...]
@@ -85,8 +87,8 @@ class Definition:
         """A count of units in words: `1 attempt`, `1,200 visitors`."""
         return f"{count:,} {self.counting_unit}{'' if count == 1 else 's'}"
 
-    def not_a_breakdown(self, field: str) -> Fault:
-        """The fault of a field that names any other property than a breakdown property."""
+    def breakdown_fault(self, field: str) -> Fault:
+        """The fault of a field that does not name a breakdown property."""
         if not self.breakdown_properties:
             return Fault(field, "not_a_breakdown", "This funnel has no breakdown properties.")
         known = ", ".join(self.breakdown_properties)
@@ -101,17 +103,17 @@ class Definition:
 
     @property
     def diagnostics(self) -> tuple[Row, ...]:
-        """The diagnostic rows, in their order."""
+        """The diagnostic rows, in order."""
         return tuple(row for row in self.rows if row.diagnostic)
 
     @property
     def has_options(self) -> bool:
-        """Whether any step has several matches: then how far a unit came does not say by which."""
+        """Whether any step has several matches, so reaching it does not say which one matched."""
         return any(len(step.matches) > 1 for step in self.steps)
 
     @property
     def read_properties(self) -> list[str]:
-        """The properties that the funnel reads: for units, numbers, cohorts and filters."""
+        """The properties that the funnel reads, for attempts, sequence, cohorts and filters."""
         names = (self.attempt_property, self.sequence_property, *self.breakdown_properties)
         filtered = (
             item.property for row in self.rows for match in row.matches for item in match.filters
@@ -120,6 +122,6 @@ class Definition:
 
     @property
     def read_touches(self) -> list[str]:
-        """Which touches the funnel reads: `first`, `last`, both or none."""
+        """The touches that the funnel reads: `first`, `last`, both or none."""
         names = set(self.read_properties) & TOUCH_FIELDS.keys()
         return sorted({TOUCH_FIELDS[name][0] for name in names})

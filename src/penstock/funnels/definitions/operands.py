@@ -1,6 +1,6 @@
-"""The kinds of operands: how the value of a filter is parsed, entered and put in words.
+"""Kinds of operands: how the value of a filter is parsed, entered and described.
 
-A filter's `value` is always text; for a list and a range it is a JSON list.
+A filter's `value` is always text; lists and ranges are JSON lists in a text.
 """
 
 import math
@@ -25,13 +25,13 @@ _TIME = Pattern(
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
-"""The times that the engine reads in properties are spelled in these ways."""
+"""Spellings of times that the engine can read in properties."""
 _NUMBER_RANGE = "Numbers must be between -1.79e308 and 1.79e308."
 _NUMBER = Pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class NumberRange(NamedTuple):
-    """Both ends are included; low is at most high."""
+    """A range that includes both ends. low is at most high."""
 
     low: float
     high: float
@@ -41,10 +41,12 @@ class NumberRange(NamedTuple):
 class Operand(Generic[T]):
     """A kind of operand.
 
-    input: what the builder enters it with (static/builder/filters.js). group: the builder's heading
-    of the operators that take it. documented: the cell `value` in docs/funnels.md. parse: raises
-    RuleBroken for a text that is no such operand. words: an operand for a reader. of_path: an
-    operand that page paths are compared with, as they are stored.
+    input: the name of the builder's input for it (static/builder/filters.js).
+    group: the builder's heading for operators that take it.
+    documented: the cell `value` in docs/funnels.md.
+    parse: converts text to an operand, or raises RuleBroken.
+    words: describes an operand for people.
+    normalise_path: rewrites an operand in the form in which page paths are stored.
     """
 
     input: str
@@ -52,11 +54,11 @@ class Operand(Generic[T]):
     documented: str
     parse: Callable[[str], T]
     words: Callable[[T], str]
-    of_path: Callable[[T], T] = lambda operand: operand
+    normalise_path: Callable[[T], T] = lambda operand: operand
 
 
-def storable(text: str) -> str:
-    """The text, unless no property can hold it and no statement can carry it."""
+def check_storable(text: str) -> str:
+    """Return the text. RuleBroken if no property can have it and no statement can carry it."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise RuleBroken(
             "control_character", "Must be valid Unicode without NUL, or it matches no property."
@@ -77,13 +79,13 @@ def _parse_range(value: str) -> NumberRange:
     low, high = (_finite(end) for end in ends)
     if low > high:
         raise RuleBroken(
-            "bad_range", "The first number must not be greater than the second; swap them."
+            "bad_range", "The first number must not be greater than the second. Swap them."
         )
     return NumberRange(low, high)
 
 
 def _parse_texts(value: str) -> tuple[str, ...]:
-    """The texts that properties are compared with: `["pro", 5, true]` gives pro, 5, true."""
+    """Convert a JSON list to texts: `["pro", 5, true]` gives pro, 5 and true."""
     items = _json_list(value)
     if not 1 <= len(items) <= MAX_LIST_ITEMS:
         raise RuleBroken("bad_list", f"Must contain 1 to {MAX_LIST_ITEMS} values.")
@@ -91,7 +93,7 @@ def _parse_texts(value: str) -> tuple[str, ...]:
 
 
 def _parse_time_ms(value: str) -> int:
-    """Milliseconds since 1970. A date means its first moment; a time without an offset is UTC."""
+    """Convert to milliseconds since 1970. Dates mean midnight; times without an offset are UTC."""
     try:
         return parse_time(value if _TIME.fullmatch(value) else "", naive_is_utc=True)
     except TimeOutOfRange:
@@ -133,7 +135,7 @@ def _finite(number: int | float) -> float:
 
 def _text_of(item: object) -> str:
     if isinstance(item, str):
-        return storable(item)
+        return check_storable(item)
     if isinstance(item, bool):
         return plain_text(item)
     if isinstance(item, int | float):
@@ -141,13 +143,13 @@ def _text_of(item: object) -> str:
         return number_text(item)
     raise RuleBroken(
         "bad_list",
-        "May contain only strings, numbers, true and false; for missing values use is_not_set.",
+        "May contain only strings, numbers, true and false. Use is_not_set for missing values.",
     )
 
 
-TEXT = Operand("text", "Text", "text", parse=str, words=str, of_path=page_path_or_text)
+TEXT = Operand("text", "Text", "text", parse=str, words=str, normalise_path=page_path_or_text)
 """A whole text."""
-PART = replace(TEXT, of_path=canonical_spelling)
+PART = replace(TEXT, normalise_path=canonical_spelling)
 """A part of a text."""
 REGEX = Operand(
     "regex",
@@ -162,9 +164,9 @@ LIST = Operand(
     f'JSON list of 1 to {MAX_LIST_ITEMS} scalars, such as `"[\\"pro\\", 5]"`',
     parse=_parse_texts,
     words=", ".join,
-    of_path=lambda texts: tuple(map(page_path_or_text, texts)),
+    normalise_path=lambda texts: tuple(map(page_path_or_text, texts)),
 )
-"""The texts that the property's text is looked up in."""
+"""Texts of which the property's text must be one."""
 NONE = Operand("none", "Presence", "none", parse=lambda _: None, words=lambda _: "")
 NUMBER = Operand(
     "number",

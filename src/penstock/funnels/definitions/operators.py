@@ -1,8 +1,7 @@
-"""The operators of filters: one table, an entry for each.
+"""The table of filter operators.
 
-The API, the builder, the cost of definitions, statements and the table in docs/funnels.md are made
-from it. Tests compare each operator with its meaning in plain Python
-(tests/funnels/reference/matching.py).
+The API, the builder, costs, statements and the table in docs/funnels.md are made from it. Tests
+compare each operator with its meaning in plain Python (tests/funnels/reference/matching.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +26,11 @@ T = TypeVar("T")
 
 
 class PropertySql(Protocol):
-    """A property of an event in SQL.
+    """A property of an event, as SQL expressions.
 
-    present: whether it is a scalar. plain: its text; empty if it is missing. number, time_ms: as
-    floats, NULL where the text is neither.
+    present: whether the property is a scalar.
+    plain: its text; empty if it is missing.
+    number, time_ms: its value as a float; NULL if the text is not a number or not a time.
     """
 
     @property
@@ -43,22 +43,23 @@ class PropertySql(Protocol):
     def time_ms(self) -> str: ...
 
     def is_one_of(self, texts: Sequence[str]) -> str:
-        """Whether it is present and its text is one of these."""
+        """SQL that says whether the property is present and its text is one of these."""
 
     def bind(self, value: str | float) -> str:
-        """The placeholder of a value, which becomes a parameter of the statement."""
+        """Make a value a parameter of the statement, and return its placeholder."""
 
 
 Condition = Callable[[PropertySql, T], str]
-"""SQL that is 1 where a property compares with the operand, else 0."""
+"""Renders SQL that is 1 if the comparison of a property with an operand holds, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits(Generic[T]):
-    """What an operator means.
+    """The meaning of an operator.
 
-    words: in the builder and the documentation. cost: in units of `definitions.cost`. negative: the
-    operator holds where `condition` does not.
+    words: its name in the builder and the documentation.
+    cost: in units of `definitions.cost`.
+    negative: the operator holds where `condition` does not.
     """
 
     operand: Operand[T]
@@ -85,7 +86,7 @@ def _is_present(value: PropertySql, _: None) -> str:
 
 
 def _text(sql: str) -> Condition[str]:
-    """sql: has `{}` for the property, then for the operand."""
+    """sql: has one `{}` for the property, then one for the operand."""
     return lambda value, text: f"{value.present} AND {sql.format(value.plain, value.bind(text))}"
 
 
@@ -103,7 +104,7 @@ def _time(sign: str) -> Condition[int]:
 
 
 def _known(value: PropertySql, nullable_condition: str) -> str:
-    """A condition that is NULL where the property is no number or no time."""
+    """Make a condition false where it is NULL because the property is not a number or time."""
     return f"{value.present} AND ifNull({nullable_condition}, 0)"
 
 
@@ -112,7 +113,7 @@ _MATCHES = _text("match({}, {})")
 
 
 class Operator(StrEnum):
-    """How a filter compares. `is_not_set` and the negative ones hold for missing properties."""
+    """How a filter compares. Negative operators hold for missing properties, too."""
 
     traits: Traits[Any]
 
@@ -162,24 +163,24 @@ class Operator(StrEnum):
 
 
 OPERATORS: Mapping[str, Operator] = {operator.value: operator for operator in Operator}
-"""The operators by name."""
+"""Operators by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An operator with an operand of its kind; None if it takes none."""
+    """An operator with its operand. operand: None if the operator takes none."""
 
     operator: Operator
     operand: Any
 
 
 def operators_with(*operands: Operand[Any]) -> list[Operator]:
-    """The operators that take one of these kinds of operand."""
+    """Operators that take one of these kinds of operand."""
     return [operator for operator in Operator if operator.traits.operand in operands]
 
 
 def operators_by_group() -> dict[str, list[Operator]]:
-    """The operators under the builder's headings."""
+    """Operators by heading in the builder."""
     groups: dict[str, list[Operator]] = {}
     for operator in Operator:
         groups.setdefault(operator.traits.operand.group, []).append(operator)

@@ -1,4 +1,4 @@
-"""Checks regular expressions with the engine that runs them."""
+"""Checks regular expressions with the engine that will run them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,18 +11,18 @@ _CANNOT_COMPILE = {
     427: (", error: ", ". Look at "),
     36: ("not a valid re2 pattern: ", ": In scope "),
 }
-"""Codes of the engine, and what its message has before and after RE2's own words."""
+"""The texts before and after RE2's message in an error of the engine, by error code."""
 
 _COMPILE = "SELECT match('', {pattern:String}), replaceRegexpOne('', {pattern:String}, '')"
-"""`match` looks for plain text in a pattern first and may not compile it; then `)` matches every
-text. The other function always compiles. RE2 in this process would hold Python's lock, for half a
-second at worst."""
+"""`match` first looks for plain text in a pattern and may not compile it, so `)` would match every
+text. `replaceRegexpOne` always compiles. RE2 in this process would hold Python's lock, at worst for
+half a second."""
 
 
 def regex_checker(warehouse: Warehouse) -> Callable[[str], None]:
-    """A check that raises RuleBroken for a pattern that the engine cannot compile.
+    """Create a check that raises RuleBroken for a pattern that the engine cannot compile.
 
-    Unavailable when the engine does not answer. The check remembers the patterns that compiled.
+    The check remembers patterns that compiled. It raises Unavailable if the engine does not answer.
     """
 
     @lru_cache(maxsize=500)
@@ -40,7 +40,7 @@ def regex_checker(warehouse: Warehouse) -> Callable[[str], None]:
 
 
 def _reason(error: QueryFailed) -> str:
-    """RE2's own words from the engine's message, if they are where we expect them."""
+    """RE2's message within the engine's message, if it has the expected form."""
     before, after = _CANNOT_COMPILE[error.code]
     reason = str(error).partition(before)[2].partition(after)[0]
     return f": {reason}" if reason else ""

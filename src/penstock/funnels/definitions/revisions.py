@@ -1,4 +1,4 @@
-"""Revisions of a funnel, and the changes between two of them in words. No I/O."""
+"""Revisions of a funnel, and descriptions of the changes between two revisions. No I/O."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,16 +22,17 @@ from penstock.http.schema import RuleBroken
 T = TypeVar("T", str, SavedFilter, SavedMatch)
 
 MAX_TEXT_CHARS = 100
-"""Longer values are cut; the definition beside the words has their full text."""
+"""Longer values are truncated. The definition in the same response has their full text."""
 
 _SPANS = ((86_400, "day"), (3600, "hour"))
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A present or past definition of a funnel.
+    """A current or past definition of a funnel.
 
-    number: from 1. name: of the funnel when the revision was saved.
+    number: counts from 1.
+    name: the funnel's name when the revision was saved.
     """
 
     number: int
@@ -50,7 +51,10 @@ class Revision:
 
 
 def changes_between(before: Revision, after: Revision) -> Iterator[str]:
-    """A phrase for each change: rows in order, then settings. Definitions that differ have one."""
+    """A phrase for each change, first of rows and then of settings.
+
+    Definitions that differ have at least one.
+    """
     if before.name != after.name:
         yield f"Name {_cut(before.name)} -> {_cut(after.name)}"
     yield from _row_changes(before.definition.steps, after.definition.steps)
@@ -59,8 +63,10 @@ def changes_between(before: Revision, after: Revision) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A row and its place. at: index in `steps`. step: its number, or the number of the step
-    before a diagnostic row.
+    """A row and its place.
+
+    at: index in `steps`.
+    step: number of the step; for a diagnostic row, number of the step before it.
     """
 
     at: int
@@ -87,7 +93,7 @@ def _places(rows: Sequence[SavedStep]) -> list[_Place]:
 
 
 def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Iterator[str]:
-    pairs, removed, added = _aligned(_places(before), _places(after))
+    pairs, removed, added = _align(_places(before), _places(after))
     changes: list[tuple[int, str]] = []
     for old in removed:
         if new := next((place for place in added if place.row == old.row), None):
@@ -95,17 +101,18 @@ def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Ite
             changes.append((new.at, f"{old.description} moved: now {new}"))
         else:
             changes.append((old.at, f"{old.description} removed"))
-    changes += [(new.at, _added(new)) for new in added]
+    changes += [(new.at, _describe_addition(new)) for new in added]
     changes += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
     yield from (text for _, text in sorted(changes, key=lambda change: change[0]))
 
 
-def _aligned(
+def _align(
     old: list[_Place], new: list[_Place]
 ) -> tuple[list[tuple[_Place, _Place]], list[_Place], list[_Place]]:
-    """Pairs of corresponding rows, removed rows, and added rows.
+    """Return pairs of corresponding rows, removed rows and added rows.
 
-    Rows correspond when type and value are equal; between such pairs, when their places are.
+    Rows correspond if their types and values are equal. Rows between such pairs correspond in
+    order.
     """
     pairs: list[tuple[_Place, _Place]] = []
     removed, added = [], []
@@ -120,7 +127,7 @@ def _aligned(
     return pairs, removed, added
 
 
-def _added(place: _Place) -> str:
+def _describe_addition(place: _Place) -> str:
     if place.row.diagnostic:
         return f"{_capital(str(place))} added: {_row_in_words(place.row)}"
     where = f"after step {place.step - 1}" if place.step > 1 else "at the beginning"
@@ -162,9 +169,10 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
 def _list_changes(
     label: str, old: Sequence[T], new: Sequence[T], describe: Callable[[T], str]
 ) -> Iterator[str]:
-    """Removed and added items; for the same items in another order, the new order.
+    """Describe removed and added items or, if only the order has changed, the new order.
 
-    describe: an item in words. Items with the same words that are stored differently are a change.
+    describe: puts an item in words. Items with the same words may still be stored differently,
+    which is a change.
     """
     before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
     removed = Counter(map(describe, _surplus(old, before - after)))
@@ -193,7 +201,7 @@ def _comparable(item: str | SavedFilter | SavedMatch) -> str:
 
 
 def _row_in_words(match: SavedMatch) -> str:
-    """A match with its filters, and a row with its options or parts."""
+    """Describe a match with its filters, and a row also with its options or parts."""
     text = _match(match)
     if match.filters:
         text += " where " + " and ".join(map(_filter, match.filters))
@@ -211,14 +219,14 @@ def _filter(item: SavedFilter) -> str:
     try:
         comparison = parse_comparison(OPERATORS[item.operator], item.value, _any_regex)
         operand = comparison.operator.traits.operand.words(comparison.operand)
-    except (RuleBroken, KeyError):  # stored by other rules than today's
+    except (RuleBroken, KeyError):  # The filter was stored under older rules.
         operand = item.value
     parts = _cut(item.property), item.operator.replace("_", " "), _cut(operand)
     return " ".join(part for part in parts if part)
 
 
 def _any_regex(pattern: str) -> None:
-    """Words need no regular expression that compiles."""
+    """Accept every pattern, because a description needs no valid one."""
 
 
 def _units(unit: CountingUnit) -> str:

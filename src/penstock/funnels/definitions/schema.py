@@ -1,5 +1,6 @@
-"""Wire types of definitions: matches as clients send them; goals and funnels as they are stored and
-answered, with every default filled in.
+"""Wire types of definitions: matches in requests, and goals and funnels in responses.
+
+Stored goals and funnels have the same form as in responses, with all defaults filled in.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
 
 
 class SavedFilter(Record):
-    """value: as sent; empty for operators that take no value."""
+    """A stored filter. value: as sent; empty for operators that take no value."""
 
     property: str
     operator: str
@@ -45,8 +46,9 @@ class SavedFilter(Record):
 
 
 class SavedMatch(Record):
-    """type: `Pageview`, `Screen view`, `Event`, `Transaction`, or `Goal` (not in a goal).
+    """A stored match.
 
+    type: `Pageview`, `Screen view`, `Event`, `Transaction`, or `Goal` (not in a goal).
     value: as sent.
     """
 
@@ -57,10 +59,10 @@ class SavedMatch(Record):
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """The context in which goals and funnels are validated.
+    """Values that validators of goals and funnels need.
 
-    goals: the workspace's goals by name. check_regex: raises RuleBroken when the engine cannot
-    compile the pattern.
+    goals: the workspace's goals by name.
+    check_regex: raises RuleBroken for a pattern that the engine cannot compile.
     """
 
     goals: Mapping[str, SavedMatch]
@@ -68,7 +70,7 @@ class ValidationContext:
 
 
 class FilterIn(Input):
-    """One condition on a property of the event, as a client sends it."""
+    """One condition on a property of an event."""
 
     property: EventField
     operator: Operator
@@ -91,15 +93,15 @@ class FilterIn(Input):
         return value
 
 
-def every_fault(
+def collect_faults(
     faults: list[Fault],
     value: Any,
     validate: ValidatorFunctionWrapHandler,
     model: type[BaseModel] | None = None,
 ) -> Any:
-    """The validated value. RulesBroken with `faults`, those of the value as a whole, and with the
-    faults of its parts.
+    """Validate a value. RulesBroken with all faults of the value and its parts.
 
+    faults: faults of the value as a whole.
     model: type of the parts, for hints about unknown fields.
     """
     try:
@@ -111,13 +113,13 @@ def every_fault(
     return validated
 
 
-def at_most(limit: int) -> WrapValidator:
-    """A list's limit. A longer list gets a fault, beside those of the items within the limit."""
+def limit_items(limit: int) -> WrapValidator:
+    """Limit the length of a list. A longer list gets a fault besides those of its first items."""
 
     def check(items: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         if not isinstance(items, list) or len(items) <= limit:
             return validate(items)
-        return every_fault(
+        return collect_faults(
             [Fault("", "too_many", f"Must have at most {limit} items, not {len(items)}.")],
             items[:limit],
             validate,
@@ -127,14 +129,14 @@ def at_most(limit: int) -> WrapValidator:
 
 
 class MatchIn(Input):
-    """A match as a client sends it.
+    """The events that a step or goal accepts.
 
     value: a page path, or the name of a screen, goal, event or transaction event, by type.
     """
 
     type: MatchTypeIn
     value: Annotated[str, Field(min_length=1), AfterValidator(without_nul)]
-    filters: Annotated[list[FilterIn], at_most(MAX_FILTERS), Field(default_factory=list)]
+    filters: Annotated[list[FilterIn], limit_items(MAX_FILTERS), Field(default_factory=list)]
 
     @field_validator("value")
     @classmethod
@@ -146,22 +148,22 @@ class MatchIn(Input):
         elif len(value) > MAX_NAME_CHARS:
             raise RuleBroken(
                 "too_long",
-                f"Must be at most {MAX_NAME_CHARS:,} characters; only page paths may be longer.",
+                f"Must be at most {MAX_NAME_CHARS:,} characters. Only page paths may be longer.",
             )
         if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
             raise RuleBroken(
-                "not_a_path", "Must begin with / or *, such as /pricing; other paths match no page."
+                "not_a_path", "Must start with / or *, such as /pricing. Other paths match no page."
             )
         if match_type in _NAMED and not value.strip("*"):
             raise RuleBroken(
                 "not_a_name",
-                "Only the path of a Pageview may have * for any characters. "
-                f"Name one {match_type.lower()}; use `or` rows for several.",
+                "Only the path of a Pageview may contain the wildcard *. "
+                f"Name one {match_type.lower()}, and use `or` rows for several.",
             )
         if match_type == GOAL and value not in info.context.goals:
             raise RuleBroken(
                 "goal_not_found",
-                "There is no goal with this name; create it first, or check the spelling.",
+                "There is no goal with this name. Create it first, or check the spelling.",
             )
         return value
 
@@ -177,7 +179,7 @@ def saved_filters(filters: list[FilterIn]) -> list[SavedFilter]:
 
 
 class SavedStep(SavedMatch):
-    """One row. or_: the other options of a plain step, or the other parts of a group."""
+    """One row. or_: the other options of the row, or the other parts of an `all_of` row."""
 
     or_: Annotated[list[SavedMatch], Field(alias="or")]
     mode: str | None
@@ -187,7 +189,7 @@ class SavedStep(SavedMatch):
 class SavedDefinition(Record):
     """A funnel's definition without its name, which does not affect the counts.
 
-    conversion_window_seconds: None: unlimited.
+    conversion_window_seconds: None if unlimited.
     """
 
     steps: list[SavedStep]
@@ -207,7 +209,7 @@ class _FunnelHead(Record):
 
 
 class FunnelRecord(SavedDefinition, _FunnelHead):
-    """A saved funnel. revision: from 1; each saved change of the definition adds one."""
+    """A saved funnel. revision: counts from 1 and rises with each change of the definition."""
 
     @property
     def definition(self) -> SavedDefinition:
@@ -217,23 +219,23 @@ class FunnelRecord(SavedDefinition, _FunnelHead):
 
 
 class ReplacedFunnelRecord(FunnelRecord):
-    """A saved funnel after a replacement of its definition."""
+    """A saved funnel whose definition was replaced."""
 
     replaced_revision: int | None = Field(
         default=None,
         exclude_if=not_,
-        description="Only if the request had no `revision`: the one before it.",
+        description="The previous revision; only if the request had no `revision`.",
     )
 
 
 class DefinitionRecord(SavedDefinition):
-    """A definition that was validated and not saved."""
+    """A definition that was validated but not saved."""
 
     name: str
 
 
 class RevisionRecord(Record):
-    """A present or past definition of a funnel."""
+    """A current or past definition of a funnel."""
 
     revision: int
     name: Annotated[str, Field(description="Name of the funnel at that time.")]
@@ -246,9 +248,9 @@ class RevisionRecord(Record):
 
 
 class GoalRecord(Record):
-    """A saved goal: a name for a match. Funnels refer to it by name.
+    """A saved goal, which gives a match a name. Funnels refer to it by name.
 
-    revision: from 1; each new match adds one.
+    revision: counts from 1 and rises with each new match.
     """
 
     id: str

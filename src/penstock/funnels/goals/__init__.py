@@ -1,1 +1,1 @@
-"""Goals: named matches for use in funnels."""
+"""Goals, which are named matches for use in funnels."""

@@ -1,4 +1,4 @@
-"""HTTP of goals."""
+"""HTTP routes of goals."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, patch, post
@@ -66,10 +66,10 @@ async def change_goal(
     goals: NamedDependency[GoalService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """Absent fields keep their values. A goal in use keeps its name.
+    """Fields that you leave out keep their values. A goal in use cannot be renamed.
 
-    A new match counts from the next report on. Read-only fields (`id`, `revision`, ...) may be sent
-    back with their stored values.
+    Reports use a new match at once. You can send read-only fields (`id`, `revision`, ...) back with
+    their stored values.
     """
     require_json(request)
     sent = await read_bytes(request)
@@ -84,7 +84,7 @@ async def change_goal(
 async def delete_goal(
     goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
 ) -> Response[None]:
-    """Conflict while a funnel uses the goal."""
+    """A goal that a funnel uses cannot be deleted (409)."""
     await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id)
     return no_content()
 

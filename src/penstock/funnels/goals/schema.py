@@ -1,30 +1,30 @@
-"""Wire types of goals: named matches for use in funnels."""
+"""Goals in requests."""
 
 from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
-from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, sent_match
+from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
 from penstock.http.schema import OMITTABLE, Input, Name, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
-    """The match of a goal. type: any but `Goal`."""
+    """The match of a goal. type: any type except `Goal`."""
 
     @field_validator("type")
     @classmethod
-    def _is_no_goal(cls, match_type: MatchTypeIn) -> MatchTypeIn:
+    def _reject_goal(cls, match_type: MatchTypeIn) -> MatchTypeIn:
         if match_type == GOAL:
             raise RuleBroken(
-                "goal_of_goal", "A goal cannot use a goal; write the other goal's match here."
+                "goal_of_goal", "A goal cannot use another goal. Copy that goal's match instead."
             )
         return match_type
 
     @field_validator("filters", mode="wrap")
     @classmethod
-    def _can_be_used(cls, filters: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        units = match_units(sent_match({"filters": filters}), {})
+    def _check_cost(cls, filters: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        units = match_units(read_match({"filters": filters}), {})
         if (too_costly := cost_fault([MatchCost("this goal", units)], "")) is not None:
             raise RulesBroken([too_costly])
         return validate(filters)
@@ -36,11 +36,11 @@ class GoalIn(Input):
 
 
 class GoalChange(Input):
-    """Changes of a goal; absent fields keep their values."""
+    """Changes to a goal. Fields that are left out keep their values."""
 
     name: Annotated[
         Name | None,
-        Field(description="A new name; refused while a funnel uses the goal."),
+        Field(description="A new name. A goal that a funnel uses cannot be renamed."),
         OMITTABLE,
     ] = None
     match: Annotated[
@@ -51,7 +51,7 @@ class GoalChange(Input):
 
     @field_validator("name", "match")
     @classmethod
-    def _is_not_null(cls, value: object) -> object:
+    def _reject_null(cls, value: object) -> object:
         if value is None:
-            raise RuleBroken("not_null", "Must not be null; leave the field out to keep its value.")
+            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
         return value

@@ -1,4 +1,4 @@
-"""Use cases of goals."""
+"""Creates, reads, changes and deletes goals."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class GoalService:
-    """NotFound for a goal that does not exist or belongs to another workspace."""
+    """Saved goals. Raises NotFound for a goal that the workspace does not have."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
@@ -32,9 +32,9 @@ class GoalService:
         self._check_regex = regex_checker(warehouse)
 
     def read(self, body: bytes, model: type[M]) -> M:
-        """A body with the match of a goal.
+        """Parse a body with the match of a goal.
 
-        Malformed when it is not JSON; Invalid with every fault when it breaks rules.
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
         return parse_model(body, model, ValidationContext({}, self._check_regex))
 
@@ -65,7 +65,7 @@ class GoalService:
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]
     ) -> dict[str, list[tuple[str, str]]]:
-        """ID and name of the funnels that use each of these goals, by goal ID."""
+        """The funnels that use these goals, with ID and name, by goal ID."""
         with self._database.read() as db:
             uses = store.uses_of(db, workspace_id, [goal.id for goal in goals])
         funnels: dict[str, list[tuple[str, str]]] = {}
@@ -80,10 +80,12 @@ class GoalService:
         change: GoalChange,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> GoalRecord:
-        """Change a name or a match. Invalid when a read-only field is not the stored one.
+        """Change the name or the match of a goal.
 
-        Funnels that use the goal count by its new match from their next report on, and keep their
-        revision. The goal's own revision rises with its match; a new name alone keeps it.
+        The next report of a funnel that uses the goal counts by the new match, and the funnel keeps
+        its revision. The goal's revision rises only with a new match.
+
+        Raises Invalid if a read-only field differs from the stored one.
         """
         now_ms = self._clock()
         with _unique_name(change.name or ""), self._database.write() as db:
@@ -110,12 +112,12 @@ class GoalService:
 
 @contextmanager
 def _unique_name(name: str) -> Iterator[None]:
-    """Conflict for a second goal with the same name, which the database rejects."""
+    """Raise Conflict if the database rejects a second goal with the same name."""
     try:
         yield
     except StoreConflict:
         raise Conflict(
-            f"name: a goal named {name} already exists; choose another name.", code="name_taken"
+            f"name: A goal named {name} already exists. Choose another name.", code="name_taken"
         ) from None
 
 

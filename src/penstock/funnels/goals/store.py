@@ -1,4 +1,4 @@
-"""SQL of goals. Each function runs in the transaction of its connection."""
+"""Reads and writes goals, inside the caller's transaction."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,7 +31,7 @@ def add_goal(
     match: SavedMatch,
     now_ms: int,
 ) -> None:
-    """`StoreConflict` when the workspace has a goal of this name."""
+    """Add a goal. `StoreConflict` if the workspace already has a goal with this name."""
     db.execute(
         insert(goals).values(
             id=goal_id,
@@ -48,7 +48,7 @@ def add_goal(
 def goal(
     db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool = False
 ) -> GoalRecord | None:
-    """hold: lock the goal, and funnels that would use it, until the transaction ends."""
+    """Read a goal. hold: lock it until the transaction ends, so that no new funnel can use it."""
     statement = select(goals).where(goals.c.workspace_id == workspace_id, goals.c.id == goal_id)
     row = db.execute(statement.with_for_update() if hold else statement).first()
     return None if row is None else _goal(row)
@@ -57,7 +57,7 @@ def goal(
 def goals_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[GoalRecord]:
-    """Newest first. search: part of the name."""
+    """A page of goals, newest first. search: part of the name."""
     matching = select(goals).where(
         goals.c.workspace_id == workspace_id, name_contains(goals.c.name, search)
     )
@@ -66,7 +66,7 @@ def goals_page(
 
 
 def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
-    """Every goal of the workspace."""
+    """All goals of the workspace, by name."""
     return {
         row.name: _goal(row)
         for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))
@@ -76,7 +76,10 @@ def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, Goa
 def hold_goals(
     db: Connection, workspace_id: WorkspaceId, names: Iterable[str]
 ) -> Mapping[str, GoalId]:
-    """IDs by name, of those that exist; locked against changes until the transaction ends."""
+    """Lock the goals with these names against changes until the transaction ends.
+
+    Returns the IDs of those that exist, by name.
+    """
     named = select(goals.c.name, goals.c.id).where(
         goals.c.workspace_id == workspace_id, goals.c.name.in_(list(names))
     )
@@ -89,7 +92,7 @@ def hold_goals(
 def change_goal(
     db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int
 ) -> None:
-    """`StoreConflict` when the workspace has another goal of this name."""
+    """Change a goal. `StoreConflict` if the workspace has another goal with this name."""
     changed = {
         "name": name,
         "match": match.model_dump(),
@@ -106,7 +109,7 @@ def delete_goal(db: Connection, goal_id: str) -> None:
 def uses_of(
     db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]
 ) -> list[tuple[str, str, str]]:
-    """Goal ID, funnel ID and funnel name of each use of the goals, by funnel name."""
+    """Goal ID, funnel ID and funnel name of each use of these goals, sorted by funnel name."""
     uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(
         funnels, funnel_goals.c.funnel_id == funnels.c.id
     )
@@ -120,7 +123,7 @@ def uses_of(
 
 
 def funnels_using(db: Connection, goal_id: str) -> list[str]:
-    """Names of the funnels that use the goal, in alphabetical order."""
+    """Names of the funnels that use a goal, in alphabetical order."""
     uses = (
         select(funnels.c.name)
         .join(funnel_goals, funnel_goals.c.funnel_id == funnels.c.id)

@@ -1,1 +1,1 @@
-"""Units over time: trends by entry, times between steps, next events."""
+"""Trends by time of entry, times between steps, and next events."""

@@ -1,4 +1,4 @@
-"""HTTP of units over time."""
+"""HTTP routes of trends, times between steps and next events."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -33,7 +33,7 @@ async def read_trend(
 async def read_timing(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """How long units took from step to step and overall: exact quantiles and a histogram."""
+    """How long units took between steps and overall, with exact quantiles and histograms."""
     return await funnel.respond(TimingQuery, insights.timing)
 
 
@@ -44,8 +44,8 @@ async def read_timing(
 async def read_next(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """The most frequent later events of the units that stopped after a step."""
-    return await funnel.respond(NextQuery, insights.next)
+    """The most frequent events of units after the step at which they stopped."""
+    return await funnel.respond(NextQuery, insights.next_events)
 
 
 ROUTES = (read_trend, read_timing, read_next)

@@ -16,7 +16,7 @@ class TrendQuery(CohortQuery, InBuckets):
 
 
 class TrendBucketRecord(Record):
-    """Units that entered from `from` until before `to`."""
+    """Units that entered at `from` or later, but before `to`."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -28,24 +28,22 @@ class TrendBucketRecord(Record):
     median_completion_minutes: float | None
     maturing: Annotated[
         bool,
-        Field(description="Windows of units in it are still open: the numbers may still change."),
+        Field(description="Numbers may still change, because some windows are still open."),
     ]
-    partial: Annotated[bool, Field(description="The period covers only a part of the bucket.")]
+    partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
 
 
 class TrendRecord(HeadRecord):
-    """A funnel by time of entry, with empty buckets: each is the report of its span.
+    """A funnel by time of entry. Each bucket is the report of its time span; some may be empty.
 
-    Without a period: from the first entry until now.
+    Without a period, the trend covers the time from the first entry until now.
     """
 
     interval: Interval
     timezone: str
     note: Annotated[
         str | None,
-        Field(
-            description="Of visitors: the buckets do not add up to the total. null: of attempts."
-        ),
+        Field(description="Why buckets do not add up to the total of visitors; null for attempts."),
     ]
     data: list[TrendBucketRecord]
 
@@ -59,7 +57,7 @@ class TimingQuery(CohortQuery):
             alias="from",
             ge=1,
             le=20,
-            description="First step of an additional pair. Requires `to`.",
+            description="First step of an additional pair of steps. Requires `to`.",
         ),
     ] = None
     to: Annotated[int | None, Field(ge=1, le=20, description="A later step. Requires `from`.")] = (
@@ -69,12 +67,12 @@ class TimingQuery(CohortQuery):
 
 class BinRecord(Record):
     from_minutes: float
-    to_minutes: Annotated[float | None, Field(description="Exclusive; null: no end.")]
+    to_minutes: Annotated[float | None, Field(description="Exclusive; null if there is no end.")]
     units: int
 
 
 class DurationsRecord(Record):
-    """Times from the completion of one step to that of another. Exact; null without units."""
+    """Exact times from one completed step to another. The figures are null without units."""
 
     from_: Annotated[int, Field(alias="from")]
     to: int
@@ -91,7 +89,7 @@ class DurationsRecord(Record):
 
 
 class TimingRecord(HeadRecord):
-    """Times between steps. asked: the requested pair of `from` and `to`."""
+    """Times between steps. asked: times of the requested pair `from` and `to`, if any."""
 
     overall: DurationsRecord
     steps: list[DurationsRecord]
@@ -101,14 +99,15 @@ class TimingRecord(HeadRecord):
 class NextQuery(CohortQuery):
     """The query parameters of next events."""
 
-    step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step this is.")]
+    step: Annotated[int, Field(ge=1, le=19, description="Furthest step of the units.")]
     outcome: Annotated[
-        Literal["pending", "droppedOff"] | None, Field(description="By default both.")
+        Literal["pending", "droppedOff"] | None,
+        Field(description="Outcome of the units. Default: both."),
     ] = None
     of: Annotated[
         Literal["unit", "visitor"],
         Field(
-            description="unit: events of the unit (those with the attempt's ID). visitor: all "
+            description="unit: events of the unit, which for an attempt have its ID. visitor: all "
             "events of the attempt's visitors."
         ),
     ] = "unit"
@@ -117,7 +116,7 @@ class NextQuery(CohortQuery):
         Field(
             ge=1,
             le=MAX_PAGE_SIZE,
-            description="Number of kinds of events, most frequent first; 1 to 100.",
+            description="Number of different events, most frequent first; 1 to 100.",
         ),
     ] = 20
 
@@ -127,16 +126,16 @@ class NextEventRecord(Record):
     name: str
     units: Annotated[int, Field(description="Units with this event.")]
     events: int
-    first: Annotated[int, Field(description="Units whose very next event it was.")]
+    first: Annotated[int, Field(description="Units for which it was the very next event.")]
     share: Annotated[float | None, Field(description="units / stopped, to four decimals.")]
 
 
 class NextRecord(HeadRecord):
-    """Later events of units that stopped after a step, up to the end of their windows."""
+    """Events of units after the step at which they stopped, up to the end of their windows."""
 
     step: int
-    stopped: Annotated[int, Field(description="Units whose furthest step this is.")]
+    stopped: Annotated[int, Field(description="Units that got no further than this step.")]
     silent: Annotated[
-        int, Field(description="Units among them without a later event in the window.")
+        int, Field(description="Stopped units without another event in their window.")
     ]
     data: list[NextEventRecord]

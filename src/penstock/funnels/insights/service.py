@@ -1,4 +1,4 @@
-"""Units over time: trends by entry, times between steps, and what units did after they stopped."""
+"""Computes trends by time of entry, times between steps, and next events of stopped units."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -49,29 +49,29 @@ BIN_EDGES_MS = (
     *(n * _HOUR for n in (1, 2, 4, 8, 12)),
     *(n * _DAY for n in (1, 2, 4, 7, 14, 30, 60, 90, 180, 365)),
 )
-"""Starts of a histogram's bins: durations with familiar names, each about twice the one before."""
+"""Starts of the bins of a histogram: familiar durations, each about twice the previous one."""
 
 _NOTE = (
-    "A visitor counts once in each bucket that it entered in, so the buckets do not add up to the "
+    "A visitor counts once in each bucket in which it entered, so the buckets do not add up to the "
     "number of visitors in the period."
 )
 
 
 class InsightService:
-    """Methods block: call them from a worker thread.
+    """Trends, times and next events. Its methods block, so call them from a worker thread.
 
-    Errors as of `FunnelQueryRunner.prepare`, and Malformed for parameters that do not fit.
+    They raise the errors of `FunnelQueryRunner.prepare`, and Malformed for wrong parameters.
     """
 
     def __init__(self, runner: FunnelQueryRunner) -> None:
         self._runner = runner
 
     def trend(self, workspace_id: WorkspaceId, funnel_id: str, query: TrendQuery) -> TrendRecord:
-        return self.trend_of(self._prepare(workspace_id, funnel_id, query), query)
+        return self.compute_trend(self._prepare(workspace_id, funnel_id, query), query)
 
-    def trend_of(self, context: QueryContext, query: TrendQuery) -> TrendRecord:
-        """The trend of a prepared query."""
-        edges, result = self._trend(context, query)
+    def compute_trend(self, context: QueryContext, query: TrendQuery) -> TrendRecord:
+        """Compute the trend of a prepared query."""
+        edges, result = self._fetch_trend(context, query)
         rows = {row["bucket"]: row for row in result.rows}
         now_ms = self._runner.now_ms()
         by_visitor = context.definition.counting_unit is CountingUnit.VISITOR
@@ -88,8 +88,10 @@ class InsightService:
             }
         )
 
-    def _trend(self, context: QueryContext, query: TrendQuery) -> tuple[Sequence[int], QueryResult]:
-        """Edges of the buckets, and the rows of those with an entry."""
+    def _fetch_trend(
+        self, context: QueryContext, query: TrendQuery
+    ) -> tuple[Sequence[int], QueryResult]:
+        """Edges of all buckets, and the rows of the buckets with entries."""
         start_ms, end_ms = context.params.start_ms, context.params.end_ms
         if start_ms is not None and end_ms is not None:
             edges = query.edges(start_ms, end_ms - 1, "The period")
@@ -103,22 +105,22 @@ class InsightService:
             result = self._entries(context, history)
             rows = _after_last_pause(result)
             return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
-        # Find where the entries lie before counting them. An attempt has one entry; of a visitor,
-        # the best of a year would hide the others.
+        # Find the years with entries before counting. An attempt has only one entry. A visitor may
+        # have several, and a count by year would show only the best one.
         find = self._entries if counts_attempts else self._possible_entries
         years = find(context, _years(first_ms, now_ms))
         rows = _after_last_pause(years)
         if not rows:
             return [], years
         edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
-        earlier = min(edges[0], 0) - 1  # a bucket for the entries before the last pause
+        earlier = min(edges[0], 0) - 1  # Start of a bucket for entries before the last pause.
         result = self._entries(context, [earlier, *edges])
         buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
         edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
         return edges, QueryResult(result.rows, years.provenance + result.provenance)
 
     def _entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
-        """Units by the bucket of their entry, visitors once in each."""
+        """Count units by the bucket of their entry. A visitor counts once in each bucket."""
         starts = edges[:-1]
         return self._fetch(context, lambda counted: trend(counted, starts), starts)
 
@@ -129,10 +131,10 @@ class InsightService:
         return self._runner.fetch_events(context, statement)
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
-        return self.timing_of(self._prepare(workspace_id, funnel_id, query), query)
+        return self.compute_timing(self._prepare(workspace_id, funnel_id, query), query)
 
-    def timing_of(self, context: QueryContext, query: TimingQuery) -> TimingRecord:
-        """The times of a prepared query."""
+    def compute_timing(self, context: QueryContext, query: TimingQuery) -> TimingRecord:
+        """Compute the times between steps of a prepared query."""
         n = len(context.definition.steps)
         extra = _requested_pair(query, n)
         pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
@@ -148,11 +150,13 @@ class InsightService:
             }
         )
 
-    def next(self, workspace_id: WorkspaceId, funnel_id: str, query: NextQuery) -> NextRecord:
-        return self.next_of(self._prepare(workspace_id, funnel_id, query), query)
+    def next_events(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: NextQuery
+    ) -> NextRecord:
+        return self.find_next_events(self._prepare(workspace_id, funnel_id, query), query)
 
-    def next_of(self, context: QueryContext, query: NextQuery) -> NextRecord:
-        """The next events of a prepared query."""
+    def find_next_events(self, context: QueryContext, query: NextQuery) -> NextRecord:
+        """Find the next events of a prepared query."""
         n = len(context.definition.steps)
         if query.step >= n:
             raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
@@ -185,7 +189,7 @@ class InsightService:
         statement_of: Callable[[CountedUnits], Statement],
         edges_ms: Sequence[int] | None = None,
     ) -> QueryResult:
-        """The rows of a statement over counted units. edges_ms: as of `CountedUnits`."""
+        """Run a statement over counted units. edges_ms: see `CountedUnits`."""
         return self._runner.fetch(
             context,
             lambda profile: statement_of(
@@ -201,13 +205,13 @@ class InsightService:
 
 
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
-    """The rows of a trend after the last pause that a history may not have."""
+    """The rows of a trend after its last pause of over two years. Earlier times are wrong."""
     spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
     return result.rows[len(spans) - len(after_last_pause(spans)) :]
 
 
 def _years(first_ms: int, last_ms: int) -> list[int]:
-    """Edges of the calendar years, in UTC, that hold a span of time."""
+    """Edges of the calendar years in UTC that cover a time span."""
     first, last = (datetime.fromtimestamp(at_ms / 1000, UTC).year for at_ms in (first_ms, last_ms))
     return [
         round(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -254,15 +258,13 @@ def _bucket(
 
 
 def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
-    """The pair of `from` and `to`, if the query has one."""
+    """The requested pair of steps, `from` and `to`, if any."""
     first, last = query.from_, query.to
     if first is None and last is None:
         return []
     if first is None or last is None:
         missing = "from" if first is None else "to"
-        raise unfit_parameters(
-            {missing: "Send from and to together: two steps, the earlier one first."}
-        )
+        raise unfit_parameters({missing: "Send from and to together. from is the earlier step."})
     faults = {
         name: f"This funnel has {n} steps."
         for name, step in (("from", first), ("to", last))
@@ -286,27 +288,27 @@ def _durations(pair: tuple[int, int], row: Mapping[str, Any], place: int) -> Dur
             row[f"most_{place}"],
         )
         figures = [duration_ms / MS_PER_MINUTE for duration_ms in durations_ms]
-    mean, least, p25, median, p75, p90, p95, most = figures
+    mean, shortest, p25, median, p75, p90, p95, longest = figures
     return DurationsRecord(
         from_=pair[0],
         to=pair[1],
         units=units,
         mean_minutes=mean,
-        min_minutes=least,
+        min_minutes=shortest,
         p25_minutes=p25,
         median_minutes=median,
         p75_minutes=p75,
         p90_minutes=p90,
         p95_minutes=p95,
-        max_minutes=most,
+        max_minutes=longest,
         histogram=_histogram(dict(row[f"bins_{place}"])),
     )
 
 
 def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
-    """Bins from the first with a unit to the last, empty ones between them included.
+    """All bins between the first and the last with units, including empty ones.
 
-    units: in each bin with any, by its start.
+    units: number of units by start of the bin, without empty bins.
     """
     if not units:
         return []

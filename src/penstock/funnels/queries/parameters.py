@@ -38,7 +38,7 @@ def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:
     Source: contract, "Funnels".
     """
     faults = [
-        definition.not_a_breakdown(f"cohort.{name}")
+        definition.breakdown_fault(f"cohort.{name}")
         for name in cohort
         if name not in definition.breakdown_properties
     ]

@@ -1,1 +1,1 @@
-"""Reports of a funnel: results, previews and exports."""
+"""Funnel reports: results, previews and exports."""

@@ -1,8 +1,8 @@
-"""A funnel's report as a table: CSV, JSON or Parquet. Columns: contract, "Funnels".
+"""Exports a funnel's report as a CSV, JSON or Parquet table.
 
-One row for the total and one for every cohort. The engine's rows arrive in blocks and are written
-to a file block by block, so that hundreds of thousands of cohorts need little memory. The file is
-sent when it is complete, so that a slow reader does not occupy the engine.
+The table has one row for the total and one for each cohort. Rows arrive from the engine in blocks
+and are written block by block, so hundreds of thousands of cohorts need little memory. The file is
+sent once it is complete, so a slow reader does not occupy the engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ from penstock.funnels.results.service import ResultsService
 from penstock.funnels.results.shaping import (
     MS_PER_MINUTE,
     data_quality,
-    places_of_diagnostics,
-    total_of,
+    locate_diagnostics,
+    read_total,
     type_and_value,
 )
 from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
@@ -38,23 +38,27 @@ from penstock.funnels.statements.report import build_export
 from penstock.http.answers import file_name
 
 Details = Mapping[str, Any]
-"""Data quality and coverage by column: what the row of the total says about the whole report."""
+"""Details of the whole report, such as data quality, by column. Only the total has them."""
 
 _QUALITY, _COVERAGE = "quality_", "coverage_"
-"""How the names of their columns begin."""
+"""Prefixes of the columns for data quality and coverage."""
 _TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
-"""Of fields of the API, as columns; other fields are JSON."""
+"""Type of a column by type of the API field. All other fields become JSON."""
 
 
 class Export(NamedTuple):
-    """file: an open temporary file, at its start. name: after the funnel and the period."""
+    """An exported report.
+
+    file: an open temporary file, at its start.
+    name: a file name from the names of the funnel and the period.
+    """
 
     file: IO[bytes]
     name: str
 
 
 class ReportExporter:
-    """Writes reports to files. Methods block: call them from a worker thread."""
+    """Writes reports to files. Its methods block, so call them from a worker thread."""
 
     def __init__(
         self, runner: FunnelQueryRunner, funnels: FunnelService, results: ResultsService
@@ -62,12 +66,12 @@ class ReportExporter:
         self._runner, self._funnels, self._results = runner, funnels, results
 
     def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Export:
-        """The complete table. Errors as of `FunnelQueryRunner.prepare`."""
+        """Write the whole table. Raises the errors of `FunnelQueryRunner.prepare`."""
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         build_statement = partial(build_export, context.definition, context.params)
         describe = partial(self._describe, context)
-        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
 
         def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
             file.seek(0)
@@ -85,7 +89,7 @@ class ReportExporter:
         return Export(file, file_name(title, params.start_ms, params.end_ms, query.format))
 
     def _describe(self, context: QueryContext, total: Mapping[str, Any]) -> Details:
-        lost = self._results.lost_on_devices(context)
+        lost = self._results.count_lost_events(context)
         quality = data_quality(context.definition, total, lost)
         provenance = without_rows(context).provenance
         return {
@@ -106,9 +110,9 @@ def write_table(
     table_format: Format,
     file: IO[bytes],
 ) -> None:
-    """Write the rows of `build_export`, which come in blocks, to a file.
+    """Write blocks of rows from `build_export` to a file.
 
-    describe: the details of the report, from the figures of the total.
+    describe: returns the details of the report for the figures of the total.
     """
     write_rows(
         definition.breakdown_properties,
@@ -163,7 +167,7 @@ def _table_rows(
     blocks: Iterable[Sequence[Mapping[str, Any]]],
     describe: Callable[[Mapping[str, Any]], Details],
 ) -> Iterator[list[TableRow]]:
-    """The rows block by block, with a total even without entries."""
+    """Table rows, block by block, with a total even if there are no entries."""
 
     def total(row: Mapping[str, Any]) -> TableRow:
         details = describe(row)
@@ -183,11 +187,11 @@ def _table_rows(
             for row in named
         ]
     if is_empty:
-        yield [total(total_of(definition, []))]
+        yield [total(read_total(definition, []))]
 
 
 def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
-    """row: with its figures."""
+    """row: the columns and figures of a cohort or the total, by name."""
     counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
     columns: list[Any] = [counts[0]]
@@ -197,7 +201,7 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
     columns += [counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
     for place, units, events in zip(
-        places_of_diagnostics(definition),
+        locate_diagnostics(definition),
         row["seen_units"],
         row["seen_events"],
         strict=True,

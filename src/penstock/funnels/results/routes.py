@@ -1,4 +1,4 @@
-"""HTTP of results."""
+"""HTTP routes of results, previews and exports."""
 
 from functools import partial
 
@@ -31,9 +31,9 @@ from penstock.jobs.schema import JobRecord
 async def read_results(
     funnel: NamedDependency[FunnelRequest], results: NamedDependency[ResultsService]
 ) -> Response[bytes]:
-    """Counts every event accepted before the call.
+    """Counts every event accepted before the request.
 
-    The period selects units by their entry; they may complete after its end.
+    The period selects units by their entry. They may complete after the period.
     """
     return await funnel.respond(ResultsQuery, results.results)
 
@@ -57,9 +57,9 @@ async def preview_funnel(
     respond: NamedDependency[CancellableResponse],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """Takes the fields of a definition and the query parameters of results in one body.
+    """Send the fields of a definition and the query parameters of results in one body.
 
-    Saves nothing.
+    Nothing is saved.
     """
     require_json(request)
     body = await read_bytes(request)
@@ -79,7 +79,7 @@ async def export_funnel(
     caller: NamedDependency[Caller],
     audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:
-    """A file with one row for the total and one for every cohort: CSV, JSON or Parquet."""
+    """A CSV, JSON or Parquet file with one row for the total and one for each cohort."""
 
     def export(workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Response[bytes]:
         file, name = exports.export(workspace_id, funnel_id, query)

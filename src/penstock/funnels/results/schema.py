@@ -1,4 +1,4 @@
-"""Wire types of results, previews and exports. Source: contract, "Funnels"."""
+"""Wire types of results, previews and exports."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -23,12 +23,14 @@ from penstock.http.schema import Name, Record
 class ResultsQuery(CohortQuery):
     """Query parameters of results."""
 
-    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
+    page: Annotated[
+        int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, starting at 1.")
+    ] = 1
     page_size: Annotated[
         int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts per page, 1 to 100.")
     ] = 20
     sort: Annotated[
-        Sort, Field(description="Sort key of the cohorts; those without a value come last.")
+        Sort, Field(description="Sort key of the cohorts. Cohorts without a value come last.")
     ] = Sort.ENTERED
     order: Annotated[
         Literal["desc", "asc"], Field(description="Descending or ascending order.")
@@ -44,12 +46,12 @@ class ResultsQuery(CohortQuery):
 
 
 _Ignored = Annotated[
-    str | None, Field(description="Ignored: an export has every cohort, in the default order.")
+    str | None, Field(description="Ignored: an export has all cohorts in the default order.")
 ]
 
 
 class ExportQuery(CohortQuery):
-    """Query parameters of an export. It accepts those of results, so that their URL works."""
+    """Query parameters of an export. It accepts the parameters of results, so URLs fit both."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None
@@ -64,7 +66,7 @@ class PreviewIn(FunnelIn):
     name: Name | None = None  # type: ignore[assignment]
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     start_at: Annotated[int | str | None, Field(description=f"{TIME}. Requires `endAt`.")] = None
-    end_at: Annotated[int | str | None, Field(description="Needs startAt.")] = None
+    end_at: Annotated[int | str | None, Field(description="Requires `startAt`.")] = None
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
     cohort: CohortFilter | None = None
@@ -74,7 +76,7 @@ class PreviewIn(FunnelIn):
     _read_period = field_validator("end_at")(ends_after_start)
 
     def selection(self) -> Selection:
-        """The query parameters for the steps of a query."""
+        """The selection for the query of the report."""
         return Selection(
             self.website_id,
             None if self.start_at is None else int(self.start_at),
@@ -86,22 +88,22 @@ class PreviewIn(FunnelIn):
 
 class OptionRecord(Record):
     option: Annotated[
-        int, Field(description="0: the step's own match; then its `or` rows in order.")
+        int, Field(description="0 for the step's own match, then its `or` rows from 1.")
     ]
     count: int
 
 
 class StepRecord(Record):
-    step: Annotated[int, Field(description="From 1; diagnostic rows are not counted.")]
+    step: Annotated[int, Field(description="Number of the step, without diagnostic rows, from 1.")]
     row: Annotated[int, Field(description="Position in `steps` of the definition, from 0.")]
     type: str
     value: str
     count: Annotated[int, Field(description="Units that reached this step.")]
     pending: Annotated[
-        int, Field(description="Units whose furthest step this is, and whose window is open.")
+        int, Field(description="Units that got no further and whose window is still open.")
     ]
     dropped_off: Annotated[
-        int, Field(description="Units whose furthest step this is, and whose window has closed.")
+        int, Field(description="Units that got no further and whose window has closed.")
     ]
     conversion_from_start: float | None
     conversion_from_previous: float | None
@@ -110,12 +112,14 @@ class StepRecord(Record):
 
 class DiagnosticRecord(Record):
     row: int
-    after_step: Annotated[int, Field(description="0: above the first step.")]
+    after_step: Annotated[
+        int, Field(description="Number of the step before the row; 0 above the first step.")
+    ]
     where: Annotated[
         str,
         Field(
-            description="Where it looks: `before step 1` (one conversion window), `between steps 2 "
-            "and 3`, or `after step 3`."
+            description="Where the row looks: `before step 1` (within one conversion window), "
+            "`between steps 2 and 3`, or `after step 3`."
         ),
     ]
     type: str
@@ -123,15 +127,15 @@ class DiagnosticRecord(Record):
     units: Annotated[
         int,
         Field(
-            description="Units with at least one matching event there; of an all_of row, with one "
-            "of every part."
+            description="Units with a matching event there or, for an all_of row, with matching "
+            "events for all parts."
         ),
     ]
     events: Annotated[int, Field(description="Events there that match the row or a part of it.")]
 
 
 class AggregateRecord(Record):
-    """The numbers of all units, or of one cohort. A rate without a denominator is null."""
+    """The numbers of all units or of one cohort. A rate is null if its denominator is 0."""
 
     entered: int
     completed: int
@@ -157,7 +161,7 @@ class CohortsRecord(Record):
 
 
 class DataQualityRecord(Record):
-    """How reliable the numbers are. Covers all entry cohorts of the period, whatever the page."""
+    """Problems that make the numbers less reliable, in all cohorts of the period."""
 
     events_without_attempt_id: int
     invalid_sequence_values: int
@@ -171,20 +175,20 @@ class DataQualityRecord(Record):
     coarse_times: Annotated[
         int,
         Field(
-            description="Events of providers that send whole seconds, with another event of their "
-            "unit in the same second. Step 1 counts at its start, later steps at its end."
+            description="Events of providers that send whole seconds, if their unit has another "
+            "event in the same second. Such an event counts at the start of the second for step 1, "
+            "and at its end for later steps."
         ),
     ]
     attempts_with_several_visitors: int
     units_over_limit: Annotated[
-        int, Field(description="Counted by their first events or entries only.")
+        int, Field(description="Units of which only the first events or entries are counted.")
     ]
     lost_on_devices: Annotated[
         int,
         Field(
-            description="Events that clients dropped because their queues were full, as "
-            "they reported from the day of `startAt` to that of `endAt` and the conversion window, "
-            "in UTC."
+            description="Events that clients dropped because their queues were full, from reports "
+            "between the day of `startAt` and the end of the last conversion window, in UTC."
         ),
     ]
 

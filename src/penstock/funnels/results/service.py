@@ -1,4 +1,4 @@
-"""Use cases of results: the report of a saved funnel, or of a draft."""
+"""Computes reports of saved funnels and drafts."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -11,16 +11,16 @@ from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
-from penstock.funnels.results.shaping import shape_report, total_of
+from penstock.funnels.results.shaping import read_total, shape_report
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""How many events clients of websites dropped, as reported in a span of time. None: open."""
+"""Counts the events that clients of websites dropped, by the start and end of their reports."""
 
 
 class ResultsService:
-    """Methods block: call them from a worker thread."""
+    """Funnel reports. Its methods block, so call them from a worker thread."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ResultsService:
     def results(
         self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
     ) -> ResultsRecord:
-        """The report of a saved funnel. Errors as of `FunnelQueryRunner.prepare`."""
+        """Report on a saved funnel. Raises the errors of `FunnelQueryRunner.prepare`."""
         return self.report(
             self.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), query)
         )
@@ -48,29 +48,29 @@ class ResultsService:
         *,
         only_cached: bool = False,
     ) -> QueryContext:
-        """For a report, and for other figures over the same data.
+        """Prepare a query for a report and for other figures over the same data.
 
-        As `FunnelQueryRunner.prepare`.
+        See `FunnelQueryRunner.prepare`.
         """
         return self._runner.prepare(
             workspace_id, source, query.selection(), only_cached=only_cached
         )
 
     def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
-        """Malformed when the body is not JSON, Invalid with every fault when it breaks rules."""
+        """Parse a draft. Malformed if it is not JSON; Invalid, with all faults, if rules fail."""
         return self._funnels.read(workspace_id, body, PreviewIn)
 
     def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
-        """The report of a draft. Errors as of `FunnelQueryRunner.prepare`."""
+        """Report on a draft. Raises the errors of `FunnelQueryRunner.prepare`."""
         source = DraftFunnel(draft.saved())
         return self.report(self._runner.prepare(workspace_id, source, draft.selection()))
 
     def report(self, context: QueryContext) -> ResultsRecord:
-        """The report of a prepared query. Unavailable (engine)."""
+        """Report on a prepared query. Unavailable if the engine does not answer."""
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
-        lost = self.lost_on_devices(context)
-        open_windows = total_of(definition, result.rows)["open_windows"]
+        lost = self.count_lost_events(context)
+        open_windows = read_total(definition, result.rows)["open_windows"]
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
@@ -79,20 +79,20 @@ class ResultsService:
             }
         )
 
-    def lost_on_devices(self, context: QueryContext) -> int:
-        """How many events clients dropped in the period of a query, as they reported."""
+    def count_lost_events(self, context: QueryContext) -> int:
+        """Count the events that clients dropped on devices, by their reports in the period."""
         params = context.params
         return self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
 
     def coverage(
         self, context: QueryContext, provenance: Provenance, open_windows: int
     ) -> CoverageRecord:
-        """As `coverage_of`."""
+        """See `coverage_of`."""
         gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
         return coverage_of(context, provenance, gaps, open_windows)
 
 
 def _end_of_windows(context: QueryContext) -> int | None:
-    """When the last conversion window of the period ends; None: never."""
+    """When the last conversion window of the period ends, in ms since 1970; None if it is open."""
     end_ms, window_s = context.params.end_ms, context.definition.window_s
     return None if end_ms is None or window_s is None else end_ms + window_s * 1000

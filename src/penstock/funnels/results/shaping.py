@@ -1,7 +1,4 @@
-"""Step 7 for reports: rows of the report statement into the words of the API.
-
-Source: contract, "Funnels"; semantics, "Outcome" and "Data quality".
-"""
+"""Turns rows of the report statement into the response of the API. Step 7 of the query path."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +14,7 @@ MS_PER_MINUTE = 60_000
 _NOTHING: Mapping[str, Any] = {
     "cohort_count": 0, "median_ms": None, "counted": [], "quality": [],
 }  # fmt: skip
-"""The total where the statement has no rows."""
+"""The total if the statement returns no rows."""
 
 
 def shape_report(
@@ -26,11 +23,12 @@ def shape_report(
     rows: Sequence[Mapping[str, Any]],
     lost_on_devices: int,
 ) -> dict[str, Any]:
-    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`.
+    """The fields `aggregate`, `cohorts` and `dataQuality` of a report.
 
-    lost_on_devices: as in `data_quality`.
+    rows: the result of `statements.report.build`.
+    lost_on_devices: see `data_quality`.
     """
-    total = total_of(definition, rows)
+    total = read_total(definition, rows)
     cohorts = [
         _cohort(definition, {**row, **figures.read(definition, row)})
         for row in rows
@@ -38,7 +36,7 @@ def shape_report(
     ]
     cohort_count = total["cohort_count"]
     if not definition.breakdown_properties:
-        # Without a breakdown there is one cohort, even without entries.
+        # Without a breakdown there is one cohort, which may be empty.
         all_units = {"cohort": {}, "label": {}, **_aggregate(definition, total)}
         cohorts = [all_units] if params.page.number == 1 else []
         cohort_count = 1
@@ -54,8 +52,8 @@ def shape_report(
     }
 
 
-def total_of(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The columns and figures of the total. rows: as in `shape_report`."""
+def read_total(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The columns and figures of the total. rows: see `shape_report`."""
     row = next((row for row in rows if row["is_total"]), _NOTHING)
     return {**row, **figures.read(definition, row)}
 
@@ -68,7 +66,7 @@ def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of all units or of one cohort. row["counts"][k]: units that reached step k+1."""
+    """The numbers of all units or of one cohort. row["counts"]: units by the step they reached."""
     n = len(definition.steps)
     counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]
@@ -117,26 +115,26 @@ def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[st
     return [
         {**place, "units": units, "events": events}
         for place, units, events in zip(
-            places_of_diagnostics(definition), row["seen_units"], row["seen_events"], strict=True
+            locate_diagnostics(definition), row["seen_units"], row["seen_events"], strict=True
         )
     ]
 
 
-def places_of_diagnostics(definition: Definition) -> list[dict[str, Any]]:
-    """The diagnostic rows, and where each looks."""
+def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
+    """The diagnostic rows with the place where each looks for events."""
     places = []
     step = 0
     for place, row in enumerate(definition.rows):
         if row.diagnostic:
-            looks = {"afterStep": step, "where": _where(step, len(definition.steps))}
+            looks = {"afterStep": step, "where": _describe_place(step, len(definition.steps))}
             places.append({"row": place, **looks, **type_and_value(row)})
         else:
             step += 1
     return places
 
 
-def _where(step: int, n: int) -> str:
-    """Where a diagnostic row after a step looks, in words."""
+def _describe_place(step: int, n: int) -> str:
+    """Where a diagnostic row below a step looks, in words. step: 0 above the first step."""
     if not step:
         return "before step 1"
     return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"
@@ -151,9 +149,10 @@ def type_and_value(row: Row) -> dict[str, str]:
 def data_quality(
     definition: Definition, row: Mapping[str, Any], lost_on_devices: int
 ) -> dict[str, Any]:
-    """The fields of `DataQualityRecord`. row: the total, with its figures.
+    """The fields of `DataQualityRecord`.
 
-    lost_on_devices: events that clients said they dropped.
+    row: the columns and figures of the total.
+    lost_on_devices: number of events that clients reported as dropped.
     """
     names = definition.breakdown_properties
     return {

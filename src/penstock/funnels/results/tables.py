@@ -1,7 +1,6 @@
-"""Tables as files, written block by block: CSV, JSON or Parquet.
+"""Writes tables to CSV, JSON or Parquet files, block by block.
 
-Each row says whether it is the total, and has values of properties, by which it is named, and
-figures.
+A row has a label, values of properties that identify it, and figures. One row is the total.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +19,7 @@ UNKNOWN = "Unknown"
 _NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
 _WORDS = ("true", "false", "unknown")
 _LABEL = "row"
-"""Name of the column that tells the total from the other rows."""
+"""Name of the column that distinguishes the total from other rows."""
 
 
 class Format(StrEnum):
@@ -37,7 +36,7 @@ MEDIA_TYPES = {
 
 
 class Column(NamedTuple):
-    """A column of figures. type: dict for JSON, which CSV and Parquet have as text."""
+    """A column of figures. type: dict for JSON, which CSV and Parquet store as text."""
 
     name: str
     type: type = int
@@ -45,7 +44,7 @@ class Column(NamedTuple):
 
 Figures = Sequence[Any]
 TableRow = tuple[Sequence[Scalar | None] | None, Figures]
-"""Values of the properties, None for the total; and the figures in the order of their names."""
+"""Values of the properties (None for the total), and figures in the order of their columns."""
 
 
 def write_rows(
@@ -57,17 +56,14 @@ def write_rows(
     *,
     label: str,
 ) -> None:
-    """Write rows, which come in blocks, to a file.
-
-    label: what the column `row` says of all rows but the total.
-    """
+    """Write blocks of rows to a file. label: value of the column `row`, except for the total."""
     with _WRITERS[table_format](properties, figures, file, label) as writer:
         for rows in blocks:
             writer.write(rows)
 
 
 class _Writer(ABC):
-    """Writes a table to a file block by block. The table is complete when the context ends."""
+    """Writes a table to a file, block by block. Leaving the context completes the table."""
 
     def __init__(
         self, properties: Sequence[str], figures: Sequence[Column], file: IO[bytes], label: str
@@ -94,9 +90,9 @@ class _Writer(ABC):
     def end(self) -> None: ...
 
     def property_columns(self, *suffixes: str) -> list[str]:
-        """Names of the properties' columns, with a prefix where a name is in use.
+        """Names of the columns for properties, with a prefix if a name is already in use.
 
-        suffixes: of further columns next to each.
+        suffixes: suffixes of additional columns for each property.
         """
         used, columns = {_LABEL, *(column.name for column in self.figures)}, []
         for name in self.properties:
@@ -108,7 +104,7 @@ class _Writer(ABC):
 
 
 class _JsonWriter(_Writer):
-    """A list of objects: `cohort` with typed values (null for the total) and the figures."""
+    """Writes a list of objects with figures and `cohort`, the typed values (null for the total)."""
 
     def begin(self) -> None:
         self._separator = b"[\n"
@@ -128,7 +124,7 @@ class _JsonWriter(_Writer):
 
 
 class _ArrowWriter(_Writer):
-    """Common to CSV and Parquet: a schema, and batches of columns."""
+    """The common part of CSV and Parquet: a schema and batches of columns."""
 
     def schema(self) -> Any:
         import pyarrow as pa
@@ -174,11 +170,11 @@ class _ArrowWriter(_Writer):
 
 
 class _CsvWriter(_ArrowWriter):
-    """Each value has its own spelling, so that a reader can tell types apart.
+    """Spells values so that a reader can tell their types apart.
 
-    Missing values are `Unknown`, the cells of the total are empty. Numbers and booleans are bare.
-    A text that looks like one of these is a JSON string, in quotes. A text that a spreadsheet would
-    run as a formula begins with an apostrophe.
+    Missing values are `Unknown`, and the cells of the total are empty. Numbers and booleans are
+    bare. A text that looks like one of these is a quoted JSON string. A text that a spreadsheet
+    would run as a formula starts with an apostrophe.
     """
 
     def begin(self) -> None:
@@ -195,7 +191,7 @@ class _CsvWriter(_ArrowWriter):
         return [
             UNKNOWN
             if value is None
-            else _unambiguous(value)
+            else _quote_if_ambiguous(value)
             if isinstance(value, str)
             else _plain(value)
             for value in values
@@ -212,9 +208,9 @@ class _CsvWriter(_ArrowWriter):
 
 
 class _ParquetWriter(_ArrowWriter):
-    """Two columns for each property: its text, and its JSON type in `<name>_type`.
+    """Writes two columns for each property: its text, and its JSON type in `<name>_type`.
 
-    The type is `missing` for a missing value and `total` for the total.
+    The type is `missing` for a missing value, and `total` in the row of the total.
     """
 
     def begin(self) -> None:
@@ -253,16 +249,16 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 }
 
 
-def _unambiguous(text: str) -> str:
-    """The text, in quotes where the cell would read as another value."""
+def _quote_if_ambiguous(text: str) -> str:
+    """Quote a text if its CSV cell would look like another value."""
     return json.encode(text).decode() if _looks_like_another_value(text) else escape_formula(text)
 
 
 def _looks_like_another_value(text: str) -> bool:
-    """Whether a reader of a CSV cell would take a text for something else.
+    """Whether a CSV reader would take a text for something else.
 
-    Such as an empty cell, a number, a boolean, the missing value, a text in quotes, or a formula
-    that was made harmless.
+    It may look like an empty cell, a number, a boolean, a missing value, a quoted text, or a
+    formula with an apostrophe.
     """
     trimmed = text.strip()
     return (

@@ -1,4 +1,4 @@
-"""HTTP of saved funnels."""
+"""HTTP routes of saved funnels."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post, put
@@ -34,9 +34,9 @@ async def create_funnel(
     funnels: NamedDependency[FunnelService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all.
+    """A funnel has at most 30 rows, 20 `or` rows per row, 20 filters per match and 256 matches.
 
-    The filters together may cost 400 units; a fault says what each costs and what to drop."""
+    All filters together may cost 400 units. A fault explains the costs and what to drop."""
     require_json(request)
     body = await read_bytes(request)
     funnel = await validation.run(
@@ -62,7 +62,7 @@ async def validate_funnel(
     funnels: NamedDependency[FunnelService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """The definition as it would be saved, with every default, or all its faults. Saves nothing."""
+    """Returns the definition with all defaults, or all its faults. Saves nothing."""
     require_json(request)
     body = await read_bytes(request)
     return answer(
@@ -115,10 +115,10 @@ async def replace_funnel(
     funnels: NamedDependency[FunnelService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """Takes the whole definition. A new name alone keeps the revision.
+    """Send the whole definition. Changing only the name keeps the revision.
 
-    Read-only fields (`id`, `revision`, ...) may be sent back with their stored values; an earlier
-    `revision` is 409.
+    You can send read-only fields (`id`, `revision`, ...) back with their stored values. An earlier
+    `revision` is a conflict (409).
     """
     require_json(request)
     sent = await read_bytes(request)
@@ -143,7 +143,7 @@ async def list_revisions(
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
-    """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
+    """Newest first. Every query about a funnel accepts an earlier `revision` by its number."""
     page = read_query(request, PageQuery).pagination
     return await answer_list(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
@@ -156,7 +156,7 @@ async def delete_funnel(
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[None]:
-    """Deletes only the definition; events stay."""
+    """Deletes the definition and its revisions. Events stay."""
     await to_thread.run_sync(funnels.delete, caller.workspace_id, funnel_id)
     return no_content()
 

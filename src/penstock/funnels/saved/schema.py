@@ -1,8 +1,8 @@
-"""A funnel as a client sends it, and its rules.
+"""Funnels in requests, and their rules.
 
-An answer names all faults of a body at once, with their field paths. So a rule about two fields is
-a validator of the later one, which sees the earlier one if that is valid; pydantic would check
-a rule about the whole object only once every field is right.
+A response names all faults of a body at once, with their field paths. So a rule about two fields is
+a validator of the second field, which sees the first one if that is valid. Pydantic would check a
+rule about the whole object only after every field is valid.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
-from penstock.funnels.definitions.cost import cost_fault, row_costs, sent_step
+from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
 from penstock.funnels.definitions.filters import EventField, OwnProperty
-from penstock.funnels.definitions.matches import resolved_match
+from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
     GOAL,
@@ -27,8 +27,8 @@ from penstock.funnels.definitions.schema import (
     SavedDefinition,
     SavedStep,
     ValidationContext,
-    at_most,
-    every_fault,
+    collect_faults,
+    limit_items,
     saved_filters,
 )
 from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
@@ -50,26 +50,24 @@ class StepIn(MatchIn):
     diagnostic: bool = False
     mode: Annotated[
         Literal["all_of"] | None,
-        Field(
-            description="all_of: the row needs the parent match and every `or` row, in any order."
-        ),
+        Field(description="all_of: the row needs its own match and all `or` rows, in any order."),
     ] = None
-    or_: Annotated[list[MatchIn], at_most(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
+    or_: Annotated[list[MatchIn], limit_items(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
 
     @model_validator(mode="before")
     @classmethod
-    def _or_is_checked_when_absent(cls, row: Any) -> Any:
+    def _check_or_even_if_absent(cls, row: Any) -> Any:
         return {"or": [], **row} if isinstance(row, dict) else row
 
     @field_validator("or_")
     @classmethod
-    def _makes_a_group(
+    def _check_group(
         cls, rows: list[MatchIn], info: ValidationInfo[ValidationContext]
     ) -> list[MatchIn]:
         if not info.data.get("mode"):
             return rows
         if not rows:
-            raise RuleBroken("required", "A row with mode all_of needs `or` rows: its other parts.")
+            raise RuleBroken("required", "A row with mode all_of needs its other parts in `or`.")
         if {"type", "value", "filters"} <= info.data.keys():
             parent = MatchIn.model_construct(
                 **{name: info.data[name] for name in MatchIn.model_fields}
@@ -91,7 +89,7 @@ class StepIn(MatchIn):
 
 
 class FunnelIn(Input):
-    """A funnel as a client sends it."""
+    """A new or replaced funnel."""
 
     name: Name
     counting_unit: CountingUnit = CountingUnit.VISITOR
@@ -107,7 +105,7 @@ class FunnelIn(Input):
         Field(description="Numeric property that orders events with the same timestamp."),
     ] = None
     breakdown_properties: Annotated[
-        list[EventField], at_most(MAX_BREAKDOWNS), Field(default_factory=list)
+        list[EventField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
     ]
     conversion_window_seconds: Annotated[
         WindowSeconds | None,
@@ -119,20 +117,20 @@ class FunnelIn(Input):
     steps: Annotated[
         list[StepIn],
         Field(
-            description=f"{MIN_STEPS} to {MAX_STEPS} required steps; "
-            f"with diagnostic rows at most {MAX_ROWS} rows.",
+            description=f"{MIN_STEPS} to {MAX_STEPS} required steps, "
+            f"and at most {MAX_ROWS} rows including diagnostic rows.",
             json_schema_extra={"minItems": MIN_STEPS, "maxItems": MAX_ROWS},
         ),
     ]
 
     @model_validator(mode="before")
     @classmethod
-    def _attempt_property_is_checked_when_absent(cls, funnel: Any) -> Any:
+    def _check_attempt_property_even_if_absent(cls, funnel: Any) -> Any:
         return {"attemptProperty": None, **funnel} if isinstance(funnel, dict) else funnel
 
     @field_validator("attempt_property")
     @classmethod
-    def _fits_unit(cls, key: str | None, info: ValidationInfo) -> str | None:
+    def _check_attempt_property(cls, key: str | None, info: ValidationInfo) -> str | None:
         unit = info.data.get("counting_unit")
         if unit is CountingUnit.ATTEMPT and key is None:
             raise RuleBroken(
@@ -142,17 +140,17 @@ class FunnelIn(Input):
         if unit is CountingUnit.VISITOR and key is not None:
             raise RuleBroken(
                 "not_allowed",
-                "Only for funnels that count attempts; set countingUnit to attempt, "
+                "Only for funnels that count attempts. Set countingUnit to attempt, "
                 "or leave attemptProperty out.",
             )
         return key
 
     @field_validator("breakdown_properties", mode="wrap")
     @classmethod
-    def _are_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def _check_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         first = keys[: MAX_BREAKDOWNS + 1] if isinstance(keys, list) else []
         repeated = [at for at, key in enumerate(first) if key in first[:at]]
-        return every_fault(
+        return collect_faults(
             [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated],
             keys,
             validate,
@@ -160,7 +158,7 @@ class FunnelIn(Input):
 
     @field_validator("conversion_window_seconds", mode="before")
     @classmethod
-    def _is_a_window(cls, seconds: Any, info: ValidationInfo) -> Any:
+    def _check_window(cls, seconds: Any, info: ValidationInfo) -> Any:
         attempts = info.data.get("counting_unit") is CountingUnit.ATTEMPT
         if seconds is None and not attempts:
             return None
@@ -179,7 +177,7 @@ class FunnelIn(Input):
 
     @field_validator("steps", mode="wrap")
     @classmethod
-    def _are_counted(
+    def _check_steps(
         cls,
         rows: Any,
         validate: ValidatorFunctionWrapHandler,
@@ -187,14 +185,14 @@ class FunnelIn(Input):
     ) -> Any:
         if not isinstance(rows, list):
             return validate(rows)
-        # First, because to validate filters costs too: the engine compiles regular expressions.
-        costs = row_costs([sent_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
+        # Check the cost first: validating filters is expensive, as the engine compiles regexes.
+        costs = row_costs([read_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
         if (too_costly := cost_fault(costs, "")) is not None:
             raise RulesBroken([*_row_faults(rows), too_costly])
-        return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
+        return collect_faults(list(_row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
 
     def saved(self) -> SavedDefinition:
-        """The stored form, with every default filled in."""
+        """The stored form, with all defaults filled in."""
         window_s = self.conversion_window_seconds
         return SavedDefinition(
             steps=[step.saved_step() for step in self.steps],
@@ -209,7 +207,7 @@ class FunnelIn(Input):
 
 
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:
-    """Faults of the rows as a list. rows: as sent, since some may have faults of their own."""
+    """Faults of the list of rows as a whole. rows: not validated yet."""
     objects = [row if isinstance(row, dict) else {} for row in rows]
     required = sum(row.get("diagnostic") is not True for row in objects)
     if len(rows) > MAX_ROWS:
@@ -225,33 +223,33 @@ def _row_faults(rows: list[Any]) -> Iterator[Fault]:
             "",
             "too_many_steps",
             f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
-            "Diagnostic rows don't count.",
+            "Diagnostic rows do not count.",
         )
     matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
     if matches > MAX_MATCHES:
         yield Fault(
             "",
             "too_many_matches",
-            f"A funnel has at most {MAX_MATCHES} matches with all `or` rows, not {matches}.",
+            f"A funnel has at most {MAX_MATCHES} matches including `or` rows, not {matches}.",
         )
 
 
 def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:
-    """Faults of parts that match the same events as an earlier part. parts: the parent first."""
+    """Faults of parts that match the same events as an earlier part. parts: the row's own first."""
     seen: set[object] = set()
     for at, part in enumerate(parts):
         saved = part.saved()
         if saved.type == GOAL and saved.value not in context.goals:
             continue
         try:
-            match = resolved_match(saved, context.goals, context.check_regex)
-        except RulesBroken:  # of the goal, which its own routes tell about
+            match = resolve_match(saved, context.goals, context.check_regex)
+        except RulesBroken:  # The goal is invalid, which the routes of goals report.
             continue
         meaning = (match.type, match.value, frozenset(match.filters))
         if meaning in seen:
             yield Fault(
                 f"[{at - 1}]",
                 "identical_parts",
-                "An earlier part of this group matches the same events; change one of the two.",
+                "An earlier part of this row matches the same events. Change one of the two.",
             )
         seen.add(meaning)

@@ -1,4 +1,4 @@
-"""Use cases of saved funnels: create, read, replace, delete."""
+"""Creates, reads, replaces and deletes saved funnels."""
 
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class FunnelService:
-    """NotFound for a funnel that does not exist or belongs to another workspace."""
+    """Saved funnels. Raises NotFound for a funnel that the workspace does not have."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
@@ -42,9 +42,9 @@ class FunnelService:
         self._check_regex = regex_checker(warehouse)
 
     def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """A body with a definition, checked against the workspace's goals and the engine's regexes.
+        """Parse a body with a definition, and check its goals and regular expressions.
 
-        Malformed when it is not JSON; Invalid with every fault when it breaks rules.
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
         with self._database.read() as db:
             goals = {
@@ -54,10 +54,10 @@ class FunnelService:
         return parse_model(body, model, ValidationContext(goals, self._check_regex))
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
-        """The definition with its goals replaced by their current matches.
+        """Replace the goals of a definition by their current matches.
 
-        Conflict when a goal no longer exists, a filter is no longer valid, or the filters cost too
-        much.
+        Raises Conflict if a goal no longer exists, a filter is no longer valid, or the filters cost
+        too much.
         """
         names, goals = goals_in(definition), dict[str, GoalRecord]()
         if names:
@@ -71,7 +71,7 @@ class FunnelService:
         return resolve(definition, goals, self._check_regex)
 
     def validate(self, workspace_id: WorkspaceId, body: bytes) -> DefinitionRecord:
-        """The definition as `create` would save it. Errors as of `read`."""
+        """Return the definition that `create` would save. Raises the same errors as `read`."""
         funnel = self.read(workspace_id, body, FunnelIn)
         return DefinitionRecord(**dict(funnel.saved()), name=funnel.name)
 
@@ -105,11 +105,13 @@ class FunnelService:
         funnel: FunnelIn,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> ReplacedFunnelRecord:
-        """Replace the whole definition. Invalid when a read-only field is not the stored one;
-        Conflict for an earlier revision.
+        """Replace the whole definition.
 
-        A new revision shows readers of results that the counting rules have changed. So a new name
-        alone keeps it, and a replacement without a change leaves the record as it is.
+        A new revision tells readers of reports that the rules of counting have changed. So changing
+        only the name keeps the revision, and sending the same definition changes nothing.
+
+        Raises Invalid if a read-only field differs from the stored one, and Conflict for an earlier
+        revision.
         """
         definition = funnel.saved()
         now_ms = self._clock()
@@ -135,7 +137,7 @@ class FunnelService:
     def revisions(
         self, workspace_id: WorkspaceId, funnel_id: str, page: Page
     ) -> Listing[RevisionRecord]:
-        """Newest first, each with its changes from the previous one."""
+        """Revisions, newest first, each with its changes from the previous one."""
         with self._database.read() as db:
             _existing(store.funnel(db, workspace_id, funnel_id))
             revisions, total = store.revisions_page(db, workspace_id, funnel_id, page)
@@ -153,9 +155,9 @@ class FunnelService:
     def definition_at(
         self, workspace_id: WorkspaceId, funnel_id: str, number: int | None
     ) -> tuple[int, SavedDefinition]:
-        """Number and definition of a revision. number: None for the current one.
+        """The number and definition of a revision. number: None for the current revision.
 
-        Malformed for a number that the funnel never had.
+        Raises Malformed if the funnel has no such revision.
         """
         with self._database.read() as db:
             funnel = _existing(store.funnel(db, workspace_id, funnel_id))
@@ -178,7 +180,7 @@ class FunnelService:
 def _save_goal_uses(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, definition: SavedDefinition
 ) -> None:
-    """Invalid when a goal was deleted after the definition was checked."""
+    """Store which goals a funnel uses. Invalid if one was deleted after the definition was read."""
     names = goals_in(definition)
     goals = goals_store.hold_goals(db, workspace_id, names)
     if missing := sorted(names - goals.keys()):
@@ -187,7 +189,7 @@ def _save_goal_uses(
                 Fault(
                     "steps",
                     "goal_not_found",
-                    f"The goal {missing[0]} no longer exists; create it again or use another.",
+                    f"The goal {missing[0]} no longer exists. Create it again, or use another.",
                 )
             ]
         )

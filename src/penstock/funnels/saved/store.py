@@ -1,4 +1,4 @@
-"""SQL of saved funnels. Each function runs in the transaction of its connection."""
+"""Reads and writes saved funnels, inside the caller's transaction."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -53,7 +53,7 @@ def add_funnel(
 def funnel(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: bool = False
 ) -> FunnelRecord | None:
-    """hold: lock the row until the transaction ends."""
+    """Read a funnel. hold: lock its row until the transaction ends."""
     parameters = {"workspace": workspace_id, "funnel": funnel_id}
     row = db.execute(_FUNNEL.with_for_update() if hold else _FUNNEL, parameters).first()
     return None if row is None else _funnel(row)
@@ -62,7 +62,7 @@ def funnel(
 def funnels_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[FunnelRecord]:
-    """Newest first. search: part of the name."""
+    """A page of funnels, newest first. search: part of the name."""
     matching = select(funnels).where(
         funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search)
     )
@@ -119,7 +119,7 @@ def revision(
 def revisions_page(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, page: Page
 ) -> tuple[list[Revision], int]:
-    """Newest first, and the total number."""
+    """A page of revisions, newest first, and the total number."""
     rows, total = page_of(
         db, _revisions(workspace_id, funnel_id).order_by(funnel_revisions.c.revision.desc()), page
     )
@@ -139,14 +139,14 @@ def _revision(row: Row[*tuple[Any, ...]]) -> Revision:
 
 
 def save_goal_uses(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -> None:
-    """Replace the list of goals that the funnel uses."""
+    """Replace the list of goals that a funnel uses."""
     db.execute(delete(funnel_goals).where(funnel_goals.c.funnel_id == funnel_id))
     if uses := [{"funnel_id": funnel_id, "goal_id": goal_id} for goal_id in goal_ids]:
         db.execute(insert(funnel_goals), uses)
 
 
 def delete_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-    """Delete the funnel, its revisions and its uses of goals. False when there is none."""
+    """Delete a funnel, its revisions and its uses of goals. False if it does not exist."""
     result = db.execute(
         delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
     )

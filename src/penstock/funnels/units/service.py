@@ -129,7 +129,7 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
     if query.property is not None and query.quality not in _WITH_PROPERTY:
         faults["property"] = f"Send it with quality {' or '.join(_WITH_PROPERTY)}."
     elif query.property is not None and query.property not in definition.breakdown_properties:
-        others.append(definition.not_a_breakdown("property"))
+        others.append(definition.breakdown_fault("property"))
     if faults or others:
         raise unfit_parameters(faults, *others)
     return UnitConditions(

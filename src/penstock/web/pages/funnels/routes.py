@@ -83,7 +83,7 @@ def _figures(
     )
     total = results.report(context).aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
-    buckets = insights.trend_of(context, query).data
+    buckets = insights.compute_trend(context, query).data
     return {
         "entered": total.entered,
         "rate": total.conversion_rate,

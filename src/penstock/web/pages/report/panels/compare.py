@@ -47,7 +47,7 @@ def _comparison(
     context: ReportContext, prepared: QueryContext, more: Mapping[str, Any]
 ) -> ComparisonRecord:
     query = CompareQuery.model_validate(context.page.parameters(cohort=False, **more))
-    return context.comparisons.compare_of(prepared, query)
+    return context.comparisons.compare_prepared(prepared, query)
 
 
 def _scale(comparison: ComparisonRecord) -> Scale:

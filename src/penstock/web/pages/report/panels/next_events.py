@@ -14,7 +14,7 @@ def next_events(context: ReportContext) -> dict[str, Any]:
         "step": min(context.query.step, n - 1),
         "outcome": None if outcome == "both" else outcome,
     }
-    following = context.insights.next_of(
+    following = context.insights.find_next_events(
         context.prepared, NextQuery.model_validate(context.page.parameters(**more))
     )
     return {"next_events": following, "more": more}

@@ -37,7 +37,7 @@ def overview(context: ReportContext) -> dict[str, Any]:
     """The figures, and the bars with each step's median time."""
     results = context.report
     timing_query = TimingQuery.model_validate(context.page.parameters())
-    timing = context.insights.timing_of(context.prepared, timing_query)
+    timing = context.insights.compute_timing(context.prepared, timing_query)
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)

@@ -21,7 +21,7 @@ def times(context: ReportContext) -> dict[str, Any]:
     n = len(context.page.required_steps)
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
-    timing = context.insights.timing_of(
+    timing = context.insights.compute_timing(
         context.prepared, TimingQuery.model_validate(context.page.parameters(**more))
     )
     durations = timing.asked or timing.overall

@@ -12,7 +12,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     """The trend. chart: the input of `static/charts.js`."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
-    trend = context.insights.trend_of(
+    trend = context.insights.compute_trend(
         context.prepared, TrendQuery.model_validate(context.page.parameters(**more))
     )
     series = (
