@@ -354,7 +354,7 @@ def test_units_assigned_after_entry_are_warned_of(scene: Scene) -> None:
     record = compare(scene, funnel_id)
     [warning] = record["warnings"]
     assert warning["code"] == "assigned_after_entry"
-    assert warning["message"].startswith("7 attempts have another value of variant")
+    assert warning["message"].startswith("7 attempts have a different value of variant")
     assert {value: row["conflictingEntryValues"] for value, row in by_value(record).items()} == {
         "a": 0,
         "b": 7,

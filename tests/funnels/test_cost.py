@@ -104,7 +104,7 @@ def test_a_saved_funnel_that_a_goal_made_too_costly_says_so_and_can_be_changed(c
     assert changed.status_code == 200
     answer = client.get(f"/api/funnels/{saved['id']}/results")
     assert (answer.status_code, answer.json()["code"]) == (409, "definition_too_costly")
-    assert "cost 1,200 in all" in answer.json()["detail"]
+    assert "cost 1,200 in total" in answer.json()["detail"]
     assert client.get(f"/api/funnels/{saved['id']}").status_code == 200
     smaller = client.put(f"/api/funnels/{saved['id']}", json=funnel(steps=[use] * 2))
     assert smaller.status_code == 200
