@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.clock import system_clock
-from penstock.cli.logs import configure_logs
-from penstock.cli.options import WRONG_USE, Data, fail, read_settings, warn_of_unknown_settings
+from penstock.cli.configuration import start_command
+from penstock.cli.options import WRONG_USE, Config, Data, fail
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Email = Annotated[str, typer.Argument(help="Email address of the account.")]
 
 
-def reset_password(email: Email, data: Data = None) -> None:
+def reset_password(email: Email, data: Data = None, config: Config = None) -> None:
     """Print a link to set a new password. It works once, for one hour."""
     from penstock.accounts.password_resets.service import operator_reset_url
 
-    settings = read_settings(data=data)
+    settings = start_command(config, data=data)
     with _metadata_database(settings) as database:
         url = operator_reset_url(database, settings, email, system_clock())
     if url is None:
@@ -34,11 +34,11 @@ def reset_password(email: Email, data: Data = None) -> None:
     print(f"Give this link only to {email}. It works once, for one hour:\n\n  {url}\n")
 
 
-def reset_second_factor(email: Email, data: Data = None) -> None:
+def reset_second_factor(email: Email, data: Data = None, config: Config = None) -> None:
     """Turn off the second factor of a person who has lost it."""
     from penstock.accounts.second_factor.service import operator_reset
 
-    with _metadata_database(read_settings(data=data)) as database:
+    with _metadata_database(start_command(config, data=data)) as database:
         was_on = operator_reset(database, email, system_clock())
     if not was_on:
         fail(f"{email} has no account with a second factor")
@@ -52,8 +52,6 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
     from penstock.metadb.database import InvalidUrl
     from penstock.stores import open_database
 
-    configure_logs(settings.log_level)
-    warn_of_unknown_settings(settings)
     os.umask(0o077)
     try:
         database = open_database(settings)

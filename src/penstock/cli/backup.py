@@ -9,8 +9,8 @@ import typer
 
 from penstock.base.clock import parse_time, system_clock
 from penstock.base.wording import count_of, utc_time
-from penstock.cli.logs import configure_logs
-from penstock.cli.options import FAILED, Data, fail, read_settings, warn_of_unknown_settings
+from penstock.cli.configuration import start_command
+from penstock.cli.options import FAILED, Config, Data, fail
 from penstock.cli.progress import every_few_seconds, still_running
 from penstock.cli.stores import one_line_for_errors, opened_stores
 from penstock.settings import Settings
@@ -29,12 +29,13 @@ def backup(
         ),
     ] = None,
     data: Data = None,
+    config: Config = None,
 ) -> None:
     """Back up both stores, whether or not the service is running."""
     from penstock.backup.service import back_up
     from penstock.cli.data_folder import InUse, data_folder_lock, require_data_folder
 
-    settings = _settings(data)
+    settings = start_command(config, data=data)
     with _one_line_for_errors(settings), ExitStack() as stack:
         require_data_folder(settings.data)
         try:
@@ -52,14 +53,16 @@ def backup(
 
 
 def restore(
-    folder: Annotated[Path, typer.Argument(help="Folder of a backup.")], data: Data = None
+    folder: Annotated[Path, typer.Argument(help="Folder of a backup.")],
+    data: Data = None,
+    config: Config = None,
 ) -> None:
     """Restore a backup into a new or empty data folder. Start the service afterwards."""
     from penstock.backup.service import restorable_manifest
     from penstock.backup.service import restore as restore_backup
     from penstock.cli.data_folder import data_folder_lock
 
-    settings = _settings(data)
+    settings = start_command(config, data=data)
     with _one_line_for_errors(settings):
         manifest = restorable_manifest(settings, folder)
         with data_folder_lock(settings.data), every_few_seconds(still_running("Restoring")):
@@ -90,6 +93,7 @@ def verify(
         ),
     ] = False,
     data: Data = None,
+    config: Config = None,
 ) -> None:
     """Verify the files of a backup, or the stores of a data folder that no service uses.
 
@@ -98,7 +102,7 @@ def verify(
     from penstock.backup.verification import verify_backup, verify_stores
     from penstock.cli.data_folder import require_data_folder
 
-    settings = _settings(data)
+    settings = start_command(config, data=data)
     with _one_line_for_errors(settings), every_few_seconds(still_running("Verifying")):
         if folder is not None:
             is_sound = _print(verify_backup(folder))
@@ -133,13 +137,6 @@ def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
         Finding(f"stored outcomes of {funnel_id}", texts[agrees], agrees is False)
         for funnel_id, agrees in verified
     )
-
-
-def _settings(data: Path | None) -> Settings:
-    settings = read_settings(data=data)
-    configure_logs(settings.log_level)
-    warn_of_unknown_settings(settings)
-    return settings
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from rich.table import Table
 from penstock.backup.tree import entries_of
 from penstock.base.chunks import chunks
 from penstock.base.clock import system_clock
+from penstock.cli.configuration import start_command
 from penstock.cli.demo_links import APP, use_links
 from penstock.cli.demo_shop import (
     CHECKOUT_FUNNEL,
@@ -30,7 +31,7 @@ from penstock.cli.demo_shop import (
     Shop,
     shop_events,
 )
-from penstock.cli.options import Host, Port, fail, folder_of, read_settings
+from penstock.cli.options import Host, Port, fail, folder_of
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.cli.serve import banner, run
 
@@ -61,7 +62,7 @@ def demo(
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
     with _empty_folder(data) as folder:
         # The demo ignores the machine's settings of stores: it writes only to its own folder.
-        settings = read_settings(context.obj, host=host, port=port, data=folder)
+        settings = start_command(None, context.obj, host=host, port=port, data=folder)
         run(
             settings.model_copy(
                 update={

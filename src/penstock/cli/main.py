@@ -12,9 +12,10 @@ from penstock.cli.import_file import import_file
 from penstock.cli.link_files import export_links, import_links
 from penstock.cli.migrate import migrate
 from penstock.cli.serve import serve
+from penstock.cli.settings_file import init, show_config
 from penstock.cli.simulate import links
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
 
 def _show_version(enabled: bool) -> None:
@@ -36,6 +37,8 @@ def main(
 
 
 app.command()(serve)
+app.command()(init)
+app.command("config")(show_config)
 app.command()(demo)
 app.command("import")(import_file)
 app.command()(migrate)

@@ -1,15 +1,13 @@
 """`penstock migrate`: upgrade both stores to this version without serving."""
 
-from penstock.cli.logs import configure_logs
-from penstock.cli.options import Data, read_settings, warn_of_unknown_settings
+from penstock.cli.configuration import start_command
+from penstock.cli.options import Config, Data
 from penstock.cli.stores import migrated_stores
 
 
-def migrate(data: Data = None) -> None:
+def migrate(data: Data = None, config: Config = None) -> None:
     """Create or upgrade the tables of both stores, then exit. `serve` does so when it starts."""
-    settings = read_settings(data=data)
-    configure_logs(settings.log_level)
-    warn_of_unknown_settings(settings)
+    settings = start_command(config, data=data)
     with migrated_stores(settings) as (stores, versions):
         stores.close()
     print(

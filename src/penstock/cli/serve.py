@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from penstock import __version__
+from penstock.cli.configuration import start_command
 from penstock.cli.descriptors import fit_connections
-from penstock.cli.logs import configure_logs
-from penstock.cli.options import Data, Host, Port, fail, read_settings, warn_of_unknown_settings
+from penstock.cli.options import Config, Data, Host, Port, fail
 from penstock.cli.stores import open_services
 from penstock.settings import Settings
 
@@ -26,10 +26,16 @@ _SHUTDOWN_TIMEOUT_S = 10
 """How long running requests may take to finish at shutdown."""
 
 
-def serve(context: typer.Context, host: Host = None, port: Port = None, data: Data = None) -> None:
+def serve(
+    context: typer.Context,
+    host: Host = None,
+    port: Port = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     run(
-        read_settings(context.obj, host=host, port=port, data=data),
+        start_command(config, context.obj, host=host, port=port, data=data),
         lambda services: print(banner(services), flush=True),
     )
 
@@ -41,8 +47,6 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     """
     # All that a start loads stays: collecting garbage would take a fifth of the start for nothing.
     gc.disable()
-    configure_logs(settings.log_level)
-    warn_of_unknown_settings(settings)
     # Both signals exit with 0: here during startup, later through the server, which passes them on
     # after its shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,6 +5,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
+from platformdirs import user_data_path
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -14,6 +15,19 @@ from penstock.base.service_urls import (
     public_url_without_scheme,
 )
 from penstock.settings.group import SettingGroup
+
+OLD_DATA_FOLDER = Path("penstock-data")
+"""The default of earlier versions, in the current folder."""
+
+
+def user_data_folder() -> Path:
+    return user_data_path("penstock")
+
+
+def default_data_folder() -> Path:
+    """The user's data folder, or the default of earlier versions if only that exists."""
+    folder, old = user_data_folder(), OLD_DATA_FOLDER.absolute()
+    return old if old.is_dir() and not folder.exists() else folder
 
 
 class AddressSettings(SettingGroup):
@@ -76,9 +90,14 @@ class StoreSettings(SettingGroup):
 
     title = "Stores"
 
-    data: Annotated[Path, Field(description="Folder of the embedded stores.")] = Path(
-        "penstock-data"
-    )
+    data: Annotated[
+        Path,
+        Field(
+            default_factory=default_data_folder,
+            description="Folder of the embedded stores; default: the user's folder for data, such "
+            "as `~/.local/share/penstock`.",
+        ),
+    ]
     database_url: Annotated[
         str | None,
         Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),
