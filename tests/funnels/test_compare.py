@@ -6,9 +6,12 @@ Numbers are compared with textbooks and with formulas written out here.
 import json
 import math
 from fractions import Fraction
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
+from scipy import integrate, stats
 
 from penstock.funnels.comparisons.proportions import (
     Method,
@@ -501,3 +504,39 @@ def test_the_probability_to_beat_holds_for_millions() -> None:
     shares = [Share(round(rate * whole), whole) for rate in rates]
     z = (rates[0] - rates[1]) / math.sqrt(sum(rate * (1 - rate) / whole for rate in rates))
     assert probability_to_beat(*shares) == pytest.approx(math.erfc(-z / math.sqrt(2)) / 2, abs=1e-4)
+
+
+def test_statistics_are_those_of_scipy() -> None:
+    random = Random(1)
+    for _ in range(150):
+        share, baseline = (_random_share(random) for _ in range(2))
+        interval = stats.binomtest(share.part, share.whole).proportion_ci(method="wilson")
+        assert wilson_interval(share) == pytest.approx((interval.low, interval.high), abs=1e-12)
+        method, probability = p_value(share, baseline)
+        if method is Method.FISHER:
+            table = [[side.part, side.whole - side.part] for side in (share, baseline)]
+            expected = stats.fisher_exact(table, alternative="two-sided").pvalue
+            assert probability == pytest.approx(expected, abs=1e-9)
+        posteriors = (
+            stats.beta(side.part + 1, side.whole - side.part + 1) for side in (share, baseline)
+        )
+        beats_baseline = _probability_above(*posteriors)
+        assert probability_to_beat(share, baseline) == pytest.approx(beats_baseline, abs=1e-6)
+
+
+def _random_share(random: Random) -> Share:
+    whole = random.randint(1, random.choice([1, 5, 20, 100, 3_000, 1_000_000]))
+    part = random.choice([0, whole, random.randint(0, whole), min(whole, random.randint(0, 5))])
+    return Share(part, whole)
+
+
+def _probability_above(own: Any, other: Any) -> float:
+    """P(own > other) by quadrature between quantiles of both, where the product is smooth."""
+    levels = (1e-12, 1e-9, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-6, 1 - 1e-9)
+    first, last = own.ppf(levels[0]), own.isf(levels[0])
+    inner = {cut for side in (own, other) for cut in side.ppf(levels) if first < cut < last}
+    cuts = [first, *sorted(inner), last]
+    return sum(
+        float(integrate.fixed_quad(lambda x: own.pdf(x) * other.cdf(x), start, end, n=30)[0])
+        for start, end in pairwise(cuts)
+    )
