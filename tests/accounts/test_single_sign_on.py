@@ -238,7 +238,7 @@ def test_a_provider_that_answers_nonsense_is_a_page_and_is_not_asked_again_at_on
     for _ in range(3):
         answer = new_browser(workspace).get("/login/sso")
         assert answer.status_code == 503
-        assert "does not answer right now" in answer.text
+        assert "is not responding right now" in answer.text
     assert provider.count(path) == 1
     del provider.answers[path]
     clock.advance(seconds=11)

@@ -42,5 +42,5 @@ def test_a_forgotten_password_is_reset_by_mail(tmp_path, page):
         page.goto(address)
         page.get_by_label("New password").fill("yet another battery")
         page.get_by_role("button", name="Change password").click()
-        expect(page.get_by_role("alert")).to_contain_text("used already")
+        expect(page.get_by_role("alert")).to_contain_text("already been used")
         account.client.close()

@@ -51,7 +51,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     assert_accessible(signed_in)
     code.fill(totp.generate_otp(int(step)))  # it was used to turn the second factor on
     signed_in.keyboard.press("Enter")
-    expect(signed_in.get_by_role("alert").filter(has_text="was used already")).to_be_visible()
+    expect(signed_in.get_by_role("alert").filter(has_text="has already been used")).to_be_visible()
     code.fill(codes[0])
     signed_in.keyboard.press("Enter")
     expect(signed_in).to_have_url(re.compile("/welcome"))

@@ -96,7 +96,7 @@ class Scene:
         return receipt
 
     def funnel(self, *rows: str | Json, **definition: Any) -> str:
-        """Save a funnel and return its ID. rows: rows, or names of events."""
+        """Create a funnel and return its ID. rows: rows, or names of events."""
         steps = [step(row) if isinstance(row, str) else row for row in rows]
         answer = self.client.post(
             "/api/funnels", json={"name": "Scenario", "steps": steps, **definition}

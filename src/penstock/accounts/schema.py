@@ -95,7 +95,7 @@ class SignUp(Input):
         if value is not None and has_invitation:
             raise RuleBroken(
                 "not_allowed",
-                "Omit this with an invitation: its workspace has a name.",
+                "Omit this with an invitation: its workspace already has a name.",
             )
         return value
 

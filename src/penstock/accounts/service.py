@@ -333,8 +333,8 @@ class AccountService:
         if not is_valid:
             self._audit_log.note(account.caller, Action.SIGN_IN_FAILED, f"{target}: wrong code")
             raise Unauthorized(
-                "The code is wrong or was used already. Wait for the next one, or use a recovery "
-                "code.",
+                "The code is wrong or has already been used. Wait for the next one, or use a "
+                "recovery code.",
                 code="wrong_login_code",
             )
         self._limits.forgive_own(user.email, network)

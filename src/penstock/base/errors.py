@@ -165,7 +165,7 @@ class StoreUnavailable(Unavailable):
 
     def __init__(
         self,
-        detail: str = "The metadata database does not answer right now; try again.",
+        detail: str = "The metadata database is not responding right now; try again.",
         *,
         code: str | None = None,
         retry_after_s: int | None = 1,

@@ -30,7 +30,7 @@ class NamesQuery(RecordsQuery):
 
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
     search: Annotated[
-        Search, Field(description="Only entries that contain this text, in any case.")
+        Search, Field(description="Only entries that contain this text, regardless of case.")
     ] = ""
 
 

@@ -42,7 +42,7 @@ def reset_second_factor(email: Email, data: Data = None, config: Config = None) 
         was_on = operator_reset(database, email, system_clock())
     if not was_on:
         fail(f"{email} has no account with a second factor")
-    print(f"The second factor of {email} is off: the password alone is enough to log in.")
+    print(f"The second factor of {email} is off: the password is now enough to log in.")
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def backup(
     shared = f", {_megabytes(copied.linked_bytes)} of them shared with the base" if base else ""
     print(
         f"Backup of {_events(copied.manifest)} to {folder}: {_megabytes(copied.bytes)}{shared}. "
-        f"Shipping waited {copied.paused_s:.2f} s."
+        f"Event delivery paused for {copied.paused_s:.2f} s during the backup."
     )
 
 

@@ -15,7 +15,7 @@ from penstock.settings import Settings
 
 REFUSALS = counter(
     "penstock_edge_refusals",
-    "Connections and requests that a budget of the edge refused or ended.",
+    "Connections and requests that a limit refused or ended.",
     ["reason"],
 )
 

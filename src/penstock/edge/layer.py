@@ -32,7 +32,7 @@ _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_HEADERS: list[tuple[bytes, bytes]] = []
 _SECONDS = LoopHistogram(
     "penstock_http_request_seconds",
-    "Time from the end of a request's headers to the end of its answer.",
+    "Time from the end of a request's headers to the end of its response.",
     ["method", "route", "status"],
 )
 

@@ -26,7 +26,7 @@ class EdgeRoom(Room):
             ),
             PolledGauge(
                 "penstock_edge_requests_under_way",
-                "Requests that are not yet answered, without those of trusted proxies themselves.",
+                "Requests in progress, except those of trusted proxies themselves.",
                 self.address_budget.requests_in_progress,
             ),
             PolledGauge(

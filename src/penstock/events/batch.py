@@ -10,7 +10,7 @@ from penstock.events.validation import RawItem, Rule
 
 def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
     if "sessionId" in raw:
-        message = "A batch has no sessionId; put it into each item."
+        message = "A batch has no sessionId; put it in each item."
         yield Fault("sessionId", "unknown_field", message)
 
 

@@ -37,7 +37,7 @@ MOST_WAITING = 20_000
 without a key get half of the room, so that strangers leave some for backends."""
 
 _COMMIT_S = histogram(
-    "penstock_intake_commit_seconds", "Time of one commit of events, repeats included."
+    "penstock_intake_commit_seconds", "Duration of a commit of events, including repeats."
 )
 _COMMIT_EVENTS = histogram(
     "penstock_intake_commit_events",

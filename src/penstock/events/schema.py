@@ -75,7 +75,7 @@ class ServerEvent(Input):
         ),
     ] = None
     properties: Annotated[
-        Properties | None, Field(description="Facts about the event, such as an attempt ID.")
+        Properties | None, Field(description="Properties of the event, such as an attempt ID.")
     ] = None
     timestamp: Annotated[
         PastTimestamp | None,
@@ -158,14 +158,14 @@ class TrackedItem(Input):
         Field(description="What happened."),
     ]
     path: Annotated[
-        PagePath | None, Field(description="Of a page view; by default, the path of `url`.")
+        PagePath | None, Field(description="Path of a page view; by default, the path of `url`.")
     ] = None
-    screen: Annotated[EventName | None, Field(description="Of a screen view.")] = None
+    screen: Annotated[EventName | None, Field(description="Screen of a screen view.")] = None
     name: Annotated[
-        EventName | None, Field(description="Of an event or a transaction, such as `purchase`.")
+        EventName | None, Field(description="Name of an event or transaction, such as `purchase`.")
     ] = None
     properties: Annotated[
-        Properties | None, Field(description="Facts about the event, such as an attempt ID.")
+        Properties | None, Field(description="Properties of the event, such as an attempt ID.")
     ] = None
     url: Annotated[Text | None, Field(description="Absolute URL of the page.")] = None
     referrer: Annotated[Text | None, Field(description="URL that led to the page.")] = None
@@ -290,7 +290,7 @@ class Identify(Input):
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
     user_id: Annotated[SentId, Field(description="Your own ID of the user.")]
     traits: Annotated[
-        Properties | None, Field(description="Facts about the user; they replace earlier ones.")
+        Properties | None, Field(description="Traits of the user; they replace earlier ones.")
     ] = None
     user_hash: Annotated[
         str | None,
@@ -328,7 +328,7 @@ class EventRecord(Record):
 class FaultRecord(Record):
     """One broken rule."""
 
-    field: str = Field(description="Path inside the item; empty for the item as a whole.")
+    field: str = Field(description="Path in the item; empty for the item as a whole.")
     code: str
     message: str
 
@@ -346,7 +346,7 @@ class ItemRecord(Record):
     visitor_id: str | None = None
     errors: tuple[FaultRecord, ...] = ()
     more_errors: int = Field(
-        default=0, exclude_if=not_, description="Number of errors that `errors` leaves out."
+        default=0, exclude_if=not_, description="Number of errors that are not in `errors`."
     )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 

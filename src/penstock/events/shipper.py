@@ -41,7 +41,7 @@ COLUMNS = {
 """In shipping order: a merge is visible no later than the event that caused it."""
 
 _MARKS, _MARK_COLUMNS = "shipment_marks", ("installation", "number")
-_SHIPMENTS = counter("penstock_shipments", "Inserts of rows into the event store.", ["outcome"])
+_SHIPMENTS = counter("penstock_shipments", "Inserts into the event store.", ["outcome"])
 _NOT_ABOUT_ROWS = frozenset((0, 74, 75, 159, 209, 210, 236, 242, 243, 252, 394, 425))
 """Codes of the engine: connection, disk, time, read-only, too many parts, cancelled."""
 _MAX_MESSAGE_CHARS = 500

@@ -45,7 +45,7 @@ from penstock.warehouse.errors import QueryFailed
 log = structlog.get_logger()
 
 _LOOKUPS = counter(
-    "penstock_funnel_cache_lookups", "Looks into the cache of funnel results.", ["outcome"]
+    "penstock_funnel_cache_lookups", "Lookups in the cache of funnel results.", ["outcome"]
 )
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
 """A row, one cohort's numbers, takes one to two kilobytes."""

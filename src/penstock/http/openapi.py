@@ -134,7 +134,7 @@ def openapi_document(
             },
             "moreErrors": {
                 "type": "integer",
-                "description": "Number of errors that `errors` leaves out.",
+                "description": "Number of errors that are not in `errors`.",
             },
         },
     }

@@ -86,7 +86,7 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
     """Errors of the framework: an unknown route, or a method that a route does not support."""
     title = _TITLES.get(error.status_code, "Request refused")
     detail = {
-        404: "There is nothing at this address.",
+        404: "There is nothing at this URL.",
         405: f"This address does not support {request.method}.",
     }.get(error.status_code, error.detail)
     response = problem(request, error.status_code, title.lower().replace(" ", "_"), title, detail)

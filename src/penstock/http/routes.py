@@ -47,7 +47,7 @@ def _check_address(request: AnyRequest) -> None:
     theirs to links.
     """
     if "\x00" in request.scope["path"]:
-        raise NotFound("There is nothing at this address.")
+        raise NotFound("There is nothing at this URL.")
     described = request.route_handler.opt.get("described")
     if not described or described["open"] or described["query"] is not None:
         return

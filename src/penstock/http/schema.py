@@ -210,7 +210,7 @@ class SearchQuery(PageQuery):
         str,
         Field(
             max_length=200,
-            description="Only records whose name contains this text, in any case.",
+            description="Only records whose name contains this text, regardless of case.",
         ),
         AfterValidator(without_nul),
     ] = ""

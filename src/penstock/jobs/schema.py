@@ -18,12 +18,12 @@ class JobRecord(Record):
     created_at: str
     started_at: Annotated[str | None, Field(description="null while it is queued.")]
     finished_at: str | None
-    elapsed_seconds: Annotated[float, Field(description="Since the start.")]
+    elapsed_seconds: Annotated[float, Field(description="Seconds since the job started.")]
     rows_read: Annotated[int, Field(description="Rows of the event store read so far.")]
     rows_to_read: Annotated[int, Field(description="Estimated rows to read in total; may rise.")]
     result_url: Annotated[
         str | None,
-        Field(description="URL of the answer or the problem document; null until it is finished."),
+        Field(description="URL of the result or problem document; null until finished."),
     ]
 
     @classmethod

@@ -41,7 +41,7 @@ class NewSecret(Input):
         Field(
             ge=0,
             le=7 * DAY_S,
-            description="How much longer earlier secrets stay valid; 0 ends them at once.",
+            description="How much longer earlier secrets stay valid; 0 revokes them at once.",
         ),
     ] = DAY_S
 
@@ -80,7 +80,7 @@ class WebhookRecord(Record):
 
     status: Status
     event_id: str
-    event: Annotated[str, Field(description="The event's name in Penstock.")]
+    event: Annotated[str, Field(description="Name of the event in Penstock.")]
     warnings: tuple[WarningRecord, ...] = ()
 
     @classmethod

@@ -111,7 +111,7 @@ class ProviderService:
             if len(secrets) > MAX_SECRETS:
                 raise Conflict(
                     f"At most {MAX_SECRETS} secrets may be valid at once. "
-                    "End the earlier ones with previousValidSeconds 0.",
+                    "Revoke earlier ones with previousValidSeconds 0.",
                     code="too_many_secrets",
                 )
             audit.record(

@@ -130,13 +130,13 @@ async def post_calls(
 ) -> Response[bytes]:
     """`call` is track, page, screen, identify, alias, group, batch or import, or its first letter.
 
-    Send the write key as the user of Basic authentication, or as `writeKey` in the body. It is the
-    ID of a website, or an API key that is limited to a website and to `ingest`.
+    Send the write key as the user name of Basic authentication, or as `writeKey` in the body. It is
+    the ID of a website, or an API key that is limited to a website and to `ingest`.
     """
     if call in _METRICS:  # clients report their own metrics: accept them, store nothing
         return answer(SegmentRecord())
     if call not in _CALLS:
-        raise NotFound("There is nothing at this address.")
+        raise NotFound("There is nothing at this URL.")
     return await _store(request, segment, settings, _CALLS[call])
 
 

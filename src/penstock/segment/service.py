@@ -90,7 +90,7 @@ class SegmentService:
         """
         if not isinstance(write_key, str) or not write_key:
             raise Unauthorized(
-                "Send the write key as the user of Basic authentication, or as writeKey.",
+                "Send the write key as the user name of Basic authentication, or as writeKey.",
                 code="write_key_required",
             )
         if website := await self._websites.find_website_async(write_key):

@@ -113,7 +113,7 @@ def explained(error: QueryFailed) -> Exception:
 def unavailable(reason: str = "") -> StoreUnavailable:
     """The error for a store that does not answer. reason: the driver's message, for logs."""
     return StoreUnavailable(
-        "The event store does not answer. Try again.",
+        "The event store is not responding. Try again.",
         code=WAREHOUSE_UNAVAILABLE,
         retry_after_s=_RETRY_AFTER_S,
         reason=reason,
@@ -123,7 +123,7 @@ def unavailable(reason: str = "") -> StoreUnavailable:
 def _missing_right_error(message: str) -> StoreUnavailable:
     needed = _NEEDED_RIGHT.search(message)
     return StoreUnavailable(
-        "Penstock's database user lacks a right in the event store. The operator must grant it.",
+        "Penstock's user lacks a privilege in the event store. The operator must grant it.",
         code=WAREHOUSE_RIGHT_MISSING,
         retry_after_s=None,
         reason=needed[1] if needed else message.splitlines()[0],

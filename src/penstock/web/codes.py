@@ -26,11 +26,11 @@ malformed               400 The request cannot be read. The detail says where.
 malformed_request       400 The request is not valid HTTP, or not what the route expects.
 not_json                400 The body is not valid JSON: wrong syntax, not UTF-8, nested too deep,
   or a number that JSON does not have.
-bad_gzip                400 Content-Encoding is gzip, but the body is not gzip or is incomplete.
+bad_gzip                400 Content-Encoding is gzip, but the body is not valid gzip.
 bad_parameter           400 A query parameter is unknown, repeated or out of range; errors lists
   each.
 too_many_parameters     400 The URL has more than 100 query parameters. Send fewer.
-too_many_proxies        400 X-Forwarded-For is over the published size limit.
+too_many_proxies        400 X-Forwarded-For exceeds the published size limit.
 too_many_links          400 More links match than a CSV file may have. Choose fewer.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
   out.
@@ -47,13 +47,12 @@ website_not_owned       401 The websiteId does not belong to the key's workspace
 owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The email address or the password is wrong.
-second_factor_required  401 The password is right; the log-in needs a code of the second factor.
+second_factor_required  401 The password is right, but logging in also requires a code.
   Send it to /api/auth/login/code.
-wrong_login_code        401 The code of the second factor is wrong or was used already.
-log_in_expired          401 The log-in waited too long for its code, or had too many wrong ones. Log
-  in again.
+wrong_login_code        401 The code of the second factor is wrong or has already been used.
+log_in_expired          401 The log-in took too long, or had too many wrong codes. Log in again.
 session_ended           401 The session has expired or was logged out. Log in again.
-forbidden               403 The caller has no right to do this.
+forbidden               403 The caller does not have permission to do this.
 session_required        403 Only a person may do this: log in and use the session cookie instead of
   an API key.
 foreign_origin          403 A call with the session cookie came from another origin. Call from the
@@ -67,39 +66,40 @@ setup_token_required    403 The first account is created on the machine itself, 
 owner_required          403 Only an owner of the workspace may do this.
 invitation_for_another  403 The invitation is for a different email address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
-sign_on_invalid         401 The identity provider did not confirm who the person is.
+sign_on_invalid         401 The identity provider did not confirm the person's identity.
 sign_on_refused         401 The identity provider did not log the person in.
-sign_on_expired         401 The single sign-on took longer than ten minutes, or was started in
-  another browser. Try again.
+sign_on_expired         401 Single sign-on took longer than ten minutes, or was started in another
+  browser. Try again.
 sign_on_unknown_user    403 The person has no account here. An owner can invite them.
 sign_on_email_not_verified 403 The identity provider does not confirm the email address.
 sign_on_domain_not_allowed 403 The email address is not in a domain that may log in.
 own_second_factor       403 Owners reset the second factor of other members, and turn off their
   own in their account.
-not_found               404 This workspace has no such record, or the address does not exist.
+not_found               404 This workspace has no such record, or the URL does not exist.
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
 sign_on_not_set_up      404 No identity provider is set up.
-confirmation_not_found  404 The link that confirms an address was used already, is older than a day,
-  or is for another account. Request a new one.
-reset_not_found         404 The link for a new password was used already or is older than an hour.
+confirmation_not_found  404 The link that confirms an address has already been used, is older than a
+  day, or is for another account. Request a new one.
+reset_not_found         404 The link for a new password has already been used or is older than an
+  hour.
   Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
 unit_not_found          404 No event of this attempt or visitor is retained.
-event_not_found         404 No event with this ID is retained, or its time is still to come.
-method_not_allowed      405 The address exists but does not accept this method; Allow lists the
-  methods that it accepts.
+event_not_found         404 No event with this ID is retained, or its time is in the future.
+method_not_allowed      405 The URL exists but does not accept this method; Allow lists the methods
+  that it accepts.
 conflict                409 The change conflicts with existing data.
-email_taken             409 The email address already has an account. Log in.
+email_taken             409 The email address already has an account. Log in instead.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
-mail_not_set_up         409 Mail is not set up, so Penstock cannot send a link. For a new
+mail_not_set_up         409 Email is not set up, so Penstock cannot send a link. For a new
   password, its operator can run penstock reset-password.
-email_confirmed         409 Your email address is confirmed already.
-second_factor_on        409 The second factor is on already. Turn it off first.
+email_confirmed         409 Your email address is already confirmed.
+second_factor_on        409 The second factor is already on. Turn it off first.
 second_factor_off       409 The user has no second factor.
-second_factor_not_begun 409 No second factor is being set up: start again.
+second_factor_not_begun 409 No second factor is being set up. Start again.
 member_elsewhere        409 The member is also in other workspaces, so only the operator may do
   this.
 name_taken              409 Another record has this name. Choose another name.
@@ -112,7 +112,7 @@ definition_too_costly   409 The filters of the saved funnel and of its goals cos
   allowed; the detail says which to drop.
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
-too_many_secrets        409 Too many signing secrets of one provider are valid. End the earlier ones
+too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
 import_finished         409 The import is finished, so it cannot be cancelled.
@@ -122,7 +122,7 @@ job_cancelled           409 The job was cancelled and has no result. Send the re
 result_too_large        413 The result of a job has more than 256 MB. Send the request without
   Prefer: respond-async, or query less.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
-too_large               413 The body is over a published size limit. Send less at once.
+too_large               413 The body exceeds a published size limit. Send less at once.
 not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text with one JSON
   object per line.
 too_many_gzip_members   413 The body has more than 16 gzip members. Compress it as one.
@@ -132,9 +132,9 @@ daily_quota_used        429 The website has stored its quota of events without a
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error. The service log has the details.
 request_timeout         408 The headers or the body took too long to arrive. Send faster.
-headers_too_large       431 The headers are over the published limits of size and number. Send
+headers_too_large       431 The headers exceed the published limits of size and number. Send
   fewer cookies.
-path_too_long           414 The path of the URL is over the published size limit.
+path_too_long           414 The path of the URL exceeds the published size limit.
 too_many_connections    503 Too many connections or requests at once. Reuse connections, and retry
   after Retry-After.
 unavailable             503 A database does not respond. Nothing was stored; try again.
@@ -145,7 +145,7 @@ query_too_large         503 The query exceeded the memory limit of the workspace
 busy                    503 Too many requests are waiting, from this workspace, this network or
   overall; nothing was done. Retry-After says when to retry.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
-job_interrupted         503 The service stopped before the job was finished. Send the request again.
+job_interrupted         503 The service stopped before the job had finished. Send the request again.
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
   cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
@@ -154,13 +154,13 @@ store_damaged           503 The metadata database is damaged; nothing was stored
 overloaded              503 Too many events are waiting to be stored, or too many large bodies
   to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
-sign_on_unavailable     503 The identity provider does not answer right now.
-secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
+sign_on_unavailable     503 The identity provider is not responding right now.
+secret_key_missing      503 A signing secret was encrypted with a key that this node does not have.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.
 warehouse_unavailable   503 The event store does not respond right now. Try again.
-warehouse_right_missing 503 The event store refuses a right that Penstock needs. The operator must
-  grant it; the log and `/health/ready` name it.
+warehouse_right_missing 503 The event store denies Penstock a privilege that it needs. The operator
+  must grant it; the log and `/health/ready` name it.
 warehouse_damaged       503 The event store cannot read some of its files. The operator must restore
   a backup.
 request_refused         4xx The server rejected the request before it reached a route.
@@ -168,10 +168,10 @@ request_refused         4xx The server rejected the request before it reached a 
 
 FAULTS = _codes("""
 required                - The field is required.
-unknown_field           - There is no such field. Check the spelling; the API ignores no field.
+unknown_field           - There is no such field. Check the spelling.
 wrong_type              - The value does not have the JSON type of the field.
 not_one_of              - The value is not one of those in the message.
-not_finite              - The number is not finite or too large.
+not_finite              - The number is not finite, or it is too large.
 not_null                - Null is not allowed; leave the field out.
 not_allowed             - The field cannot be combined with another; the message says which.
 identity_required       - Send visitorId or userId, or both.
@@ -191,15 +191,15 @@ not_a_count             - The value is not a whole number from 1 to 1,000,000,00
 not_a_currency          - The value is not an ISO 4217 code.
 reserved_property       - Property names that begin with $ are reserved.
 too_many_keys           - The properties have too many keys.
-too_many_property_keys  - The website has too many different property keys; send what varies as a
-  value instead of a key.
+too_many_property_keys  - The website has too many different property keys; send the variable
+  part as a value instead of a key.
 not_replayable          - The entry has no content that could be sent again.
 refused_by_event_store  - The event was accepted, but the event store refuses its row.
 too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
 too_large               - The event or line exceeds the size limit.
-too_many_faults         - The body breaks too many rules to list them.
+too_many_faults         - The body has too many errors to list.
 too_short               - The text is empty, blank or too short.
 too_long                - The text is too long.
 too_few                 - The list has too few items.
@@ -211,7 +211,7 @@ control_character       - Control characters such as NUL or line breaks are not 
 in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
-wrong_code              - The code is wrong or was used already.
+wrong_code              - The code is wrong or has already been used.
 not_an_email            - The value is not an email address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.
@@ -256,7 +256,7 @@ bad_list                - The filter value is not a JSON list of scalars in a st
 value_not_allowed       - This operator has no value.
 looks_like_seconds      - The number is a time in seconds; send epoch milliseconds or ISO 8601.
 not_an_offset           - The offset of a device's clock is not a whole number of milliseconds.
-too_many_apps           - The workspace has as many mobile apps as it may have.
+too_many_apps           - The workspace has the maximum number of mobile apps.
 looks_like_microseconds - The number is a time in microseconds; send epoch milliseconds or ISO 8601.
 out_of_range            - The number or time is outside the allowed range; the message names it.
 read_only               - The field cannot be changed; omit it or send the stored value.
@@ -278,8 +278,8 @@ builtin_not_allowed     - A built-in event field is not allowed; use a property 
 WARNINGS = _codes("""
 identity_conflict       - visitorId and userId belong to different people; the event was stored, but
   nothing was merged.
-too_many_visitors       - Too many visitors belong to this user: a claim without proof was stored,
-  but not linked.
+too_many_visitors       - Too many visitors belong to this user, so a claim without proof was
+  stored but not linked.
 placeholder_id          - An ID such as `null` or `anonymous` was stored as sent; it is never linked
   or merged.
 body_differs            - A repeat differs from the first event with its ID; the first event stays.

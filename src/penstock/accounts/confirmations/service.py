@@ -69,13 +69,13 @@ class ConfirmationService:
         confirmed.
         """
         if not self._mailer.is_set_up:
-            raise Conflict("Mail is not set up on this server.", code="mail_not_set_up")
+            raise Conflict("Email is not set up on this server.", code="mail_not_set_up")
         if user.email_confirmed_at_ms is not None:
-            raise Conflict("Your address is confirmed already.", code="email_confirmed")
+            raise Conflict("Your address is already confirmed.", code="email_confirmed")
         self._mails_from_network.count(network)
         self._mails_to_address.count(user.email)
         if not self._mailer.post(partial(self._mail_with_link, user)):
-            raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
+            raise QueueFull("Too many emails are waiting. Try again later.", retry_after_s=60)
 
     def send_after_sign_up(self, user: User, network: str) -> None:
         """Like `send`, if possible and needed. Ignores limits: the user can ask again later."""
@@ -109,7 +109,8 @@ class ConfirmationService:
             require_open_session(db, actor.caller)
             if not store.is_valid(db, hash_secret(token), actor.user.id, now_ms):
                 raise NotFound(
-                    "This link was used already, is older than a day, or is for another account.",
+                    "This link has already been used, is older than a day, or is for another "
+                    "account.",
                     code="confirmation_not_found",
                 )
             store.end_confirmations(db, actor.user.id)
@@ -168,17 +169,18 @@ address is yours, open this link within 24 hours and log in:
 
 {url}
 
-The link works once. If you did not create the account, ignore this mail:
+The link works once. If you did not create the account, ignore this email:
 without your confirmation, nobody trusts that account with your address.
 """
 
 _RECLAIMED = """\
 Hello,
 
-you proved that your Penstock account is yours. Nobody had confirmed its
-address before, so somebody else may have created it. Penstock ended all
-its sessions and made its old password, API keys and invitations void.
+you have confirmed that this Penstock account is yours. Its address had
+never been confirmed before, so somebody else may have created it. Penstock
+ended all its sessions and revoked its old password, API keys and
+invitations.
 
-Before you use its workspaces, look at their members, websites and audit
-log. Create new API keys if your own were among the revoked ones.
+Before you use its workspaces, check their members, websites and audit log.
+If your own API keys were revoked too, create new ones.
 """

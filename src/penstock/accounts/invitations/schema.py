@@ -51,7 +51,7 @@ class NewInvitationRecord(InvitationRecord):
         ),
     ]
 
-    mailed: Annotated[bool, Field(description="Whether Penstock also sends the URL by mail.")]
+    mailed: Annotated[bool, Field(description="Whether Penstock also emails the URL.")]
 
     @classmethod
     def with_url(cls, invitation: Invitation, url: str, *, mailed: bool) -> Self:

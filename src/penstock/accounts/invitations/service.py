@@ -164,10 +164,10 @@ def _mail(invitation: Invitation, url: str) -> Mail:
 _MAIL = """\
 Hello,
 
-{who} invites you to {workspace}
+{who} has invited you to {workspace}
 on Penstock. To accept, open this link within seven days:
 
 {url}
 
-If you do not know what this is about, ignore this mail.
+If you did not expect this, ignore this email.
 """

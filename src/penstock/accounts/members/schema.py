@@ -25,7 +25,7 @@ class MemberRecord(Record):
     email: str
     role: Role
     since: Annotated[str, Field(description="When the user joined the workspace.")]
-    second_factor: Annotated[bool, Field(description="Whether their log-in asks for a code.")]
+    second_factor: Annotated[bool, Field(description="Whether logging in requires a code.")]
 
     @classmethod
     def of(cls, member: Member) -> Self:

@@ -74,14 +74,14 @@ class PasswordResetService:
         """
         if not self._mailer.is_set_up:
             raise Conflict(
-                "Mail is not set up. The service operator can run `penstock reset-password`.",
+                "Email is not set up. The service operator can run `penstock reset-password`.",
                 code="mail_not_set_up",
             )
         network = client_network(address)
         self._requests_of_network.count(network)
         self._requests.count((email, network))
         if not self._mailer.post(partial(self._mail_with_link, email, network)):
-            raise QueueFull("Too many mails are waiting. Try again later.", retry_after_s=60)
+            raise QueueFull("Too many emails are waiting. Try again later.", retry_after_s=60)
 
     def _mail_with_link(self, email: str, network: str) -> Mail | None:
         """The mail; None for an address without an account, or after too many mails in a day."""
@@ -168,7 +168,7 @@ def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[C
     match = accounts_store.account_by_email(db, reset[0]) if reset is not None else None
     if reset is None or match is None:
         raise NotFound(
-            "This link was used already or is older than an hour. Request a new one.",
+            "This link has already been used or is older than an hour. Request a new one.",
             code="reset_not_found",
         )
     return match[0], reset[1]
@@ -182,14 +182,14 @@ new password, open this link within one hour:
 
 {url}
 {consequence}
-The link works once. If you did not ask for it, ignore this mail:
-your password stays as it is.
+The link works once. If you did not request it, ignore this email:
+your password will not change.
 """
 
 _TAKES_OVER = """
 The address of this account was never confirmed, so somebody else may have
-created the account. With the new password it is yours alone: the API keys
-that it created stop working, and so do its open invitations.
+created the account. The new password makes it yours alone: API keys that
+it created and its pending invitations stop working.
 """
 
 _DONE = """\

@@ -29,7 +29,7 @@ class SecondFactorProof(Input):
 
 
 class SecondFactorRecord(Record):
-    enabled: Annotated[bool, Field(description="Whether log-in asks for a code.")]
+    enabled: Annotated[bool, Field(description="Whether logging in requires a code.")]
     enabled_at: str | None
     recovery_codes_left: int
 

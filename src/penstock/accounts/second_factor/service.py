@@ -57,7 +57,7 @@ class SecondFactorService:
             require_open_session(db, actor.caller)
             if store.is_enabled(db, actor.user.id):
                 raise Conflict(
-                    "The second factor is on already. Turn it off first.",
+                    "The second factor is already on. Turn it off first.",
                     code="second_factor_on",
                 )
             sealed = self._box.seal(secret)
@@ -184,9 +184,8 @@ def _hashes(codes: list[str]) -> list[bytes]:
 
 
 def _wrong_code() -> Invalid:
-    return Invalid(
-        [Fault("code", "wrong_code", "This code is wrong or was used. Wait for the next one.")]
-    )
+    text = "This code is wrong or has already been used. Wait for the next one."
+    return Invalid([Fault("code", "wrong_code", text)])
 
 
 def _not_on() -> Conflict:

@@ -234,6 +234,6 @@ def _invalid_answer() -> Unauthorized:
 
 def _unavailable() -> Unavailable:
     return Unavailable(
-        "The identity provider does not answer right now. Try again, or log in with a password.",
+        "The identity provider is not responding right now. Try again, or log in with a password.",
         code="sign_on_unavailable",
     )

@@ -148,7 +148,7 @@ class DeletionRecord(Record):
         list[str],
         Field(description="Imports that were unfinished at the request; their events stay."),
     ]
-    error: Annotated[str | None, Field(description="Why it waits; it continues by itself.")]
+    error: Annotated[str | None, Field(description="Why the job waits; it will try again.")]
     created_at: Annotated[str, Field(description="Events received later are not deleted.")]
     updated_at: str
     finished_at: str | None

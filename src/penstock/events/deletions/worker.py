@@ -135,9 +135,9 @@ class DeletionWorker:
     def _save_delay(self, deletion: Deletion, error: Exception) -> None:
         """Show the reason in the deletion's record, if the metadata DB answers."""
         message = (
-            "A store did not answer or did not finish; Penstock tries again."
+            "A store did not respond or finish in time; Penstock will try again."
             if isinstance(error, _STORE_ERRORS)
-            else "Penstock tries again; the log of the service has the details."
+            else "Penstock will try again; the service log has the details."
         )
         try:
             with self._database.read() as db:

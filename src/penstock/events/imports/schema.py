@@ -34,7 +34,7 @@ class ImportRecord(Record):
     website_id: str
     state: ImportState
     file_name: str | None
-    sha256: Annotated[str, Field(description="Of the file as it was sent.")]
+    sha256: Annotated[str, Field(description="Hash of the file as it was sent.")]
     bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
     bytes_read: int
     lines_read: Annotated[int, Field(description="Lines read so far, with empty ones.")]

@@ -169,7 +169,7 @@ class ImportService:
             if job.state is ImportState.CANCELLED:
                 return job
             if not job.is_open:
-                raise Conflict("The import is finished already.", code="import_finished")
+                raise Conflict("The import is already finished.", code="import_finished")
             was_queued, now_ms = job.state is ImportState.QUEUED, self._clock()
             job = replace(
                 job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms

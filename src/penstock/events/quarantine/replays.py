@@ -199,5 +199,5 @@ class _ReplayBatch(NamedTuple):
 
 def _gone() -> NotFound:
     return NotFound(
-        "There is no such entry in this workspace's quarantine; it may have been replayed already."
+        "There is no such entry in this workspace's quarantine; it may already have been replayed."
     )

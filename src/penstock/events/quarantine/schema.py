@@ -49,7 +49,7 @@ class QuarantineRecord(Record):
         Field(description="Null when the item names no website of the workspace."),
     ]
     code: Annotated[
-        str, Field(description="Of the problem document; `invalid` for an item of a batch.")
+        str, Field(description="Code of the problem document; `invalid` for an item of a batch.")
     ]
     errors: tuple[FaultRecord, ...]
     item: Annotated[

@@ -61,7 +61,7 @@ def check_storable(text: str) -> str:
     """Return the text. RuleBroken if no property can have it and no statement can carry it."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise RuleBroken(
-            "control_character", "Must be valid Unicode without NUL, or it matches no property."
+            "control_character", "Must be valid Unicode without NUL; no property has other text."
         )
     return text
 

@@ -18,7 +18,7 @@ from penstock.http.requests import AnyRequest
 from penstock.http.schema import SearchQuery
 
 
-@post("/api/goals", opt=described("Save a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
+@post("/api/goals", opt=described("Create a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
 async def create_goal(
     request: AnyRequest,
     caller: NamedDependency[Caller],

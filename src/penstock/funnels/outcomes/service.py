@@ -202,7 +202,7 @@ class OutcomeService:
                 return  # the node that builds checks for the request after it saved its mark
             if locked is None:
                 raise Unavailable(
-                    "The outcomes are being brought up to date. Try again in a minute.",
+                    "The outcomes are being updated. Try again in a minute.",
                     retry_after_s=60,
                 )
             if locked.mark is not None:

@@ -76,10 +76,10 @@ class CohortQuery(PeriodQuery):
 
 class CohortKeyRecord(Record):
     cohort: Annotated[
-        dict[str, Scalar | None], Field(description="Typed entry values; null where missing.")
+        dict[str, Scalar | None], Field(description="Typed entry values; null if missing.")
     ]
     label: Annotated[
-        dict[str, Scalar], Field(description="The same for people: Unknown where missing.")
+        dict[str, Scalar], Field(description="The same values as labels; Unknown if missing.")
     ]
 
 
@@ -124,10 +124,10 @@ class CoverageRecord(Record):
     open_windows: Annotated[int, Field(description="Units that may still complete.")]
     gaps: list[GapRecord]
     notes: Annotated[
-        list[str], Field(description="What a reader should know about the answer, in sentences.")
+        list[str], Field(description="Notes for the reader of the response, in sentences.")
     ]
     note_codes: Annotated[
-        list[NoteCode], Field(description="What each of the `notes` is about, in their order.")
+        list[NoteCode], Field(description="Codes of the `notes`, in the same order.")
     ]
 
 
@@ -176,7 +176,7 @@ class HeadRecord(Record):
     ]
     counting_unit: CountingUnit
     evaluated_at: Annotated[
-        str, Field(description="The time that the results describe; cached results keep theirs.")
+        str, Field(description="The time that the results describe, even if they were cached.")
     ]
     computed_at: Annotated[str, Field(description="When the engine computed the results.")]
     served_from: Annotated[
@@ -195,7 +195,7 @@ class HeadRecord(Record):
         ),
     ]
     last_known_event_at: Annotated[
-        str | None, Field(description="The latest event that the answer knows; null: none.")
+        str | None, Field(description="The latest event that the results include; null if none.")
     ]
     period: PeriodRecord
     website_id: str | None

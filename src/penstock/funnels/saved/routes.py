@@ -26,7 +26,7 @@ from penstock.http.scopes import KeyScope
 
 @post(
     "/api/funnels",
-    opt=described("Save a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
+    opt=described("Create a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
 )
 async def create_funnel(
     request: AnyRequest,

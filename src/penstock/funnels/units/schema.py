@@ -216,11 +216,11 @@ class ExplainRecord(HeadRecord):
         ),
     ]
     selected: Annotated[
-        bool | None, Field(description="As in a trace. null: not decided, as `counts`.")
+        bool | None, Field(description="As `selected` in a trace; null if not decided.")
     ]
     decision: Annotated[Decision | None, Field(description="null: not decided, as `counts`.")]
     step: int | None
     row: int | None
     explanation: str
-    truncated: Annotated[bool, Field(description="As in a trace.")]
+    truncated: Annotated[bool, Field(description="The same as in a trace.")]
     unit_summary: str | None

@@ -142,7 +142,7 @@ class LinkChange(_LinkFields):
     is_archived: Annotated[
         bool | None,
         AfterValidator(not_null),
-        Field(description="Lists leave out archived links; they work as before."),
+        Field(description="Archived links are hidden from lists but keep working."),
         OMITTABLE,
     ] = None
 
@@ -211,7 +211,7 @@ class LinkFilter(Query):
 
     website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
-        Line, Field(description="Part of the name, the slug or a tag, in any letter case.")
+        Line, Field(description="Part of the name, the slug or a tag, regardless of case.")
     ] = ""
     state: Annotated[
         LinkState | None,
@@ -258,7 +258,7 @@ class LinkRecord(Record):
     ]
     stats: Annotated[
         TotalsRecord | None,
-        Field(description="Over all time; null while the event store is unavailable."),
+        Field(description="Totals over all time; null while the event store is unavailable."),
     ]
 
     @classmethod

@@ -16,11 +16,11 @@ class StatisticsQuery(InPeriod, InBuckets):
 class TotalsRecord(Record):
     """Counts of a link."""
 
-    clicks: Annotated[int, Field(description="By people, not robots.")] = 0
+    clicks: Annotated[int, Field(description="Clicks by people, not bots.")] = 0
     unique_clicks: Annotated[
         int, Field(description="Clicks that are a browser's first on the link that day (UTC).")
     ] = 0
-    bot_hits: Annotated[int, Field(description="By robots: previews, crawlers, prefetching.")] = 0
+    bot_hits: Annotated[int, Field(description="By bots: previews, crawlers, prefetching.")] = 0
     qr_scans: Annotated[int, Field(description="Clicks that came from the QR code.")] = 0
     opens: Annotated[
         int, Field(description="`open` events of the app that were matched to the link.")
