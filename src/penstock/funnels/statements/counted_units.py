@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from functools import reduce
 
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.events import (
+    matched_events,
+)
 from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
 from penstock.funnels.statements.packed import COMPLEX, SIMPLE, Layout, layout_of, unit_chains
 from penstock.funnels.statements.query import (
@@ -16,7 +19,6 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
     Strategy,
-    matched_events,
 )
 from penstock.funnels.statements.report import composed, entry_values, folded_units, packs
 from penstock.funnels.statements.stored import stored_units, stored_values

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from penstock.base.scalar import tagged, value_hash
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
-from penstock.funnels.statements.matching import property_text
-from penstock.funnels.statements.query import (
-    DataProfile,
-    Plan,
-    QueryParams,
-    Statement,
+from penstock.funnels.statements.events import (
     event_scope,
     event_source,
     matched_events,
     name_scope,
     unit_key,
     visitor_key,
+)
+from penstock.funnels.statements.matching import property_text
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
 )
 
 

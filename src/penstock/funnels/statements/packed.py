@@ -25,7 +25,10 @@ from dataclasses import dataclass
 
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_UNIT_EVENTS, time_decides
-from penstock.funnels.statements.query import Plan, small_number
+from penstock.funnels.statements.events import (
+    small_number,
+)
+from penstock.funnels.statements.query import Plan
 
 _POSITION_BITS = 64
 _MIN_NUMBER_BITS = 8

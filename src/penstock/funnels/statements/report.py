@@ -10,6 +10,16 @@ from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
 from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements import figures
+from penstock.funnels.statements.events import (
+    event_scope,
+    event_source,
+    event_source_with_touches,
+    matched_events,
+    name_scope,
+    period_scope,
+    unit_key,
+    visitor_key,
+)
 from penstock.funnels.statements.fold import general_units
 from penstock.funnels.statements.matching import (
     match_condition,
@@ -32,14 +42,6 @@ from penstock.funnels.statements.query import (
     Sort,
     Statement,
     Strategy,
-    event_scope,
-    event_source,
-    event_source_with_touches,
-    matched_events,
-    name_scope,
-    period_scope,
-    unit_key,
-    visitor_key,
 )
 from penstock.funnels.statements.stored import stored_unitless, stored_units, stored_values
 

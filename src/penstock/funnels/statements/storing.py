@@ -11,6 +11,10 @@ from penstock.base.ids import WebsiteId
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.counted_units import counted_units
+from penstock.funnels.statements.events import (
+    in_share,
+    matched_events,
+)
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
@@ -18,8 +22,6 @@ from penstock.funnels.statements.query import (
     Statement,
     Strategy,
     Subset,
-    in_share,
-    matched_events,
 )
 from penstock.funnels.statements.report import composed, entry_values
 

@@ -9,17 +9,19 @@ from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
+from penstock.funnels.statements.events import (
+    event_scope,
+    event_source,
+    matched_events,
+    unit_key,
+    visitor_key,
+)
 from penstock.funnels.statements.matching import is_whole_second
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
     QueryParams,
     Statement,
-    event_scope,
-    event_source,
-    matched_events,
-    unit_key,
-    visitor_key,
 )
 from penstock.funnels.statements.report import (
     TAKES_PART,

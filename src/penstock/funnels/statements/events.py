@@ -1,0 +1,260 @@
+"""The events that a statement reads, as SQL over the table `events`.
+
+Source: funnel semantics, "Matching", "Units" and "Order".
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from itertools import product
+
+from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, tagged, value_hash
+from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
+from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.matching import (
+    KINDS,
+    is_pattern,
+    is_whole_second,
+    match_condition,
+    property_hash,
+    property_sent,
+    property_text,
+)
+from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
+
+
+def matched_events(
+    plan: Plan, *, matching: bool = True, more: Mapping[str, str] | None = None, where: str = "1"
+) -> str:
+    """The events that match any row, with every column that the folds need.
+
+    matching: False includes events that match no row. more: extra columns by name. where: a further
+    condition on `events`.
+    """
+    definition, binder = plan.definition, plan.binder
+    if matching:
+        where += f" AND {name_scope(plan)} AND mask != 0"
+    units = ["1"]
+    if plan.subset.units is not None:
+        units.append(f"unit IN {binder.bind('Array(UInt64)', list(plan.subset.units))}")
+    if plan.subset.share is not None:
+        units.append(in_share(binder, plan.subset.share))
+    breakdowns = enumerate(definition.breakdown_properties, start=1)
+    read = {
+        **(more or {}),
+        "ts": "toInt64(toUnixTimestamp64Milli(events.occurred_at))",
+        "event_id": "events.event_id",
+        "mask": _mask(plan),
+        "visitor": visitor_key(plan),
+        "provider": "events.source = 'provider'",
+        "verified": "events.verified",
+        "coarse": is_whole_second(binder) if plan.has_whole_seconds else "toUInt8(0)",
+        **{f"key_{j}": property_hash(name, binder) for j, name in breakdowns},
+        **_number_columns(plan),
+    }
+    columns = ",\n           ".join(f"{column} AS {name}" for name, column in read.items())
+    attempt, unit = "", "visitor"
+    if definition.attempt_property is not None:
+        attempt = f"{property_hash(definition.attempt_property, binder)} AS attempt,"
+        unit = _attempt_key("attempt", binder)
+    # In two steps: the engine analyses a copy of an expression wherever its name is used.
+    return f"""
+    SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
+           seq = {UNUSABLE} AND number_sent AS invalid
+    FROM (
+    SELECT {attempt}
+           {columns}
+    FROM {event_source_with_touches(plan)}
+    WHERE {event_scope(plan)} AND {where})
+    WHERE {" AND ".join(units)}"""
+
+
+def _mask(plan: Plan) -> str:
+    """A bit for each match that an event satisfies.
+
+    Matches by name alone are looked up: the engine does that once for each name.
+    """
+    by_kind: dict[str, dict[str, int]] = {}
+    parts = []
+    for row in plan.rows:
+        for match, bit in zip(row.row.matches, row.each, strict=True):
+            if match.filters or is_pattern(match):
+                condition = match_condition(match, plan.binder)
+                parts.append(f"if({condition}, {plan.mask(bit)}, {plan.mask(0)})")
+            else:
+                names = by_kind.setdefault(KINDS[match.type], {})
+                names[match.value] = names.get(match.value, 0) | bit
+    for kind, names in by_kind.items():
+        known, masks = plan.binder.bind("Array(String)", list(names)), list(names.values())
+        mask = f"transform(events.name, {known}, {plan.masks(masks)}, {plan.mask(0)})"
+        if plan.mask_type != "UInt64":  # `transform` supports no wider type
+            place = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
+            mask = f"{plan.masks([0, *masks])}[{place}]"
+        parts.append(f"if(events.kind = '{kind}', {mask}, {plan.mask(0)})")
+    return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
+
+
+def _number_columns(plan: Plan) -> dict[str, str]:
+    """What an event has of the sequence property: the hash and the text of its value, if any.
+
+    number: 0 if it has none. number_sent: whether it has any, usable or not.
+    """
+    name = plan.definition.sequence_property
+    if name is None:
+        return {"number": "toUInt64(0)", "number_sent": "toUInt8(0)"}
+    return {
+        "number": property_hash(name, plan.binder),
+        "number_sent": property_sent(name, plan.binder),
+        "big": f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))",
+    }
+
+
+def small_number(number: str) -> str:
+    """Whether a value hash contains a usable sequence number in its upper bits."""
+    return f"(bitAnd({number}, 7) = {INTEGER} AND {number} < {2**63})"
+
+
+def _sequence(plan: Plan) -> str:
+    """An event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
+    if plan.definition.sequence_property is None:
+        return f"toUInt64({UNUSABLE})"
+    is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND big <= {LARGEST_NUMBER}"
+    return f"""multiIf({small_number("number")}, bitShiftRight(number, 3),
+                   {is_big}, assumeNotNull(big), {UNUSABLE})"""
+
+
+def in_share(binder: Binder, share: tuple[int, int]) -> str:
+    """Whether a unit is in a share of all: its key is a hash."""
+    every, which = (binder.bind("UInt64", number) for number in share)
+    return f"unit % {every} = {which}"
+
+
+def event_source(plan: Plan) -> str:
+    """The events table; if visitors were merged, with the canonical visitor of each event."""
+    if not plan.profile.has_aliases:
+        return "events"
+    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
+    return f"""events LEFT ANY JOIN (
+        SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
+        WHERE scope_id IN {scopes} GROUP BY visitor_key
+    ) AS aliases ON events.visitor_key = aliases.visitor_key"""
+
+
+def event_source_with_touches(plan: Plan) -> str:
+    """`event_source`, with the touches that the funnel reads of each event's visitor.
+
+    They are the earliest and the latest touch up to the event's time. Source: docs/funnels.md,
+    "First and last touch".
+    """
+    joins = "".join(
+        f"""
+    LEFT ASOF JOIN ({_touches(plan, which)}) AS {which}_touches
+        ON {visitor_key(plan)} = {which}_touches.visitor_key
+        AND events.occurred_at >= {which}_touches.occurred_at"""
+        for which in plan.definition.read_touches
+    )
+    return event_source(plan) + joins
+
+
+def _touches(plan: Plan, which: str) -> str:
+    """The first touch of each visitor, or each visitor's last touch of every millisecond."""
+    visitor = visitor_key(plan)
+    at, group, value = {
+        "first": (
+            "min(events.occurred_at)",
+            visitor,
+            "argMin({}, tuple(events.occurred_at, events.event_id))",
+        ),
+        "last": (
+            "events.occurred_at",
+            f"{visitor}, events.occurred_at",
+            "argMax({}, events.event_id)",
+        ),
+    }[which]
+    columns = sorted({column for _, column in TOUCH_FIELDS.values()})
+    values = ", ".join(
+        f"{value.format(f'toString(events.{column})')} AS {column}" for column in columns
+    )
+    is_touch = " OR ".join(f"events.{column} != ''" for column in TOUCH_COLUMNS)
+    return f"""
+        SELECT {visitor} AS visitor_key, {at} AS occurred_at, {values}
+        FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND ({is_touch})
+        GROUP BY {group}"""
+
+
+def visitor_key(plan: Plan) -> str:
+    """The canonical visitor of an event."""
+    if not plan.profile.has_aliases:
+        return "events.visitor_key"
+    return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
+
+
+def unit_key(plan: Plan) -> str:
+    """The unit of an event; 0 for an event without an attempt ID."""
+    if plan.definition.attempt_property is None:
+        return visitor_key(plan)
+    value = property_hash(plan.definition.attempt_property, plan.binder)
+    return _attempt_key(value, plan.binder)
+
+
+def _attempt_key(value: str, binder: Binder) -> str:
+    """The unit of an attempt property's value hash; 0 if the value is not an attempt ID.
+
+    An attempt ID is an integer or a string that stands for something.
+    """
+    no_ids = binder.bind("Array(UInt64)", _NO_IDS)
+    is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} NOT IN {no_ids}"
+    return f"if({is_id}, bitShiftRight({value}, 3) + 1, 0)"
+
+
+def _spellings(word: str) -> Iterator[str]:
+    """The word in every letter case."""
+    return map("".join, product(*zip(word, word.upper(), strict=True)))
+
+
+_MOST_BLANKS = 64
+_NO_ID_TEXTS = (
+    *(" " * count for count in range(_MOST_BLANKS + 1)),
+    *("\t", "\n", "\r\n", "\u00a0"),
+    *(*_spellings("null"), *_spellings("undefined")),
+)
+"""What programs write for a missing attempt ID: nothing, blanks, null or undefined in any case."""
+_NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
+
+
+def event_scope(plan: Plan) -> str:
+    websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
+    end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
+    conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
+    if plan.subset.after_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.after_block)
+        conditions.append(f"events._block_number > {block}")
+        # Older parts are not opened. By the name: a list of parts may be of another moment.
+        conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
+    if plan.subset.until_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.until_block)
+        conditions.append(f"events._block_number <= {block}")
+    if plan.subset.after_ms is not None:
+        after = plan.binder.bind("Int64", plan.subset.after_ms)
+        conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")
+    return " AND ".join(conditions)
+
+
+def name_scope(plan: Plan) -> str:
+    """The names that can match: the engine skips other names by the table's sort order."""
+    matches = [match for row in plan.definition.rows for match in row.matches]
+    if any(is_pattern(match) for match in matches):
+        return "1"
+    names = sorted({match.value for match in matches})
+    return f"events.name IN {plan.binder.bind('Array(String)', names)}"
+
+
+def period_scope(plan: Plan) -> str:
+    """Events in the reporting period, by a column of the table's sort order."""
+    start, end = plan.params.start_ms, plan.params.end_ms
+    if start is None or end is None:
+        return "1"
+    first, last = (
+        f"fromUnixTimestamp64Milli({plan.binder.bind('Int64', at_ms)})" for at_ms in (start, end)
+    )
+    return f"(events.occurred_at >= {first} AND events.occurred_at < {last})"
