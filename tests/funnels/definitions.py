@@ -13,11 +13,8 @@ from penstock.funnels.definitions.schema import (
     ValidationContext,
 )
 from penstock.funnels.saved.schema import FunnelIn
-from penstock.settings import Settings
 
 Json = Mapping[str, Any]
-
-_LIMITS = Settings()
 
 
 def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definition:
@@ -26,7 +23,7 @@ def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definitio
     goals: the match of each goal by name.
     """
     matches: dict[str, SavedMatch] = {}
-    context = ValidationContext(matches, lambda _: None, _LIMITS)
+    context = ValidationContext(matches, lambda _: None)
     for name, match in (goals or {}).items():
         matches[name] = MatchIn.model_validate_json(json.dumps(match), context=context).saved()
     body = json.dumps({"name": "Funnel", **funnel})
