@@ -107,6 +107,12 @@ test-shards: $(DEV) ## Test everything that reads or deletes events over two sha
 		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics \
 		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
 
+.PHONY: test-cluster
+test-cluster: $(DEV) ## Like test-shards without kills, on an installed cluster (see tests/clickhouse_database.py)
+	@scripts/setup tests
+	PENSTOCK_TEST_ENGINE=cluster $(PYTEST) tests/activity tests/catalogue tests/events/deletions tests/funnels \
+		tests/identity tests/jobs tests/links/statistics $(ARGS)
+
 .PHONY: sdk
 sdk: $(SDK) ## Check, test and build the JavaScript client; update /t.js of the service
 	$(NPM) run all

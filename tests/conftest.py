@@ -35,7 +35,7 @@ from penstock.settings import Settings
 from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
-from tests import scratch
+from tests import clickhouse_database, scratch
 from tests.applications import application
 from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.postgres import PostgresServer, programs
@@ -248,6 +248,11 @@ def _shared_warehouse(
             shared = SharedWarehouse(data=folder, url=request.getfixturevalue("clickhouse").url)
         case "shards":
             yield request.getfixturevalue("sharded")
+            return
+        case "cluster":
+            with clickhouse_database.cluster_warehouse(folder) as cluster:
+                migrations.migrate(cluster)
+                yield cluster
             return
         case _:
             shared = SharedWarehouse(data=folder, url=None)

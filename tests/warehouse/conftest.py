@@ -1,18 +1,23 @@
 """Fixtures for an event store over HTTP."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pytest
 
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
+from tests import clickhouse_database
 from tests.clickhouse_server import ClickHouseServer
 from tests.proxy import FaultyProxy
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests that can use an installed server: `pytest -m clickhouse`."""
+    assert isinstance(item, pytest.Function)
+    if "clickhouse_url" in item.fixturenames:
+        item.add_marker("clickhouse")
 
 
 @contextmanager
@@ -27,20 +32,12 @@ def migrated(url: str, data: Path) -> Iterator[Warehouse]:
 def clickhouse_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The URL of a new database, on the server at `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set.
-
-    The user in that URL must be allowed to create databases.
-    """
-    url = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_URL")
-    if not url:
+    """The URL of a new database, on the server at `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set."""
+    if not clickhouse_database.URL:
         yield request.getfixturevalue("clickhouse").url
         return
-    name = f"penstock_test_{uuid4().hex}"
-    server = Warehouse(data=tmp_path_factory.mktemp("data"), url=url)
-    server.command(f"CREATE DATABASE {name}")
-    yield urlsplit(url)._replace(path=f"/{name}").geturl()
-    server.command(f"DROP DATABASE {name} SYNC")
-    server.close()
+    with clickhouse_database.new_database(tmp_path_factory.mktemp("data")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
