@@ -7,6 +7,7 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.metadb.tables import api_keys
+from tests.cases import cases
 from tests.serving import Served
 from tests.tenant import visitor
 from tests.waiting import eventually
@@ -69,7 +70,7 @@ def test_the_list_is_paged_newest_first(workspace, clock):
     assert listed(workspace, page=9)["data"] == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         {"page": 0},
@@ -123,7 +124,7 @@ def test_a_revoked_and_an_unknown_key_get_the_same_answer(server, workspace):
     assert new_key["key"] not in revoked.text
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
     [
         "",
@@ -213,7 +214,7 @@ def test_a_cached_key_is_authenticated_without_a_query(client, services):
     assert services.key_service.authenticate_cached("Bearer psk_unknown") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "code"), [({}, "required"), ({"name": ""}, "too_short"), ({"name": 1}, "wrong_type")]
 )
 def test_a_key_needs_a_name(workspace, body, code):

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from penstock.app import build_services
 from penstock.metadb.tables import invitations
 from tests.applications import application
+from tests.cases import cases
 from tests.tenant import BASE_URL, PASSWORD, create_invitation, new_browser, token_of
 
 
@@ -183,7 +184,7 @@ def test_a_sign_up_without_an_invitation_names_its_workspace(workspace):
         assert faults(response) == {("workspaceName", "required")}
 
 
-@pytest.mark.parametrize("token", ["", "made-up", "\x00", "ü" * 2000])
+@cases("token", ["", "made-up", "\x00", "ü" * 2000])
 def test_an_unknown_token_is_404(workspace, token):
     assert code(read(workspace, token)) == (404, "invitation_not_found")
     assert code(accept(workspace, token)) == (404, "invitation_not_found")

@@ -11,6 +11,7 @@ from sqlalchemy import update
 from penstock.app import Services
 from penstock.base.clock import iso
 from penstock.metadb.tables import api_keys
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, join, visitor
 
@@ -64,7 +65,7 @@ def requests(website_id: str) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("scope", ["ingest", "read", "manage"])
+@cases("scope", ["ingest", "read", "manage"])
 def test_a_key_may_do_what_its_scope_says_and_nothing_else(
     holder: Any, workspace: Tenant, scope: str
 ) -> None:
@@ -217,7 +218,7 @@ def test_a_key_ends_at_its_expiry(holder: Any, clock: ShiftedClock) -> None:
     assert client.get("/api/funnels").status_code == 401
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rights", "field"),
     [
         ({"scopes": []}, "scopes"),
@@ -233,7 +234,7 @@ def test_unusable_rights_are_422(workspace: Tenant, rights: dict[str, Any], fiel
     assert answer.json()["errors"][0]["field"] == field
 
 
-@pytest.mark.parametrize("odd", [10**13 * 2, "9999-12-31T23:59:59Z", -1, -(10**30)])
+@cases("odd", [10**13 * 2, "9999-12-31T23:59:59Z", -1, -(10**30)])
 def test_an_expiry_beyond_every_calendar_is_refused_with_the_range(
     workspace: Tenant, odd: int | str
 ) -> None:

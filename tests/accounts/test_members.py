@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cases import cases
 from tests.tenant import PASSWORD, create_invitation, join, new_browser, token_of
 
 
@@ -162,7 +163,7 @@ def test_a_user_without_workspace_is_deleted_and_can_be_invited_again(workspace)
     assert new_browser(workspace).post("/api/auth/signup", json=again).status_code == 201
 
 
-@pytest.mark.parametrize("user_id", ["usr_unknown", "%00", "ü"])
+@cases("user_id", ["usr_unknown", "%00", "ü"])
 def test_an_unknown_member_is_404(workspace, user_id):
     assert remove(workspace.browser, user_id).status_code == 404
     assert role(workspace.browser, user_id, "owner").status_code == 404

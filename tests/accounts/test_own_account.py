@@ -1,7 +1,6 @@
 """What users say about their own accounts: password, sessions, workspace."""
 
-import pytest
-
+from tests.cases import cases
 from tests.tenant import PASSWORD, create_invitation, join, new_browser, token_of
 
 NEW = "another horse battery"
@@ -99,9 +98,7 @@ def test_a_session_switches_to_another_workspace_of_its_user(workspace, other_wo
     ]
 
 
-@pytest.mark.parametrize(
-    ("workspace_id", "status"), [("wsp_unknown", 404), ("\x00", 422), ("", 422)]
-)
+@cases(("workspace_id", "status"), [("wsp_unknown", 404), ("\x00", 422), ("", 422)])
 def test_a_session_cannot_switch_to_a_foreign_workspace(
     workspace, other_workspace, workspace_id, status
 ):

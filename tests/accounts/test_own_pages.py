@@ -1,11 +1,10 @@
 """What a browser may do with its session cookie: JSON, from Penstock's own pages."""
 
-import pytest
-
+from tests.cases import cases
 from tests.tenant import BASE_URL
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
     [
         {},
@@ -25,7 +24,7 @@ def test_the_cookie_alone_is_enough_from_our_own_pages(workspace, headers):
     assert workspace.browser.get("/api/settings/websites", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
     [
         {"Origin": "https://evil.example"},
@@ -57,7 +56,7 @@ def test_the_public_url_is_our_own_origin_behind_a_proxy(workspace):
     assert workspace.browser.get("/api/settings/websites", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "text/json"],
 )

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from penstock.app import Services
 from penstock.base.clock import system_clock
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, token_of
 
@@ -218,7 +219,7 @@ def test_a_new_password_ends_pending_log_ins(workspace: Tenant, clock: ShiftedCl
     assert problem(enter_code(thief, phone.code())) == (401, "log_in_expired")
 
 
-@pytest.mark.parametrize("by", ["password", "code", "recovery code"])
+@cases("by", ["password", "code", "recovery code"])
 def test_it_is_turned_off_with_the_password_or_a_code(
     workspace: Tenant, clock: ShiftedClock, by: str
 ) -> None:

@@ -19,6 +19,7 @@ from penstock.app import Services, build_services
 from penstock.metadb.tables import setup_tokens
 from penstock.settings import Settings
 from tests.applications import application
+from tests.cases import cases
 from tests.serving import Served
 from tests.tenant import PASSWORD, connecting_from, visitor
 
@@ -119,7 +120,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(
     assert ("secure" in attribute_names) is secure
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
     [
         {"X-Forwarded-For": "127.0.0.1"},
@@ -256,7 +257,7 @@ def test_later_sign_ups_require_open_sign_up(local_client, tmp_path, metadb_url,
         assert (duplicate.status_code, duplicate.json()["code"]) == (409, "email_taken")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("form", "field", "code"),
     [
         ({"email": "ada"}, "email", "not_an_email"),

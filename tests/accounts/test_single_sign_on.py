@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from penstock.app import Services
 from penstock.settings import Settings
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.identity_provider import IdentityProvider, identity_provider
 from tests.tenant import BASE_URL, PASSWORD, Tenant, new_browser
@@ -117,7 +118,7 @@ def test_a_member_logs_in_with_pkce_state_and_nonce(
     assert entry["target"].endswith(f"{workspace.email}: single sign-on")
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
     [
         {"iss": "https://elsewhere.example"},
@@ -138,7 +139,7 @@ def test_an_id_token_for_somebody_else_or_another_time_is_refused(
     assert_refused(browser, answer, 401, "did not confirm who you are")
 
 
-@pytest.mark.parametrize("kind", ["other key", "client secret", "none", "garbage"])
+@cases("kind", ["other key", "client secret", "none", "garbage"])
 def test_an_id_token_with_another_signature_is_refused(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock, kind: str
 ) -> None:
@@ -161,7 +162,7 @@ def test_an_id_token_with_another_signature_is_refused(
     assert_refused(browser, answer, 401, "did not confirm who you are")
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes", [{"email_verified": False}, {"email_verified": None}, {"email": "x"}, {"email": 1}]
 )
 def test_an_address_that_the_provider_does_not_vouch_for_is_refused(

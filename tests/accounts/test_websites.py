@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.cases import cases
+
 APP = {
     "iosBundleId": "com.example.shop",
     "iosTeamId": "A1B2C3D4E5",
@@ -83,7 +85,7 @@ def test_the_list_is_paged_oldest_first(client, clock):
     assert page == {"page": 2, "pageSize": 2, "total": 4}
 
 
-@pytest.mark.parametrize(("field", "value"), APP.items())
+@cases(("field", "value"), APP.items())
 def test_app_fields_are_only_for_mobile_apps(client, field, value):
     assert faults(client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})) == {
         (field, "only_mobile")
@@ -98,7 +100,7 @@ def test_null_in_an_app_field_equals_omitting_it(client):
     assert create(client, **dict.fromkeys(APP))["customScheme"] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "value", "code"),
     [
         ("iosBundleId", "com example", "not_a_bundle_id"),
@@ -172,15 +174,13 @@ def test_all_faults_at_once(client):
     }
 
 
-@pytest.mark.parametrize("kind", ["desktop", "", None, 1])
+@cases("kind", ["desktop", "", None, 1])
 def test_the_kind_is_web_or_mobile(client, kind):
     [(field, _)] = faults(client.post(ROUTE, json={"name": "Shop", "kind": kind}))
     assert field == "kind"
 
 
-@pytest.mark.parametrize(
-    "domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"]
-)
+@cases("domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"])
 def test_a_domain_is_a_host_name(client, domain):
     assert create(client, domain=domain)["domain"] == domain.replace("bücher", "xn--bcher-kva")
 
@@ -204,7 +204,7 @@ def test_omitted_fields_keep_their_value_and_null_clears(client, clock):
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == body
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "fault"),
     [
         ({"name": None}, ("name", "not_null")),
@@ -256,7 +256,7 @@ def test_a_website_is_its_own_identity_scope_unless_it_names_one(
     assert scope_of(other_workspace, identityScope="brand") != shared
 
 
-@pytest.mark.parametrize("website_id", ["web_unknown", "a%00b", "%FF%FE", "é", "x" * 3000, "'; --"])
+@cases("website_id", ["web_unknown", "a%00b", "%FF%FE", "é", "x" * 3000, "'; --"])
 def test_an_unknown_website_is_404(client, website_id):
     for answer in (
         client.get(f"{ROUTE}/{website_id}"),
@@ -277,9 +277,7 @@ def test_a_website_may_be_changed_with_its_own_record(client, form):
     assert (changed.status_code, changed.json()["name"]) == (200, "New")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("id", "web_other"), ("kind", "mobile"), ("identityScope", "all")]
-)
+@cases(("field", "value"), [("id", "web_other"), ("kind", "mobile"), ("identityScope", "all")])
 def test_a_read_only_field_of_a_website_cannot_be_changed(client, field, value):
     record = create(client)
     assert faults(client.patch(f"{ROUTE}/{record['id']}", json=record | {field: value})) == {

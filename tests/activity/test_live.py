@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.activity.live.cursor import BEHIND_MS, Cursor
+from tests.cases import cases
 from tests.tenant import Tenant
 
 
@@ -139,7 +140,7 @@ def test_another_workspace_sees_nothing(workspace, other_workspace):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("parameters", "field"),
     [
         ({"after": "nonsense!"}, "after"),

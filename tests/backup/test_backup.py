@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import re
 import resource
 import signal
@@ -63,6 +64,8 @@ def refused(*arguments: str, **settings: str) -> str:
 def quickly(monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs a command in this process; for those that open no event store."""
     monkeypatch.setattr("penstock.cli.backup.configure_logs", lambda _: None)
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        monkeypatch.delenv(name)
 
     def run(*arguments: str) -> tuple[int, str]:
         result = CliRunner().invoke(app, arguments)

@@ -13,6 +13,7 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import EVENT_COLUMNS, event_row
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS
 from penstock.warehouse.client import Warehouse
+from tests.cases import cases
 from tests.one_server import one_server
 from tests.tenant import Tenant
 
@@ -115,7 +116,7 @@ def test_names_have_kind_count_and_last_time(workspace):
 TRICKY = ["100%_off", "100x_off", "ключ", "кл", "a'b", "a\\nb", "a\tb", 'q"', "Upper"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("search", "expected"),
     [
         ("100%", {"100%_off"}),
@@ -414,7 +415,7 @@ def test_a_list_without_its_long_values_is_not_complete(workspace):
     assert seen["count"] == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("what", "parameters", "field", "code"),
     [
         ("values", {}, "property", "required"),

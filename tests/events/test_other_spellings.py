@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import cases
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant, visitor
 
@@ -88,7 +89,7 @@ def test_identify_takes_numbers_and_empty_arrays(workspace: Tenant) -> None:
     assert (answer["visitorId"], answer["warnings"][0]["code"]) == ("1", "id_was_a_number")
 
 
-@pytest.mark.parametrize("route", ROUTES)
+@cases("route", ROUTES)
 def test_null_is_a_field_that_was_not_sent(send: Any, route: str) -> None:
     optional = {
         "properties": None, "timestamp": None, "userId": None, "droppedBefore": None,
@@ -103,7 +104,7 @@ def test_null_is_a_field_that_was_not_sent(send: Any, route: str) -> None:
     assert send(route, **optional) == ("accepted", {})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("route", "guess", "field"),
     [("/api/v1/events", "time", "timestamp"), ("/api/v1/events", "ts", "timestamp"),
      ("/api/track", "occurredAt", "timestamp"), ("/api/v1/events", "dedupeKey", "eventId"),
@@ -134,7 +135,7 @@ def test_a_hint_knows_nested_fields_and_names_no_field_that_is_not_there(
     assert "Did you mean" not in messages["time"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("route", "hint"),
     [("/api/v1/events", "/api/v1/events/batch"), ("/api/track", '{"events": [...]}'),
      ("/api/v1/transactions", "one transaction")],

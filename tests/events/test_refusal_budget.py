@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.serving import Served
 from tests.tenant import Tenant
 
@@ -81,7 +82,7 @@ def test_the_size_of_an_item_is_checked_before_its_fields(
     assert accepted["status"] == "accepted"
 
 
-@pytest.mark.parametrize("path", ["/api/auth/login", "/api/auth/signup", "/api/funnels"])
+@cases("path", ["/api/auth/login", "/api/auth/signup", "/api/funnels"])
 def test_every_route_bounds_its_faults(workspace: Tenant, path: str) -> None:
     for body in (UNKNOWN, {f"x{number}": 0 for number in range(90_000)}):
         answer = workspace.browser.post(path, json=body)

@@ -10,6 +10,7 @@ from litestar.testing import TestClient
 
 from penstock.base.clock import iso
 from penstock.events import intake
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post, Stored, faults
 from tests.tenant import Tenant, visitor
@@ -154,7 +155,7 @@ def test_a_time_before_1970_is_rejected(post_event: Post) -> None:
     assert faults(post_event(timestamp="1969-12-31T23:59:59.999Z")) == {"timestamp": "before_1970"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "timestamp",
     [
         *(True, 1_763_690_000_000.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000),
@@ -175,7 +176,7 @@ def test_a_foreign_website_is_unauthorized(
     assert stored() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
     [
         {},
@@ -238,7 +239,7 @@ def test_legacy_contract_with_a_different_user_is_ambiguous(post_event: Post) ->
     assert (answer.status_code, faults(answer)) == (422, {"userId": "identity_ambiguous"})
 
 
-@pytest.mark.parametrize("contract", ["legacy", "LEGACY-USER-ID", ""])
+@cases("contract", ["legacy", "LEGACY-USER-ID", ""])
 def test_another_contract_is_malformed(post_event: Post, contract: str) -> None:
     answer = post_event(headers={"x-service-identity-contract": contract})
     assert (answer.status_code, answer.json()["code"]) == (400, "unknown_identity_contract")

@@ -9,6 +9,7 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant, visitor
@@ -108,7 +109,7 @@ def test_the_other_types_are_named_by_their_own_field(
     assert (row["kind"], row["name"], row["path"]) == (kind, "Checkout", "/cart")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
     [
         ({}, {"path": "required"}),

@@ -3,8 +3,8 @@
 from typing import Any
 
 import httpx
-import pytest
 
+from tests.cases import cases
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
 
@@ -66,7 +66,7 @@ def test_transactions_and_events_have_ids_of_their_own(workspace: Tenant, site: 
     assert post(workspace, transactionId="same").json()["status"] == "accepted"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
     [
         ({"amount": "5 EUR"}, {"amount": "wrong_type"}),
@@ -101,7 +101,7 @@ def test_faults(
     assert stored() == []
 
 
-@pytest.mark.parametrize("amount", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+@cases("amount", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_an_amount_is_finite(workspace: Tenant, site: str, amount: bytes) -> None:
     body = b'{"websiteId": "%s", "visitorId": "v", "event": "purchase", "amount": %s}' % (
         site.encode(),

@@ -22,6 +22,7 @@ from penstock.funnels.comparisons.proportions import (
     probability_to_beat,
     wilson_interval,
 )
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
@@ -481,7 +482,7 @@ def test_holms_correction_is_the_step_down_one() -> None:
     assert holm([]) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("share", "baseline"),
     [
         (Share(0, 1), Share(0, 1)),

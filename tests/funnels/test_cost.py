@@ -24,6 +24,7 @@ from penstock.funnels.definitions.operands import (
     Operand,
 )
 from penstock.funnels.definitions.operators import Operator
+from tests.cases import cases
 from tests.funnels.test_definition import event, funnel
 
 EXAMPLES = max(6, int(os.environ.get("PENSTOCK_EXAMPLES", "0")) // 100)
@@ -46,7 +47,7 @@ def refusal(client: httpx.Client, body: Json, path: str = "/api/funnels") -> Jso
     return fault  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("path", ["/api/funnels", "/api/funnels/validate", "/api/funnels/preview"])
+@cases("path", ["/api/funnels", "/api/funnels/validate", "/api/funnels/preview"])
 def test_twenty_steps_of_twenty_time_filters_are_refused_with_a_way_out(client, path):
     body = funnel(steps=[event(f"e{n}", filters=BEFORE) for n in range(20)])
     if path.endswith("preview"):

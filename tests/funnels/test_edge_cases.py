@@ -12,6 +12,7 @@ from penstock.app import build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.applications import application
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
@@ -125,7 +126,7 @@ UNUSUAL_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", UNUSUAL_KEYS)
+@cases("key", UNUSUAL_KEYS)
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
     scene.track(
         [
@@ -232,7 +233,7 @@ def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Sce
     assert {page["total"] for page in pages} == {5}
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "it's",
@@ -414,7 +415,7 @@ def test_a_workspace_sees_nothing_of_another(
     assert other.counts(other.attempts("A", "B")) == [0, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "named"),
     [
         ({"startAt": "2026-01-01T00:00:00Z"}, "endAt"),
@@ -435,7 +436,7 @@ def test_a_malformed_query_names_its_parameter(
     assert named in answer.text
 
 
-@pytest.mark.parametrize("cohort", ['{"plan": "pro"}', '{"variant": ["a"]}', '{"variant": {}}'])
+@cases("cohort", ['{"plan": "pro"}', '{"variant": ["a"]}', '{"variant": {}}'])
 def test_a_cohort_filter_on_anything_else_is_refused(scene: Scene, cohort: str) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
     answer: httpx.Response = scene.client.get(

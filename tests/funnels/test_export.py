@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
@@ -63,7 +64,7 @@ def test_csv_is_the_golden_file(scene: Scene, funnel_id: str) -> None:
     assert total.startswith(f"{golden_total},1,")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "period", "expected"),
     [
         ("Checkout: plans / 2025", {}, 'filename="checkout-plans-2025-all-time.csv"'),
@@ -263,7 +264,7 @@ def test_an_export_follows_period_and_cohort(scene: Scene, funnel_id: str) -> No
     assert total["entered"] == 0
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@cases("form", ["csv", "json", "parquet"])
 def test_an_export_of_nothing_has_a_total_of_zeros(scene: Scene, form: str) -> None:
     content = export(scene, scene.funnel("nothing", "at all"), format=form)
     rows = {
@@ -303,7 +304,7 @@ def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: S
     ]
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@cases("form", ["csv", "json", "parquet"])
 def test_an_export_can_be_a_job_whose_file_is_fetched_several_times(
     scene: Scene, funnel_id: str, form: str
 ) -> None:

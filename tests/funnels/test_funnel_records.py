@@ -8,6 +8,7 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
 
@@ -294,7 +295,7 @@ def test_a_funnel_may_be_replaced_with_its_own_record(client: httpx.Client) -> N
     assert (renamed.status_code, renamed.json()["name"]) == (200, "Purchase")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "value"),
     [
         ("id", "fun_other"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
@@ -80,7 +81,7 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
     assert not any(bucket["maturing"] or bucket["partial"] for bucket in record["data"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("interval", "timezone", "begins", "entered"),
     [
         # Clocks in Berlin went forward on 29 March 2026: that day has 23 hours, and is one bucket.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from tests.conftest import BASE_URL
 from tests.tenant import Tenant, new_browser
 
@@ -19,7 +20,7 @@ def test_a_log_in_names_the_field(workspace: Tenant) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "email")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "field"),
     [
         ("/api/mobile/deferred-links/attribution?websiteId={website}&visitorId=a%00b", "visitorId"),

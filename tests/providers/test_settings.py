@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 from penstock.app import Services
 from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.metadb.tables import provider_secrets
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.providers.conftest import POLAR_SECRET, STANDARD_SECRET, STRIPE_SECRET, Json, Sender
 from tests.tenant import BASE_URL, Tenant
@@ -147,7 +148,7 @@ def test_the_secret_is_not_in_the_log(sender: Sender, capfd: pytest.CaptureFixtu
     assert NEW not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("provider", "body", "expected"),
     [
         ("stripe", {}, {"signingSecret": "required"}),
@@ -189,7 +190,7 @@ def test_faults(
     assert workspace.client.get(path).json()["total"] == 0
 
 
-@pytest.mark.parametrize("provider", ["paypal", "Stripe", "stripe ", "%00", "\u00e9"])
+@cases("provider", ["paypal", "Stripe", "stripe ", "%00", "\u00e9"])
 def test_an_unknown_provider_is_404(workspace: Tenant, path: str, provider: str) -> None:
     assert (
         workspace.client.put(f"{path}/{provider}", json={"signingSecret": "s"}).status_code == 404

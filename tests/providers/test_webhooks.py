@@ -10,6 +10,7 @@ import pytest
 from penstock.base.clock import iso
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
+from tests.cases import cases
 from tests.providers.conftest import (
     POLAR_SECRET,
     STANDARD_SECRET,
@@ -65,13 +66,13 @@ def test_polar_may_also_have_a_secret_of_the_standard(sender: Sender, stored: St
     assert len(stored()) == 2
 
 
-@pytest.mark.parametrize("age_s", [-290, 0, 290])
+@cases("age_s", [-290, 0, 290])
 def test_a_delivery_may_be_five_minutes_old_or_ahead(sender: Sender, age_s: int) -> None:
     assert sender.stripe(age_s=age_s).status_code == 200
     assert sender.standard(age_s=age_s).status_code == 200
 
 
-@pytest.mark.parametrize("age_s", [-302, 302, 86_400])
+@cases("age_s", [-302, 302, 86_400])
 def test_an_older_or_newer_signature_is_401(sender: Sender, stored: Stored, age_s: int) -> None:
     for answer in (sender.stripe(age_s=age_s), sender.standard(age_s=age_s)):
         assert (answer.status_code, answer.json()["code"]) == (401, "bad_signature")
@@ -122,7 +123,7 @@ def test_an_old_signature_does_not_pass_with_a_second_time_beside_it(
     assert stored() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "signature",
     [
         "", "x", "t=", "t=1", "t={now}", "v1=abc", "t={now},v1=", "t=now,v1=abc",
@@ -213,7 +214,7 @@ CHANGED: list[Json] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("body", NO_EVENTS)
+@cases("body", NO_EVENTS)
 def test_a_signed_body_that_is_no_event_is_401(sender: Sender, stored: Stored, body: bytes) -> None:
     try:
         text = body.decode()
@@ -238,7 +239,7 @@ def test_a_signed_event_with_a_wrong_field_is_401(
     assert stored() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "changed",
     [
         {"type": None},
@@ -556,7 +557,7 @@ def test_amounts_are_in_the_currencys_main_unit(
     assert (properties["amount"], properties["currency"]) == (amount, currency.upper())
 
 
-@pytest.mark.parametrize(
+@cases(
     "more",
     [
         {},
@@ -647,7 +648,7 @@ def test_an_unknown_type_is_stored_but_matches_no_step(sender: Sender, stored: S
         assert (answer.status_code, answer.json()["aggregate"]["entered"]) == (200, 0)
 
 
-@pytest.mark.parametrize("data", [None, {}, {"object": None}, {"object": []}])
+@cases("data", [None, {}, {"object": None}, {"object": []}])
 def test_an_unknown_type_needs_no_object(sender: Sender, stored: Stored, data: Any) -> None:
     body = json.dumps(
         {"id": "evt_1", "type": "v2.thing", "created": "2026-01-01T00:00:00.000Z", "data": data}
@@ -774,7 +775,7 @@ def test_too_much_metadata_is_stored_as_far_as_it_fits(sender: Sender, stored: S
         assert len(json.dumps(row["properties"])) <= 64 * 1024
 
 
-@pytest.mark.parametrize("metadata", ["text", 5, ["a"], True])
+@cases("metadata", ["text", 5, ["a"], True])
 def test_metadata_of_another_type_is_listed(sender: Sender, stored: Stored, metadata: Any) -> None:
     assert sender.standard("order.paid", {"id": "o_1", "metadata": metadata}).status_code == 200
     assert stored()[0]["properties"]["leftOut"] == ["metadata: wrong_type"]

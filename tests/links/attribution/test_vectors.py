@@ -7,6 +7,7 @@ import pytest
 
 from penstock.links.attribution.evidence import parse_opened_url, referrer_token
 from penstock.links.attribution.schema import ResolvedRecord
+from tests.cases import cases
 from tests.links.attribution.conftest import Phone
 
 VECTORS = json.loads(
@@ -32,7 +33,7 @@ def test_the_token_of_a_copied_link_is_the_clients(vector):
     assert (evidence.token, bool(evidence.slug)) == (vector["token"], True)
 
 
-@pytest.mark.parametrize("vector", by_name("bodies"))
+@cases("vector", by_name("bodies"))
 def test_what_clients_send_is_accepted(server, app_id, vector):
     platform = vector["app"]["platform"]
     answer = Phone(server, app_id, platform).open(**vector["body"] | {"websiteId": app_id})

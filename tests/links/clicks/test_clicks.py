@@ -16,6 +16,7 @@ from penstock.links.redirect import service
 from penstock.metadb.tables import click_buffer_files
 from tests import user_agents
 from tests.applications import application
+from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
 from tests.serving import Served, query_warehouse
@@ -132,7 +133,7 @@ def test_a_404_stores_no_click(client, make_link, open_link, clicks):
     clicks(link, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("referrer", "host"),
     [
         ("", ""), ("https://a.example/x", "a.example"),

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.clock import iso
+from tests.cases import cases
 from tests.links.attribution.conftest import Phone
 from tests.links.conftest import LINKS
 from tests.waiting import eventually
@@ -63,7 +64,7 @@ def test_every_field_but_app_and_slug_can_be_edited(client, clock, make_link, ed
     assert (cleared["tags"], cleared["revision"]) == ([], 3)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "value", "code"),
     [
         ("name", None, "not_null"),

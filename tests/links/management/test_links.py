@@ -8,6 +8,7 @@ import pytest
 from penstock.app import build_services
 from penstock.base.errors import Invalid
 from penstock.links.management.schema import RESERVED_SLUGS
+from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.tenant import BASE_URL
 
@@ -38,7 +39,7 @@ def test_a_link_may_be_changed_with_its_own_record(client, make_link, open_link)
     }
 
 
-@pytest.mark.parametrize("field", ["slug", "hostedUrl", "createdAt", "websiteId"])
+@cases("field", ["slug", "hostedUrl", "createdAt", "websiteId"])
 def test_a_read_only_field_of_a_link_cannot_be_changed(client, make_link, field):
     record = make_link()
     answer = client.patch(LINKS, json=record | {"isActive": False, field: "other"})
@@ -171,7 +172,7 @@ def test_every_broken_rule_is_reported_with_its_field(client, app_id):
     assert client.get(LINKS).json()["total"] == 0
 
 
-@pytest.mark.parametrize("field", ["websiteId", "name", "slug", "destinationPath"])
+@cases("field", ["websiteId", "name", "slug", "destinationPath"])
 def test_a_missing_field_is_reported(client, app_id, field):
     fields = link(app_id)
     del fields[field]
@@ -203,7 +204,7 @@ def test_all_faults_of_a_link_are_reported_at_once(client, app_id):
     }
 
 
-@pytest.mark.parametrize("slug", ["a", "1", "spring-sale", "a--b", "0-0", "a" * 64, "apis"])
+@cases("slug", ["a", "1", "spring-sale", "a--b", "0-0", "a" * 64, "apis"])
 def test_these_slugs_are_valid(client, app_id, slug):
     assert client.post(LINKS, json=link(app_id, slug=slug)).json()["slug"] == slug
 
@@ -269,7 +270,7 @@ def test_private_hosts_can_be_allowed_but_never_the_links_own_host(services, wor
     assert [fault.code for fault in refused.value.faults] == ["leads_back"]
 
 
-@pytest.mark.parametrize("which", ["unknown", "foreign", "web", "deleted", "nul", "empty"])
+@cases("which", ["unknown", "foreign", "web", "deleted", "nul", "empty"])
 def test_a_website_that_is_not_an_app_of_the_workspace_is_not_found(
     client, workspace, other_workspace, make_app, which
 ):
@@ -397,7 +398,7 @@ def test_the_list_is_searched_by_name_and_slug_and_filtered_by_app_and_state(
     assert find(state="active") == {a, b}
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         {"state": "gone"},

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests import user_agents
+from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.tenant import BASE_URL
 
@@ -72,7 +73,7 @@ def test_the_scale_sets_the_pixels_of_a_png(get_qr_code, make_link):
         ] * 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "field"),
     [
         ({"format": "gif"}, "format"),
@@ -95,7 +96,7 @@ def test_a_disabled_link_has_a_code(client, get_qr_code, make_link):
     assert get_qr_code(link).status_code == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "scanned"),
     [
         ("?qr=1", True),

@@ -10,6 +10,7 @@ from penstock.links.redirect.geoip import CountryLookup, GeoipFileError
 from penstock.settings import Settings
 from tests import user_agents
 from tests.applications import application
+from tests.cases import cases
 from tests.serving import penstock
 from tests.tenant import connecting_from
 from tests.waiting import eventually
@@ -73,7 +74,7 @@ def test_a_click_has_the_country_of_its_address_but_not_the_address(
     assert "203.0.113.7" not in str(row)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("proxy", "trusted", "country"),
     [
         ("127.0.0.1", None, "DE"), ("::1", None, "DE"), ("10.1.2.3", None, ""),

@@ -12,6 +12,7 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import CLICK_COLUMNS, EVENT_COLUMNS, event_row
 from penstock.warehouse.errors import QueryFailed
 from tests import user_agents
+from tests.cases import cases
 from tests.links.conftest import LINKS
 
 DAY_MS = 86_400_000
@@ -169,9 +170,7 @@ def test_days_follow_the_time_zone_and_have_no_gaps(
     assert in_utc == [1, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("interval", "buckets"), [("hour", 48), ("day", 2), ("week", 1), ("month", 2)]
-)
+@cases(("interval", "buckets"), [("hour", 48), ("day", 2), ("week", 1), ("month", 2)])
 def test_each_interval_has_contiguous_buckets(
     make_link, add_click, get_statistics, interval, buckets
 ):
@@ -246,7 +245,7 @@ def test_a_page_of_links_needs_one_query(
     assert len(queries) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "field"),
     [
         ({"startAt": 10**12}, "endAt"), ({"endAt": 10**12}, "endAt"),

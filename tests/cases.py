@@ -1,0 +1,43 @@
+"""Cases of one rule that share a test's application, workspace and stores.
+
+Starting an application and signing up takes longer than most rules need to be checked.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+Test = Callable[..., None]
+
+
+def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:
+    """Like `pytest.mark.parametrize`, but all cases run in one test, each as a subtest.
+
+    A case meets what the cases before it have stored. Use `parametrize` where that matters.
+
+    names: the parameter or parameters of the test. values: a value, a tuple or a `pytest.param` for
+    each case.
+    """
+    is_single = isinstance(names, str)
+    parameters = (names,) if isinstance(names, str) else names
+    sets = [ParameterSet.extract_from(value, force_tuple=is_single) for value in values]
+
+    def decorate(test: Test) -> Test:
+        @wraps(test)
+        def run(subtests: pytest.Subtests, **fixtures: Any) -> None:
+            for case in sets:
+                values_of_case = dict(zip(parameters, case.values, strict=True))
+                with subtests.test(str(case.id) if case.id else None, **values_of_case):
+                    test(**fixtures, **values_of_case)
+
+        complete = signature(test)
+        own = [value for name, value in complete.parameters.items() if name not in parameters]
+        subtests = Parameter("subtests", Parameter.KEYWORD_ONLY)
+        run.__signature__ = complete.replace(parameters=[*own, subtests])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
