@@ -1,4 +1,4 @@
-"""The path of every funnel query, from a request to rows. Each step has one place:
+"""Runs every funnel query, from a request to rows. Each step has one place:
 
     1  resolve the definition     `queries.resolve.resolve_definition`
     2  authorise the websites     `queries.scope.authorise_websites`
@@ -6,10 +6,10 @@
     4  snapshot the data          `queries.snapshot.SnapshotReader.take`
     5  look up the cache          `queries.single_flight_cache.SingleFlightCache.get`
     6  run                        `FunnelQueryRunner._run`, `queries.engine.Engine.run`
-    7  shape the answer           `results.shaping`, `insights`, `comparisons`, `units`
+    7  shape the response         `results.shaping`, `insights`, `comparisons`, `units`
 
-`prepare` runs steps 1 to 4 once per answer, `fetch` runs steps 5 and 6 once per statement. Values
-are passed forward and never changed afterwards.
+`prepare` runs steps 1 to 4 once per response, and `fetch` runs steps 5 and 6 once per statement.
+Values are passed on and never changed afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,20 +48,19 @@ _LOOKUPS = counter(
     "penstock_funnel_cache_lookups", "Lookups in the cache of funnel results.", ["outcome"]
 )
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
-"""A row, one cohort's numbers, takes one to two kilobytes."""
-
+"""Limits of the cache. A row has the numbers of one cohort and takes one to two kilobytes."""
 
 T = TypeVar("T")
 
 RowBlocks = Iterator[list[dict[str, Any]]]
-"""Rows by column name, in blocks."""
+"""Blocks of rows, each row by column name."""
 
 BuildStatement = Callable[[DataProfile], Statement]
-"""The statement that answers over data with a profile: over events, or over stored outcomes."""
+"""Builds the statement for data with a profile, which may be events or stored outcomes."""
 
 
 class FunnelQueryRunner:
-    """Runs the steps. Methods block: call them from a worker thread."""
+    """Runs the steps of a query. Its methods block, so call them from a worker thread."""
 
     def __init__(
         self,
@@ -96,13 +95,14 @@ class FunnelQueryRunner:
         *,
         only_cached: bool = False,
     ) -> QueryContext:
-        """Steps 1 to 4.
+        """Run steps 1 to 4.
 
-        only_cached: only for rows that are cached and current, without waiting; if there are none,
-        `NotCached`, here or from `fetch`.
+        only_cached: accept only current rows from the cache, without waiting. If there are none,
+        this method or `fetch` raises `NotCached`.
 
-        NotFound (funnel), Unauthorized (website of another workspace), Invalid (cohort filter),
-        Malformed (revision), Conflict (as of `FunnelService.resolve`), Unavailable (engine).
+        Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace,
+        Invalid for a bad cohort filter, Malformed for an unknown revision, Unavailable if the
+        engine does not answer, and Conflict like `FunnelService.resolve`.
         """
         funnel = resolve_definition(self._funnels, workspace_id, source)
         check_cohort(funnel.definition, selection.cohort)
@@ -133,23 +133,29 @@ class FunnelQueryRunner:
         )
 
     def fetch(self, context: QueryContext, build_statement: BuildStatement) -> QueryResult:
-        """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
+        """Run steps 5 and 6, and return the rows of one statement with their provenance.
 
-        Equal statements at the same time run once. Rows are reused while the data stay the same.
-        `NotCached` if the context allows only cached rows, and there are none.
+        Equal statements at the same time run once, and rows are reused until the data change.
+
+        Raises Unavailable if the engine does not answer, and `NotCached` if the context allows only
+        cached rows and there are none.
         """
         build_once = cache(build_statement)
         compute = partial(self._compute_rows, context, build_once)
         return self._fetch(context, build_once(context.profile), compute)
 
     def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
-        """As `fetch`, for a statement that reads only the events of single units."""
+        """Like `fetch`, but for a statement that needs events and cannot read stored outcomes."""
         return self._fetch(context, statement, partial(self._engine.run, statement))
 
     def _fetch(
         self, context: QueryContext, statement: Statement, compute: Callable[[], EngineRows]
     ) -> QueryResult:
-        """statement: over the events themselves; its rows are the same wherever they come from."""
+        """Run a statement through the cache.
+
+        statement: the statement over events, which identifies the rows. compute: returns the same
+        rows from events or from stored outcomes.
+        """
         if context.only_cached:
             rows, is_hit = self._cache.get_cached(_cache_key(context, statement)), True
         elif not context.is_fresh:
@@ -183,10 +189,10 @@ class FunnelQueryRunner:
         build_statement: BuildStatement,
         read: Callable[[RowBlocks], None],
     ) -> None:
-        """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache.
+        """Run step 6 in blocks, for results that are too large for memory or the cache.
 
-        read: reads the blocks of a whole answer. It is called again from the first block on when
-        stored outcomes fail; then the first answer is void.
+        read: reads all blocks. If stored outcomes fail, it is called again with all blocks from
+        events, and must discard those it has read before.
         """
 
         def run(statement: Statement) -> None:
@@ -196,7 +202,7 @@ class FunnelQueryRunner:
         self._run(context, build_statement, run)
 
     def deadline(self) -> Callable[[], None]:
-        """As `Engine.deadline`."""
+        """See `Engine.deadline`."""
         return self._engine.deadline()
 
     def now_ms(self) -> int:
@@ -209,11 +215,10 @@ class FunnelQueryRunner:
     def _run(
         self, context: QueryContext, build_statement: BuildStatement, run: Callable[[Statement], T]
     ) -> tuple[T, DirectReason | None]:
-        """Rows that are not cached: from stored outcomes, or from events.
+        """Run a statement over stored outcomes, or else over events.
 
-        Returns the result of `run`, and why it read events; None if it read stored outcomes. A
-        statement over stored outcomes that fails, or whose rows may include later events, is run
-        again over events.
+        Returns the result of `run`, and why it read events; None if it read stored outcomes. The
+        statement runs again over events if stored outcomes fail or may include later events.
         """
         build = self._outcomes.current(context)
         if isinstance(build, DirectReason):
@@ -226,8 +231,8 @@ class FunnelQueryRunner:
                         return result, None
                 reason = DirectReason.BEHIND
             except (QueryFailed, StoreUnavailable) as error:
-                # Neither stopped nor over a limit, which the events would exceed as well. A stream
-                # that breaks off looks like a store that does not answer.
+                # The query was not stopped, and it exceeded no limit, which events would exceed
+                # too. A stream that breaks off looks like a store that does not answer.
                 log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
                 self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED
@@ -238,7 +243,7 @@ class FunnelQueryRunner:
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:
-    """A hash of everything that the rows of a statement depend on."""
+    """A hash of everything that determines the rows of a statement."""
     parts = (
         context.workspace_id,
         context.version,
