@@ -24,9 +24,12 @@ import penstock.backup.service
 import penstock.backup.verification
 import penstock.cli.backup
 import penstock.cli.demo
+import penstock.cli.doctor
 import penstock.cli.import_file
 import penstock.cli.migrate
 import penstock.cli.serve
+import penstock.cli.service_checks
+import penstock.cli.settings_file
 import penstock.cli.simulate
 import penstock.edge.protocol
 import penstock.stores  # noqa: F401

@@ -45,14 +45,18 @@ def open_stores(settings: Settings) -> Stores:
     database = open_database(settings)
     if database.is_sqlite and database.url.database:
         Path(database.url.database).parent.mkdir(parents=True, exist_ok=True)
-    warehouse = Warehouse(
+    return Stores(database, open_warehouse(settings))
+
+
+def open_warehouse(settings: Settings) -> Warehouse:
+    """Connect to the event store without migrating it."""
+    return Warehouse(
         data=settings.data,
         url=settings.warehouse_url,
         cluster=Cluster(settings.warehouse_cluster) if settings.warehouse_cluster else None,
         readers=settings.queries_at_once,
         readers_per_owner=settings.queries_per_workspace,
     )
-    return Stores(database, warehouse)
 
 
 def migrate(stores: Stores) -> SchemaVersions:

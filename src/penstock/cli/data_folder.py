@@ -55,7 +55,7 @@ class NotPenstocks(Exception):
 
 def require_data_folder(folder: Path) -> None:
     """`NoDataFolder` unless a Penstock of any version made this folder. Creates nothing."""
-    if not _is_data_folder(folder):
+    if not is_data_folder(folder):
         raise NoDataFolder(folder)
 
 
@@ -80,7 +80,21 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _is_data_folder(folder: Path) -> bool:
+def user_of(folder: Path) -> str | None:
+    """ID of the process that uses the data folder, if any. Creates and locks nothing for long."""
+    try:
+        with (folder / LOCK).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return lock.read().strip() or "unknown"
+    except OSError:  # missing, or not readable for this user
+        return None
+    return None
+
+
+def is_data_folder(folder: Path) -> bool:
+    """Whether a Penstock of any version made this folder."""
     return any((folder / mark).exists() for mark in _MARKS)
 
 
@@ -93,7 +107,7 @@ def _make_private(folder: Path) -> None:
     os.umask(0o077)
     folder.mkdir(parents=True, exist_ok=True)
     entries = entries_of(folder)
-    if entries and not _is_data_folder(folder):
+    if entries and not is_data_folder(folder):
         raise NotPenstocks(folder)
     if stat.S_IMODE(folder.stat().st_mode) == 0o700:
         return

@@ -8,6 +8,7 @@ from penstock import __version__
 from penstock.cli.accounts import reset_password, reset_second_factor
 from penstock.cli.backup import backup, restore, verify
 from penstock.cli.demo import demo
+from penstock.cli.doctor import doctor
 from penstock.cli.import_file import import_file
 from penstock.cli.link_files import export_links, import_links
 from penstock.cli.migrate import migrate
@@ -39,6 +40,7 @@ def main(
 app.command()(serve)
 app.command()(init)
 app.command("config")(show_config)
+app.command()(doctor)
 app.command()(demo)
 app.command("import")(import_file)
 app.command()(migrate)

@@ -33,6 +33,13 @@ class SmtpServer:
                 connection.login(self._user, self._password)
             connection.send_message(self._message(mail, now_ms))
 
+    def check(self) -> None:
+        """Connect and log in without sending anything. `OSError`, `smtplib.SMTPException`."""
+        with self._connection() as connection:
+            connection.noop()
+            if self._user:
+                connection.login(self._user, self._password)
+
     def _connection(self) -> smtplib.SMTP:
         """An encrypted connection with a verified certificate, unless the URL says `insecure`."""
         if self._scheme == "smtps":
