@@ -108,7 +108,7 @@ def build_services(
     database, warehouse = stores or open_stores(settings)
     core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
     nodes = nodes_room.build(core)
-    box = SecretBox.of(settings)
+    box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(

@@ -130,7 +130,7 @@ def test_the_secret_key_of_the_installation_can_be_rotated(
 
     def restart(keys: str) -> None:
         changed = Settings(**settings.model_dump() | {"secret_keys": keys})
-        seal_all(services.database, SecretBox.of(changed))
+        seal_all(services.database, SecretBox.from_settings(changed))
 
     new_secret(workspace)
     key_file = settings.data / "secret.key"

@@ -31,9 +31,9 @@ def test_a_start_that_was_killed_while_it_made_the_key_can_be_repeated(
         killed.setattr(Fernet if moment == "generate_key" else os, moment, die)
         killed.setattr(Path, "unlink", die)  # a killed process tidies nothing up
         with pytest.raises(Killed):
-            SecretBox.of(key_settings)
-    sealed = SecretBox.of(key_settings).seal("secret")
-    assert SecretBox.of(key_settings).open(sealed) == "secret"
+            SecretBox.from_settings(key_settings)
+    sealed = SecretBox.from_settings(key_settings).seal("secret")
+    assert SecretBox.from_settings(key_settings).open(sealed) == "secret"
 
 
 def test_two_processes_that_make_the_key_at_once_use_the_same(
@@ -44,11 +44,11 @@ def test_two_processes_that_make_the_key_at_once_use_the_same(
 
     def generate_later() -> bytes:
         monkeypatch.setattr(Fernet, "generate_key", generate_key)
-        others.append(SecretBox.of(key_settings))  # another process, meanwhile
+        others.append(SecretBox.from_settings(key_settings))  # another process, meanwhile
         return generate_key()
 
     monkeypatch.setattr(Fernet, "generate_key", generate_later)
-    box = SecretBox.of(key_settings)
+    box = SecretBox.from_settings(key_settings)
     [other] = others
     assert other.open(box.seal("secret")) == "secret"
 
@@ -65,7 +65,7 @@ def test_the_key_is_durable_before_it_is_used(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record)
-    SecretBox.of(key_settings)
+    SecretBox.from_settings(key_settings)
     assert synced == [("file", False), ("folder", True)]
     assert [path.name for path in tmp_path.iterdir()] == ["secret.key"]
     assert stat.S_IMODE(key.stat().st_mode) == 0o600

@@ -33,7 +33,7 @@ def stored_secrets(services: Services) -> Callable[[], list[str]]:
     """The secrets in the metadata DB, decrypted."""
 
     def read() -> list[str]:
-        box = SecretBox.of(services.settings)
+        box = SecretBox.from_settings(services.settings)
         with services.database.read() as db:
             sealed = db.execute(select(provider_secrets.c.secret)).scalars()
             return sorted(box.open(secret) for secret in sealed)
@@ -215,7 +215,7 @@ def test_secrets_from_before_encryption_are_encrypted_at_the_next_start(
     assert workspace.client.put(path, json={"signingSecret": "whsec_plain"}).status_code == 200
     with services.database.write() as db:
         db.execute(update(provider_secrets).values(secret="whsec_plain"))
-    seal_all(services.database, SecretBox.of(settings))
+    seal_all(services.database, SecretBox.from_settings(settings))
     with services.database.read() as db:
         [stored] = db.scalars(select(provider_secrets.c.secret)).all()
     assert stored.startswith("fernet:")

@@ -67,7 +67,7 @@ class StoredEventRecord(Record):
     properties: dict[str, Any]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """The record of a row. row: from a statement of this room that returns events."""
         values = {name: value for name in cls.model_fields if (value := row.get(name)) is not None}
         values |= {

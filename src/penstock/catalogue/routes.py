@@ -30,7 +30,7 @@ from penstock.jobs.schema import JobRecord
         answers=NameRecord,
         query=NamesQuery,
         listed=True,
-        later=JobRecord,
+        job=JobRecord,
         tag="schema",
     ),
 )
@@ -52,7 +52,7 @@ async def list_seen_names(
         answers=PropertyRecord,
         query=PropertiesQuery,
         listed=True,
-        later=JobRecord,
+        job=JobRecord,
         tag="schema",
     ),
 )
@@ -70,7 +70,7 @@ async def list_seen_properties(
 @get(
     "/api/schema/values",
     opt=described(
-        "Property values", answers=ValuesRecord, query=ValuesQuery, later=JobRecord, tag="schema"
+        "Property values", answers=ValuesRecord, query=ValuesQuery, job=JobRecord, tag="schema"
     ),
 )
 async def list_seen_values(

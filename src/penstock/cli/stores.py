@@ -36,7 +36,7 @@ def open_services(settings: Settings) -> "Iterator[Services]":
         with one_line_for_errors(settings):
             _refuse_lost_entries(stores)
         try:
-            seal_all(stores.database, SecretBox.of(settings))
+            seal_all(stores.database, SecretBox.from_settings(settings))
             services = build_services(settings, stores=stores)
         except GeoipFileError as error:
             fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)

@@ -49,7 +49,7 @@ def described(
     takes_read_only: bool = False,
     media: str = "application/json",
     returns: tuple[str, ...] = ("application/json",),
-    later: type[BaseModel] | None = None,
+    job: type[BaseModel] | None = None,
     scopes: tuple[KeyScope, ...] = (),
     tag: str,
 ) -> dict[str, Any]:
@@ -59,14 +59,14 @@ def described(
     optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional
     headers, with their meaning and their values, if those are few. takes_read_only: the body may
     repeat fields that only `answers` has. media: media type of the body. returns: media types of
-    the response; without `answers`, its shape is not described. later: the job record that
+    the response; without `answers`, its shape is not described. job: the job record that
     `Prefer: respond-async` returns. scopes: an API key needs one of these; by default `read` for
     GET and `manage` for other methods.
     """
     return {
         "described": {
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
-            "open": open_to_all, "media": media, "tag": tag, "later": later,
+            "open": open_to_all, "media": media, "tag": tag, "job": job,
             "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
             "returns": returns, "only_key": only_key, "headers": headers,
         }
@@ -97,9 +97,7 @@ def openapi_document(
         if "described" in handler.opt
     ]
     inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
-    outputs = {
-        entry[kind] for _, _, entry in entries for kind in ("answers", "later") if entry[kind]
-    }
+    outputs = {entry[kind] for _, _, entry in entries for kind in ("answers", "job") if entry[kind]}
     models: list[Any] = [
         *((model, "validation") for model in inputs),
         *((model, "serialization") for model in outputs),
@@ -198,7 +196,7 @@ def _operation(
                     "schema": rule,
                 }
             )
-    for header in (*entry["headers"], *([_PREFER] if entry["later"] else [])):
+    for header in (*entry["headers"], *([_PREFER] if entry["job"] else [])):
         values = {"enum": list(header.values)} if header.values else {}
         parameters.append(
             {
@@ -236,8 +234,8 @@ def _operation(
             "503": _problem("Too much work, or a store cannot be reached; try again"),
         },
     }
-    if entry["later"]:
-        shape = names[(entry["later"], "serialization")]
+    if entry["job"]:
+        shape = names[(entry["job"], "serialization")]
         operation["responses"]["202"] = {
             "description": "A job, if the client preferred one; its URL is in `Location`",
             "content": {"application/json": {"schema": shape}},

@@ -70,7 +70,7 @@ class CancellableResponse:
     async def _start_job(self, compute: ComputeAnswer) -> Response[bytes]:
         job = await self._jobs.start(self._request, self._workspace_id, compute)
         headers = {"Location": f"/api/jobs/{job.id}", "Preference-Applied": RESPOND_ASYNC}
-        return answer(JobRecord.of(job, job.created_at_ms), status=202, headers=headers)
+        return answer(JobRecord.from_job(job, job.created_at_ms), status=202, headers=headers)
 
 
 async def _wait_for_disconnect(request: AnyRequest) -> None:

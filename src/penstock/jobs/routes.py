@@ -23,7 +23,7 @@ async def read_job(
 ) -> Response[bytes]:
     """State and progress of a request that was sent with `Prefer: respond-async`."""
     job = await to_thread.run_sync(jobs.job, caller.workspace_id, job_id)
-    return answer(JobRecord.of(job, clock()))
+    return answer(JobRecord.from_job(job, clock()))
 
 
 @get(

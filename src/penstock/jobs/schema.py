@@ -27,7 +27,7 @@ class JobRecord(Record):
     ]
 
     @classmethod
-    def of(cls, job: Job, now_ms: int) -> "JobRecord":
+    def from_job(cls, job: Job, now_ms: int) -> "JobRecord":
         has_result = job.state in (JobState.DONE, JobState.FAILED)
         return cls(
             id=job.id,

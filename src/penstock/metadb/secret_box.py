@@ -48,7 +48,7 @@ class SecretBox:
         self._fingerprint_key = keys[0].encode()
 
     @classmethod
-    def of(cls, settings: Settings) -> "SecretBox":
+    def from_settings(cls, settings: Settings) -> "SecretBox":
         """A box with the keys of the environment, or else of the key file, created if missing."""
         if settings.secret_keys is not None:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])

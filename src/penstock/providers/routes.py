@@ -39,7 +39,7 @@ async def receive_webhook(
     """
     body = await read_raw(request, settings.limits.max_body_bytes)
     webhook = await providers.receive(provider, website_id, Delivery(request.headers, body))
-    return answer(WebhookRecord.of(webhook))
+    return answer(WebhookRecord.from_webhook(webhook))
 
 
 @get(
@@ -64,7 +64,9 @@ async def list_providers(
     configs = await to_thread.run_sync(
         providers.list_providers, caller.workspace_id, website_id, page
     )
-    return await answer_list(configs, partial(ProviderRecord.of, base_url=settings.base_url))
+    return await answer_list(
+        configs, partial(ProviderRecord.from_config, base_url=settings.base_url)
+    )
 
 
 @put(
@@ -94,7 +96,7 @@ async def set_provider_secret(
         body.signing_secret.get_secret_value(),
         body.previous_valid_seconds,
     )
-    return answer(ProviderRecord.of(config, settings.base_url))
+    return answer(ProviderRecord.from_config(config, settings.base_url))
 
 
 @delete(

@@ -53,7 +53,7 @@ class SecretRecord(Record):
     valid_until: str | None = Field(description="Null for the current secret.")
 
     @classmethod
-    def of(cls, secret: SigningSecret) -> Self:
+    def from_secret(cls, secret: SigningSecret) -> Self:
         return cls(
             created_at=iso(secret.created_at_ms), valid_until=iso_or_none(secret.valid_until_ms)
         )
@@ -67,11 +67,11 @@ class ProviderRecord(Record):
     secrets: tuple[SecretRecord, ...]
 
     @classmethod
-    def of(cls, config: ProviderConfig, base_url: str) -> Self:
+    def from_config(cls, config: ProviderConfig, base_url: str) -> Self:
         return cls(
             provider=config.provider,
             webhook_url=f"{base_url}/api/providers/{config.provider}/{config.website_id}",
-            secrets=tuple(SecretRecord.of(secret) for secret in config.secrets),
+            secrets=tuple(SecretRecord.from_secret(secret) for secret in config.secrets),
         )
 
 
@@ -84,7 +84,7 @@ class WebhookRecord(Record):
     warnings: tuple[WarningRecord, ...] = ()
 
     @classmethod
-    def of(cls, webhook: ReceivedWebhook) -> Self:
+    def from_webhook(cls, webhook: ReceivedWebhook) -> Self:
         receipt = webhook.receipt
         return cls(
             status=receipt.status,

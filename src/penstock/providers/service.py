@@ -71,7 +71,7 @@ class ProviderService:
 
     def set_secret(
         self,
-        by: Caller,
+        actor: Caller,
         website_id: str,
         name: str,
         secret: str,
@@ -82,7 +82,7 @@ class ProviderService:
         previous_valid_s: maximum time that other secrets stay valid; 0 ends them now. Raises
         `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
         """
-        provider, workspace_id = _find_provider(name), by.workspace_id
+        provider, workspace_id = _find_provider(name), actor.workspace_id
         website = self._websites.website(workspace_id, website_id)
         if not is_usable_secret(provider, secret):
             message = "Must be base64, with or without whsec_ in front, as the sender shows it."
@@ -115,19 +115,19 @@ class ProviderService:
                     code="too_many_secrets",
                 )
             audit.record(
-                db, by, Action.PROVIDER_SECRET_SET, f"{website.id} {provider}", self._clock()
+                db, actor, Action.PROVIDER_SECRET_SET, f"{website.id} {provider}", self._clock()
             )
         return ProviderConfig(provider, website.id, secrets)
 
-    def remove(self, by: Caller, website_id: str, name: str) -> None:
+    def remove(self, actor: Caller, website_id: str, name: str) -> None:
         """Delete all secrets of a provider, so that its webhooks are rejected."""
         provider = _find_provider(name)
-        website = self._websites.website(by.workspace_id, website_id)
+        website = self._websites.website(actor.workspace_id, website_id)
         with self._database.write() as db:
             if not store.remove(db, website, provider):
                 raise NotFound("This website has no signing secret for this provider.")
             target = f"{website.id} {provider}"
-            audit.record(db, by, Action.PROVIDER_REMOVED, target, self._clock())
+            audit.record(db, actor, Action.PROVIDER_REMOVED, target, self._clock())
 
     def _valid_secrets(self, website: Website) -> dict[Provider, tuple[SigningSecret, ...]]:
         """The valid secrets of each provider. Deletes expired ones if there are any."""

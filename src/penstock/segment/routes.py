@@ -106,7 +106,9 @@ async def _store(
     user_agent = request.headers.get("user-agent", "")
     post = Post(call_type, path_of(request), body, sender_address(request), key, user_agent)
     results = await segment.store(post)
-    return await compute_on(body, lambda: answer(SegmentRecord.of(results)), items=len(results))
+    return await compute_on(
+        body, lambda: answer(SegmentRecord.from_results(results)), items=len(results)
+    )
 
 
 @post(

@@ -95,7 +95,7 @@ class SegmentRecord(Record):
     ] = ()
 
     @classmethod
-    def of(cls, results: Sequence[CallResult]) -> Self:
+    def from_results(cls, results: Sequence[CallResult]) -> Self:
         return cls(
             rejected=tuple(
                 RejectedRecord(

@@ -85,7 +85,7 @@ class View:
             {name: value for name, value in parameters.items() if name not in invalid}
         )
 
-    def without_foreign_website(self, query: Q, websites: Sequence[Website]) -> Q:
+    def drop_foreign_website(self, query: Q, websites: Sequence[Website]) -> Q:
         """The query without a `websiteId` of another workspace, which is recorded in `ignored`."""
         website_id = getattr(query, "website_id", None)
         if website_id is None or website_id in {website.id for website in websites}:

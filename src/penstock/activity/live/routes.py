@@ -21,7 +21,7 @@ from penstock.jobs.schema import JobRecord
         "Recent events",
         answers=RecentRecord,
         query=RecentQuery,
-        later=JobRecord,
+        job=JobRecord,
         tag="activity",
     ),
 )

@@ -85,7 +85,7 @@ class LiveService:
             all_read=len(rows) < limit,
         )
         return RecentRecord(
-            data=[StoredEventRecord.of(row) for row in new[: query.limit]],
+            data=[StoredEventRecord.from_row(row) for row in new[: query.limit]],
             cursor=str(next_cursor),
             skipped=query.after is not None and len(new) > query.limit,
             lost_on_devices=self._read_lost_events(

@@ -24,7 +24,7 @@ from penstock.jobs.schema import JobRecord
         answers=PersonalDataLine,
         returns=("application/x-ndjson",),
         query=PersonQuery,
-        later=JobRecord,
+        job=JobRecord,
         scopes=(KeyScope.MANAGE,),
         tag="deletions",
     ),

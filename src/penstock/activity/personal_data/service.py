@@ -87,7 +87,7 @@ class PersonalDataService:
             with self._warehouse.stream_blocks(statement, parameters, {}) as blocks:
                 for names, rows in blocks:
                     for row in rows:
-                        event = StoredEventRecord.of(dict(zip(names, row, strict=True)))
+                        event = StoredEventRecord.from_row(dict(zip(names, row, strict=True)))
                         file.write(_line("event", event.model_dump(by_alias=True)))
         except BaseException:
             file.close()

@@ -34,7 +34,7 @@ _TIMELINE = "/events"
         answers=VisitorRecord,
         query=VisitorsQuery,
         listed=True,
-        later=JobRecord,
+        job=JobRecord,
         tag="activity",
     ),
 )
@@ -57,7 +57,7 @@ async def list_visitors(
         "A visitor",
         answers=VisitorDetailRecord,
         query=WebsiteQuery,
-        later=JobRecord,
+        job=JobRecord,
         tag="activity",
     ),
 )
@@ -94,7 +94,7 @@ async def read_visitor(
         answers=StoredEventRecord,
         query=TimelineQuery,
         listed=True,
-        later=JobRecord,
+        job=JobRecord,
         tag="activity",
     ),
 )

@@ -255,7 +255,7 @@ class VisitorService:
             load("penstock.activity.visitors", "visitor_events"),
             {**visitor.scope, "limit": page.size, "offset": page.offset},
         )
-        return [StoredEventRecord.of(row) for row in rows]
+        return [StoredEventRecord.from_row(row) for row in rows]
 
 
 def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:

@@ -29,7 +29,7 @@ from penstock.jobs.schema import JobRecord
         "Attribution report",
         answers=AttributionRecord,
         query=AttributionQuery,
-        later=JobRecord,
+        job=JobRecord,
         tag="attribution",
     ),
 )
@@ -54,7 +54,7 @@ async def read_attribution(
         "Export of the attribution report",
         query=AttributionExportQuery,
         returns=tuple(MEDIA_TYPES.values()),
-        later=JobRecord,
+        job=JobRecord,
         tag="attribution",
     ),
 )

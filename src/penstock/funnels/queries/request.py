@@ -30,7 +30,7 @@ def describe_query(
 ) -> dict[str, Any]:
     """As `described`, for a route that answers about a funnel."""
     return described(
-        summary, query=query, answers=answers, returns=returns, later=JobRecord, tag="funnels"
+        summary, query=query, answers=answers, returns=returns, job=JobRecord, tag="funnels"
     )
 
 

@@ -45,7 +45,7 @@ async def read_results(
         "Preview a funnel",
         body=PreviewIn,
         answers=ResultsRecord,
-        later=JobRecord,
+        job=JobRecord,
         scopes=(KeyScope.READ,),
         tag="funnels",
     ),

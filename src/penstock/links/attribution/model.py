@@ -64,13 +64,13 @@ class Decision(NamedTuple):
     confidence: float | None = None
 
     @property
-    def matched(self) -> bool:
+    def is_match(self) -> bool:
         return self.reason is None
 
     @property
     def link(self) -> Link | None:
         """The link of a match."""
-        return self.links[0] if self.matched else None
+        return self.links[0] if self.is_match else None
 
     @property
     def utm(self) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ def open_event(context: OpenContext, decision: Decision) -> NewEvent:
     app_open = context.app_open
     if app_open.dedupe_key is not None:
         own_id = f"key\0{app_open.dedupe_key}"
-    elif decision.matched and decision.click is not None:
+    elif decision.is_match and decision.click is not None:
         own_id = f"{app_open.install_id}\0{decision.click.id}"
     else:
         link_id = decision.link.id if decision.link else ""

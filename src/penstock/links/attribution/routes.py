@@ -53,7 +53,7 @@ async def resolve_open(
     decision, visitor_id = await attribution.resolve(
         body, address_of(request), request.headers.get("user-agent", "")
     )
-    return answer(ResolvedRecord.of(decision, visitor_id))
+    return answer(ResolvedRecord.from_decision(decision, visitor_id))
 
 
 @route(_RESOLVE, http_method=[HttpMethod.OPTIONS], middleware=[AnyOriginCors()], status_code=204)
@@ -84,7 +84,7 @@ async def list_link_matches(
         link_id,
         read_query(request, PageQuery).pagination,
     )
-    return await answer_list(page, MatchRecord.of)
+    return await answer_list(page, MatchRecord.from_match)
 
 
 @get(
@@ -108,7 +108,7 @@ async def list_matches(
         await to_thread.run_sync(
             attribution.matches, caller.workspace_id, query.website_id, query.pagination
         ),
-        MatchRecord.of,
+        MatchRecord.from_match,
     )
 
 
@@ -131,7 +131,7 @@ async def read_touches(
     touches = await to_thread.run_sync(
         attribution.touches, caller.workspace_id, query.website_id, query.visitor_id
     )
-    return answer(TouchesRecord.of(touches))
+    return answer(TouchesRecord.from_touches(touches))
 
 
 # Litestar answers OPTIONS itself unless the first handler of the path does.

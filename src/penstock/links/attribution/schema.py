@@ -108,11 +108,11 @@ class ResolvedRecord(Record):
     reason: Reason | None
 
     @classmethod
-    def of(cls, decision: Decision, visitor_id: str) -> Self:
+    def from_decision(cls, decision: Decision, visitor_id: str) -> Self:
         link, utm = decision.link, decision.utm
         names = ("utm_source", "utm_medium", "utm_campaign")
         return cls(
-            matched=decision.matched,
+            matched=decision.is_match,
             method=decision.method,
             confidence=decision.confidence,
             destination_path=link.destination_path if link else None,
@@ -154,7 +154,7 @@ class MatchRecord(Record):
     ]
 
     @classmethod
-    def of(cls, listed: ListedMatch) -> Self:
+    def from_match(cls, listed: ListedMatch) -> Self:
         match, slug = listed
         return cls(
             id=match.id,
@@ -188,7 +188,7 @@ class TouchRecord(Record):
     utm: UtmRecord
 
     @classmethod
-    def of(cls, touch: Touch) -> Self:
+    def from_touch(cls, touch: Touch) -> Self:
         utm = UtmRecord(
             source=touch.utm_source, medium=touch.utm_medium, campaign=touch.utm_campaign
         )
@@ -203,8 +203,9 @@ class TouchesRecord(Record):
     last_touch: TouchRecord | None
 
     @classmethod
-    def of(cls, touches: Touches) -> Self:
+    def from_touches(cls, touches: Touches) -> Self:
         first, last = (
-            TouchRecord.of(touch) if touch else None for touch in (touches.first, touches.last)
+            TouchRecord.from_touch(touch) if touch else None
+            for touch in (touches.first, touches.last)
         )
         return cls(visitor_id=touches.visitor_id, first_touch=first, last_touch=last)

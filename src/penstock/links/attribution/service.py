@@ -138,7 +138,7 @@ class AttributionService:
             install = await self._intake.submit_own(install_event(context, decision))
             if (
                 install.status is Status.ACCEPTED
-                or not decision.matched
+                or not decision.is_match
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
@@ -219,7 +219,7 @@ def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
             link_revision=link.revision if link else 1,
             click_id=click.id if click else None,
             at_ms=context.now_ms,
-            matched=decision.matched,
+            matched=decision.is_match,
             method=decision.method,
             confidence=decision.confidence,
             reason=decision.reason,

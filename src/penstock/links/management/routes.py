@@ -60,7 +60,7 @@ async def create_link(
     """
     require_json(request)
     link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
-    return answer(LinkRecord.of(link, settings.link_url, TotalsRecord()), status=201)
+    return answer(LinkRecord.from_link(link, settings.link_url, TotalsRecord()), status=201)
 
 
 @get(
@@ -70,7 +70,7 @@ async def create_link(
         answers=LinkRecord,
         query=LinkQuery,
         listed=True,
-        later=JobRecord,
+        job=JobRecord,
         tag="managed links",
     ),
 )
@@ -88,7 +88,9 @@ async def list_links(
     def links_page() -> Response[bytes]:
         page = links.page(caller.workspace_id, query)
         totals = link_statistics.totals(page.data)
-        return listing(page, lambda link: LinkRecord.of(link, settings.link_url, totals[link.id]))
+        return listing(
+            page, lambda link: LinkRecord.from_link(link, settings.link_url, totals[link.id])
+        )
 
     return await respond(links_page)
 
@@ -111,7 +113,7 @@ async def export_links(
 
     def file() -> bytes:
         chosen = links.list_all(caller.workspace_id, query)
-        content = write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
+        content = write_csv(LinkRecord.from_link(link, settings.link_url, None) for link in chosen)
         audit_log.record(caller, Action.EXPORTED, "links csv")
         return content
 
@@ -146,7 +148,7 @@ async def upload_links(
         raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
     body = await read_bytes(request, max_bytes=MAX_BYTES)
     upload = await link_uploads.upload(caller, body, dry_run=query.dry_run)
-    return answer(LinkUploadRecord.of(upload, dry_run=query.dry_run))
+    return answer(LinkUploadRecord.from_upload(upload, dry_run=query.dry_run))
 
 
 @patch(
@@ -175,12 +177,12 @@ async def change_link(
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
 
     def check(stored: Link) -> None:
-        record = LinkRecord.of(stored, settings.link_url, None)
+        record = LinkRecord.from_link(stored, settings.link_url, None)
         read_only.check(record, computed=("stats", "unstoredClicks"))
 
     link = await to_thread.run_sync(links.change, caller, change, check)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
-    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
+    return answer(LinkRecord.from_link(link, settings.link_url, totals[link.id]))
 
 
 @get(
@@ -196,7 +198,7 @@ async def read_link(
 ) -> Response[bytes]:
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
-    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
+    return answer(LinkRecord.from_link(link, settings.link_url, totals[link.id]))
 
 
 @get(
@@ -218,7 +220,7 @@ async def list_link_revisions(
     """Newest first. Each click keeps the revision of its time."""
     page = read_query(request, PageQuery).pagination
     revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
-    return await answer_list(revisions, LinkRevisionRecord.of)
+    return await answer_list(revisions, LinkRevisionRecord.from_revision)
 
 
 @get(

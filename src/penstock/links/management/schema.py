@@ -190,7 +190,7 @@ class LinkUploadRecord(Record):
     faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000.")]
 
     @classmethod
-    def of(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
+    def from_upload(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
         return cls(
             dry_run=dry_run,
             created=upload.created,
@@ -262,7 +262,7 @@ class LinkRecord(Record):
     ]
 
     @classmethod
-    def of(cls, link: Link, base_url: str, stats: TotalsRecord | None) -> Self:
+    def from_link(cls, link: Link, base_url: str, stats: TotalsRecord | None) -> Self:
         return cls(
             id=link.id,
             website_id=link.website_id,
@@ -303,7 +303,7 @@ class LinkRevisionRecord(Record):
     expired_url: str | None
 
     @classmethod
-    def of(cls, revision: LinkRevision) -> Self:
+    def from_revision(cls, revision: LinkRevision) -> Self:
         values = revision._asdict()
         return cls(
             revision=values.pop("number"),

@@ -89,7 +89,7 @@ class LinkService:
                 now_ms=self._clock(),
             )
 
-    def change(self, by: Caller, change: LinkChange, check: Callable[[Link], None]) -> Link:
+    def change(self, actor: Caller, change: LinkChange, check: Callable[[Link], None]) -> Link:
         """Change the fields that were sent. Returns the link after the change.
 
         check: raises when the change does not fit the stored link. Sending only stored values
@@ -97,7 +97,7 @@ class LinkService:
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            before = _find_stored(db, by.workspace_id, change.id, for_update=True)
+            before = _find_stored(db, actor.workspace_id, change.id, for_update=True)
             check(before)
             after = before.with_changes(change.values(), now_ms)
             if after is before:
@@ -105,7 +105,7 @@ class LinkService:
             store.update_links(db, [(before, after)])
             if changed := _changed_fields(before, after):
                 target = f"{after.id} {after.slug}: {', '.join(changed)}"
-                audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
+                audit.record(db, actor, Action.LINK_CHANGED, target, now_ms)
             self._by_slug.announce(db)
         self._by_slug.forget(after.slug)
         return after

@@ -75,24 +75,24 @@ class LinkUploader:
         self._database, self._websites, self._clock = database, websites, clock
         self._links, self._validation = links, validation
 
-    async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
+    async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
         """Create links with new slugs and change the others.
 
         Raises `Invalid` when the body is not a CSV file of links, and `Conflict` when someone else
         has just taken a slug. Faulty rows prevent any change: a dry run returns their faults;
         otherwise they are raised as `Invalid`.
         """
-        return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
+        return await self._validation.run(actor.workspace_id, self._upload, actor, body, dry_run)
 
-    def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
+    def _upload(self, actor: Caller, body: bytes, dry_run: bool) -> LinkUpload:
         valid, faults = _validate_rows(read_csv(body), self._links.url_rules)
-        apps = self._apps(by.workspace_id, valid)
+        apps = self._apps(actor.workspace_id, valid)
         slugs = [row.slug for _, row in valid]
         now_ms = self._clock()
         try:
             with self._database.write() as db:
                 stored = {link.slug: link for link in store.links_of_slugs(db, slugs)}
-                plan = _plan(by.workspace_id, valid, stored, apps, now_ms)
+                plan = _plan(actor.workspace_id, valid, stored, apps, now_ms)
                 plan.faults.extend(faults)
                 upload = plan.upload()
                 if dry_run:
@@ -104,7 +104,7 @@ class LinkUploader:
                 self._links.announce(db)
                 if plan.added or plan.changed:
                     target = f"CSV: {upload.created} created, {upload.updated} updated"
-                    audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
+                    audit.record(db, actor, Action.LINK_CHANGED, target, now_ms)
         except StoreConflict:
             raise Conflict(
                 "Another request has just taken one of the slugs; upload the file again.",

@@ -22,7 +22,7 @@ from penstock.links.statistics.service import StatisticsService
         "Statistics of a managed link",
         answers=LinkStatisticsRecord,
         query=StatisticsQuery,
-        later=JobRecord,
+        job=JobRecord,
         tag="managed links",
     ),
 )

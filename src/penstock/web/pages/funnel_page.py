@@ -160,7 +160,7 @@ class FunnelPages:
             definition=definition,
             revisions=revisions,
             websites=websites,
-            query=self.view.without_foreign_website(query, websites),
+            query=self.view.drop_foreign_website(query, websites),
             selection=selection_of(self.view.request.query_params),
             now_ms=self.clock(),
             base_url=self.settings.base_url,

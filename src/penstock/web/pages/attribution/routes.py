@@ -40,7 +40,7 @@ async def attribution_page(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.without_foreign_website(view.query(AttributionPageQuery), websites)
+        query = view.drop_foreign_website(view.query(AttributionPageQuery), websites)
         funnel = _funnel(funnels, view, query)
         now_ms = clock()
 

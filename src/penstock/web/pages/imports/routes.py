@@ -32,7 +32,7 @@ def list_imports(
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.without_foreign_website(view.query(RecordsQuery), websites)
+    query = view.drop_foreign_website(view.query(RecordsQuery), websites)
     listing = imports.page(view.workspace_id, query)
     return view.render(
         "imports/list.html",
@@ -77,7 +77,7 @@ def list_deletions(
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.without_foreign_website(view.query(RecordsQuery), websites)
+    query = view.drop_foreign_website(view.query(RecordsQuery), websites)
     listing = deletions.page(view.workspace_id, query)
     return view.render(
         "imports/deletions.html",
@@ -101,7 +101,7 @@ async def new_deletion(
 
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.without_foreign_website(view.query(NewDeletionQuery), websites)
+        query = view.drop_foreign_website(view.query(NewDeletionQuery), websites)
         website = next((site for site in websites if site.id == query.website_id), None)
         is_span = query.from_ is not None and query.to is not None
         if website is None or not (query.visitor_id or query.user_id or is_span):

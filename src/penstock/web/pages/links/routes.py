@@ -52,7 +52,7 @@ async def list_page(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         apps = _apps(website_service, view.workspace_id)
-        query = view.without_foreign_website(view.query(LinkQuery), apps)
+        query = view.drop_foreign_website(view.query(LinkQuery), apps)
         listing = links.page(view.workspace_id, query)
         return view.render(
             "links/list.html",

@@ -45,7 +45,7 @@ async def live_events(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.without_foreign_website(view.query(RecentQuery), websites)
+        query = view.drop_foreign_website(view.query(RecentQuery), websites)
         recent = live.recent_events(view.workspace_id, query)
         attempt_properties = {
             funnel.attempt_property
@@ -73,7 +73,7 @@ def rejected(
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
-    query = view.without_foreign_website(view.query(RejectedQuery), websites)
+    query = view.drop_foreign_website(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
     records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]

@@ -64,7 +64,7 @@ async def report(
     def render() -> Response[bytes]:
         query = view.query(ReportPageQuery)
         page = funnel_pages.load(funnel_id, query)
-        query = view.without_foreign_website(query, page.websites)
+        query = view.drop_foreign_website(query, page.websites)
         tabs = {
             show: tab.text
             for show, tab in TABS.items()

@@ -25,7 +25,7 @@ async def find_visitors(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
-        query = view.without_foreign_website(view.query(VisitorsQuery), websites)
+        query = view.drop_foreign_website(view.query(VisitorsQuery), websites)
         return view.render(
             "visitors/list.html",
             parts=("list",),
@@ -51,7 +51,7 @@ async def visitor(
     def render() -> Response[bytes]:
         visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
         websites = website_service.websites(view.workspace_id)
-        query = view.without_foreign_website(view.query(TimelineQuery), websites)
+        query = view.drop_foreign_website(view.query(TimelineQuery), websites)
         try:
             detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
         except Malformed:

@@ -32,25 +32,25 @@ class ReportContext:
     outcomes: OutcomeService
     only_cached: bool
     # Not `cached_property`: in Python 3.11 its lock makes reports of all readers wait.
-    _prepared: QueryContext | None = field(default=None, init=False)
+    _shared_query: QueryContext | None = field(default=None, init=False)
     _report: ResultsRecord | None = field(default=None, init=False)
 
     @property
     def report(self) -> ResultsRecord:
         """The results, with the cohorts that the page shows. All panels share them."""
         if self._report is None:
-            self._report = self.results.report(self.prepared)
+            self._report = self.results.report(self.shared_query)
         return self._report
 
     @property
-    def prepared(self) -> QueryContext:
+    def shared_query(self) -> QueryContext:
         """The page's query. Panels that use it count the same data."""
-        if self._prepared is None:
+        if self._shared_query is None:
             query = self.query
-            self._prepared = self.prepare(
+            self._shared_query = self.prepare(
                 page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
             )
-        return self._prepared
+        return self._shared_query
 
     def prepare(self, **more: Any) -> QueryContext:
         """Prepare a query. more: further parameters, see `FunnelPage.parameters`."""

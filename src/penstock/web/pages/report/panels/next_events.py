@@ -15,6 +15,6 @@ def next_events(context: ReportContext) -> dict[str, Any]:
         "outcome": None if outcome == "both" else outcome,
     }
     following = context.insights.find_next_events(
-        context.prepared, NextQuery.model_validate(context.page.parameters(**more))
+        context.shared_query, NextQuery.model_validate(context.page.parameters(**more))
     )
     return {"next_events": following, "more": more}

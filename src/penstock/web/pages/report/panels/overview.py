@@ -37,7 +37,7 @@ def overview(context: ReportContext) -> dict[str, Any]:
     """The figures, and the bars with each step's median time."""
     results = context.report
     timing_query = TimingQuery.model_validate(context.page.parameters())
-    timing = context.insights.compute_timing(context.prepared, timing_query)
+    timing = context.insights.compute_timing(context.shared_query, timing_query)
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
@@ -69,7 +69,9 @@ def _source(results: ResultsRecord) -> str | None:
 
 def _build(context: ReportContext) -> Build | None:
     """The build that these results may have requested, for the current revision."""
-    if context.page.past_revision is not None or not context.outcomes.has_build(context.prepared):
+    if context.page.past_revision is not None or not context.outcomes.has_build(
+        context.shared_query
+    ):
         return None
     if context.only_cached:
         raise NotCached  # only the event store knows the progress of a build

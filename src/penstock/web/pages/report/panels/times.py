@@ -22,7 +22,7 @@ def times(context: ReportContext) -> dict[str, Any]:
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
     timing = context.insights.compute_timing(
-        context.prepared, TimingQuery.model_validate(context.page.parameters(**more))
+        context.shared_query, TimingQuery.model_validate(context.page.parameters(**more))
     )
     durations = timing.asked or timing.overall
     return {

@@ -13,7 +13,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
     trend = context.insights.compute_trend(
-        context.prepared, TrendQuery.model_validate(context.page.parameters(**more))
+        context.shared_query, TrendQuery.model_validate(context.page.parameters(**more))
     )
     series = (
         _rates(trend.data, has_window=context.page.has_window)
