@@ -19,7 +19,6 @@ ROOT = SOURCE.parents[1]
 NOT_CLEANED = frozenset(
     f"src/penstock/{room}"
     for room in (
-        "cli",
         "events",
         "funnels/outcomes",
         "funnels/queries",

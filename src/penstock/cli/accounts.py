@@ -1,4 +1,4 @@
-"""`penstock reset-password` and `penstock reset-second-factor`: for people who are locked out.
+"""`penstock reset-password` and `penstock reset-second-factor`: help people who are locked out.
 
 Both open only the metadata DB, so they also work while the service runs.
 """
@@ -47,7 +47,7 @@ def reset_second_factor(email: Email, data: Data = None, config: Config = None) 
 
 @contextmanager
 def _metadata_database(settings: Settings) -> "Iterator[Database]":
-    """The metadata DB. Ends the command with one line when it cannot be used as it is."""
+    """Open the metadata DB. Ends the command if it is missing or has another schema."""
     from penstock.base.errors import StoreUnavailable
     from penstock.metadb.database import InvalidUrl
     from penstock.stores import open_database

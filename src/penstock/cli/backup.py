@@ -97,7 +97,7 @@ def verify(
 ) -> None:
     """Verify the files of a backup, or the stores of a data folder that no service uses.
 
-    Exits with 1 when something is wrong.
+    Exits with 1 if there is a problem.
     """
     from penstock.backup.verification import verify_backup, verify_stores
     from penstock.cli.data_folder import require_data_folder
@@ -118,7 +118,7 @@ def verify(
 
 
 def _print(findings: "Iterable[Finding]") -> bool:
-    """Print each finding when its check ends. False when one of them is a problem."""
+    """Print each finding as soon as its check ends. Return False if any is a problem."""
     is_sound = True
     for finding in findings:
         status = "PROBLEM" if finding.problem else "ok"
@@ -141,7 +141,7 @@ def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
 
 @contextmanager
 def _one_line_for_errors(settings: Settings) -> Iterator[None]:
-    """As for the stores, and when a backup or a restore cannot be done."""
+    """End the command with one line if the stores cannot be used, or a backup or restore fails."""
     from penstock.backup.model import BackupFailed
 
     with one_line_for_errors(settings):

@@ -32,7 +32,8 @@ def service_client(
 ) -> Iterator[httpx.Client]:
     """A client with the API key. A failed connection ends the command.
 
-    owns: what the key's workspace must own. advice: what to do after the connection failed.
+    owns: the kind of record that the key's workspace must own, such as a website. advice: the
+    next step after a failed connection.
     """
     if not api_key:
         fail(f"set PENSTOCK_API_KEY to an API key of the workspace that owns the {owns}", WRONG_USE)

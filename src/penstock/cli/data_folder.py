@@ -1,4 +1,4 @@
-"""The data folder of a command: whose it is, who may read it, and the one process that uses it."""
+"""Ownership of the data folder: only Penstock's, private, and used by one process at a time."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from penstock.metadb.secret_box import KEY_FILE
 from penstock.metadb.snapshot import DUMP_FILE, SQLITE_FILE
 
 _MARKS = (LOCK, SQLITE_FILE, RESTORING, DUMP_FILE, "warehouse/metadata")
-"""Entries that only Penstock makes. Every version so far left at least one of them."""
+"""Entries that only Penstock makes. Each version leaves at least one of them."""
 _OWN = {
     LOCK,
     RESTORING,
@@ -24,7 +24,7 @@ _OWN = {
     *(SQLITE_FILE + suffix for suffix in ("", "-wal", "-shm", "-journal")),
     *("warehouse", "inserts", "imports", "clicks", SNAPSHOTS),
 }
-"""Everything that any version writes into its data folder, but the socket, which is private."""
+"""Every file that a version writes into its data folder, except the private socket."""
 
 
 class InUse(Exception):
@@ -37,14 +37,14 @@ class InUse(Exception):
 
 
 class NoDataFolder(Exception):
-    """The command needs a data folder, and this is not one."""
+    """The command needs a data folder, but this folder is not one."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"{folder} contains no Penstock data")
 
 
 class NotPenstocks(Exception):
-    """The folder is not empty, and Penstock did not make it."""
+    """The folder is not empty, and Penstock did not create it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class NotPenstocks(Exception):
 
 
 def require_data_folder(folder: Path) -> None:
-    """`NoDataFolder` unless a Penstock of any version made this folder. Creates nothing."""
+    """Raise `NoDataFolder` unless a Penstock of any version created this folder."""
     if not is_data_folder(folder):
         raise NoDataFolder(folder)
 
@@ -63,9 +63,10 @@ def require_data_folder(folder: Path) -> None:
 def data_folder_lock(folder: Path) -> Iterator[None]:
     """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
 
-    `InUse` when another process holds it; `NotPenstocks` for the folder of somebody else.
+    Raises `InUse` if another process holds it, and `NotPenstocks` for a folder that
+    Penstock did not create.
 
-    The embedded engine allows no second process either, but says so less clearly.
+    The embedded engine also rejects a second process, but with a message that is harder to read.
     """
     _make_private(folder)
     with (folder / LOCK).open("a+") as lock:
@@ -81,7 +82,7 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
 
 def user_of(folder: Path) -> str | None:
-    """ID of the process that uses the data folder, if any. Creates and locks nothing for long."""
+    """ID of the process that uses the data folder, if any. Releases its own lock at once."""
     try:
         with (folder / LOCK).open() as lock:
             try:
@@ -94,15 +95,15 @@ def user_of(folder: Path) -> str | None:
 
 
 def is_data_folder(folder: Path) -> bool:
-    """Whether a Penstock of any version made this folder."""
+    """Whether a Penstock of any version created this folder."""
     return any((folder / mark).exists() for mark in _MARKS)
 
 
 def _make_private(folder: Path) -> None:
-    """Make the data folder and Penstock's files in it readable for this user only, from now on.
+    """Make the data folder and Penstock's files in it readable only for this user.
 
-    A folder from before is tightened once. Files of others and targets of symbolic links keep
-    their modes, and so does a folder that holds files of others.
+    Tightens the modes of an older folder once. Foreign files, targets of symbolic links, and a
+    folder with foreign files keep their modes.
     """
     os.umask(0o077)
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,7 @@ def _make_private(folder: Path) -> None:
     for path in own:
         _tighten(path)
     if len(own) == len(entries):
-        folder.chmod(0o700)  # last: a start that is interrupted before begins anew
+        folder.chmod(0o700)  # last, so that an interrupted start tries again
 
 
 def _tighten(path: Path) -> None:

@@ -61,7 +61,7 @@ def demo(
 ) -> None:
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
     with _empty_folder(data) as folder:
-        # The demo ignores the machine's settings of stores: it writes only to its own folder.
+        # The demo ignores settings of stores, so that it writes only to its own folder.
         settings = start_command(None, context.obj, host=host, port=port, data=folder)
         run(
             settings.model_copy(
@@ -117,7 +117,7 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
             _answer(client.post("/api/funnels", json=definition))
             for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)
         ]
-        # The period that the page shows first, so that both have the same numbers.
+        # The page's default period, so that both show the same numbers.
         period = ReportPageQuery().parameters(system_clock())
         path = f"/api/funnels/{funnel['id']}/results"
         results = _answer(client.get(path, params={**period, "pageSize": "6"}))
@@ -160,7 +160,7 @@ def _answer(response: httpx.Response) -> Record:
 
 
 def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) -> None:
-    """Send day by day: a login must follow the visitor's earlier events."""
+    """Send one day after another: a login must follow the visitor's earlier events."""
     sent = 0
     with ThreadPoolExecutor(_SENDERS) as senders:
         for _, group in groupby(requests, key=lambda request: request.at_ms // 86_400_000):
@@ -176,7 +176,7 @@ def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) 
 
 
 def _calls(client: httpx.Client, route: Route, requests: Sequence[DemoRequest]) -> Iterator[_Call]:
-    """HTTP calls that send these requests, all of one route."""
+    """HTTP calls that send these requests, which all go to one route."""
     match route:
         case Route.TRACK:
             for agent in sorted({request.agent for request in requests}):
@@ -249,7 +249,7 @@ def _cohorts_table(results: Record) -> Table:
 
 
 def _quality(results: Record) -> str:
-    """The data quality counts that are not 0, as one line."""
+    """A line with all data quality counts except zeros."""
     counts = {
         name: count
         for name, count in results["dataQuality"].items()
@@ -261,7 +261,7 @@ def _quality(results: Record) -> str:
 
 
 def _spaced(name: str) -> str:
-    """`sequenceSkips` as `sequence skips`."""
+    """Split a camel-case name into words: `sequenceSkips` becomes `sequence skips`."""
     return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name)
 
 

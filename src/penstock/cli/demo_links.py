@@ -1,7 +1,7 @@
 """The demo's managed links: taps, previews, scans and app opens of browsers and phones.
 
-Clicks count at the time of the request, so all of them happen while the demo starts. Every run
-makes the same ones.
+A click counts at the time of its request, so all clicks happen while the demo starts. Every run
+makes the same clicks.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ APP: dict[str, Any] = {
     "appStoreUrl": "https://apps.apple.com/app/id1234567890",
     "iosProbabilisticMatching": True,
 }
-"""Fields of the shop's app."""
+"""Fields of the app's website record."""
 
 _SENDERS = 4
 _RESOLVE = "/api/mobile/deferred-links/resolve"
@@ -32,7 +32,7 @@ _FALLBACK = "https://www.acme-shop.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A link and its use. scans: part of the clicks. installs, opens: part of the phone taps."""
+    """A link and its use. scans: clicks by QR code. installs, opens: opens of the app after taps."""
 
     body: Mapping[str, Any]
     clicks: int
@@ -70,7 +70,7 @@ CAMPAIGNS = (
         clicks=24, scans=0, bots=11, installs=4, opens=1, is_active=False,
     ),
 )  # fmt: skip
-"""In order of creation."""
+"""Links in order of creation."""
 
 _BOTS = (
     "WhatsApp/2.24.6",
@@ -95,7 +95,7 @@ class _Tap:
 
 
 def use_links(client: httpx.Client, app_id: str) -> None:
-    """Create the links and use them. client: has the API key; taps need none."""
+    """Create the links and use them. client: sends the API key. Taps need no key."""
     random = Random(20_26)
     with (
         httpx.Client(base_url=client.base_url, timeout=60) as public_client,
@@ -146,7 +146,7 @@ def _use(
         repeat_open | {"installId": f"demo-{number}-known-{at}", "url": link["hostedUrl"]}
         for at in range(campaign.opens)
     ]
-    if bodies:  # an app copied to another phone with its evidence, and one without evidence
+    if bodies:  # one app is copied to another phone with its evidence, and one has no evidence
         bodies.append({**bodies[0], "installId": f"demo-{number}-copy"})
         bodies.append({**repeat_open, "installId": f"demo-{number}-silent", "firstOpen": True})
     for body in bodies:

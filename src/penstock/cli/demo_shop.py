@@ -59,7 +59,7 @@ class Shop:
 
 
 def shop_events(shop: Shop, now_ms: int) -> list[DemoRequest]:
-    """All requests, in the order of sending."""
+    """All requests in sending order."""
     random = Random(20_26)
     requests = [
         request
@@ -75,7 +75,7 @@ def _choose(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
 
 
 class _Visitor:
-    """One person's month, drawn from `random`."""
+    """Requests of one person in a month. random: makes every choice."""
 
     def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
         self.random, self.number = random, number
@@ -103,7 +103,7 @@ class _Visitor:
                     yield from self._other_device(at_ms + self._pause(3_600, 90_000))
 
     def _other_device(self, at_ms: int) -> Iterator[DemoRequest]:
-        """The same customer on another device: anonymous until the login, merged from then on."""
+        """Requests of the same person on another device, anonymous until the login merges them."""
         other = f"{self.visitor_id}-tablet"
         yield self._page_view(at_ms, "/", other)
         yield self._page_view(at_ms + self._pause(5, 90), "/products/cup", other)
@@ -125,7 +125,7 @@ class _Visitor:
         return int(self.random.uniform(min_s, max_s) * _SECOND)
 
     def _page_view(self, at_ms: int, page: str, visitor_id: str | None = None) -> DemoRequest:
-        """A page of the website, or the corresponding screen of the app."""
+        """Request for a page view of the website, or for the matching screen of the app."""
         visitor_id = visitor_id or self.visitor_id
         fields = {"type": "pageview", "path": page}
         if self.agent == APP:
@@ -140,19 +140,19 @@ class _Visitor:
         }
         return DemoRequest(at_ms, Route.TRACK, base | fields, self.agent)
 
-    # A checkout is an attempt: the backend sends its steps with attempt ID and sequence number.
+    # A checkout is an attempt: each step has its attempt ID and a sequence number.
 
     def _checkout(self, at_ms: int) -> Iterator[DemoRequest]:
         attempt = self._attempt(at_ms)
         yield from self._with_repeats(attempt)
         is_abandoned = attempt[-1].route is not Route.TRANSACTION
-        if is_abandoned and self.random.random() < 0.15:  # starts again, as another attempt
+        if is_abandoned and self.random.random() < 0.15:  # a new attempt follows
             yield from self._with_repeats(
                 self._attempt(attempt[-1].at_ms + self._pause(600, 90_000))
             )
 
     def _with_repeats(self, requests: list[DemoRequest]) -> Iterator[DemoRequest]:
-        """The requests; some are delivered twice."""
+        """The requests, some of them twice, like retries."""
         for request in requests:
             yield request
             if self.random.random() < 0.03:
@@ -162,7 +162,7 @@ class _Visitor:
         self.attempts += 1
         random, attempt = self.random, f"co-{self.number:04d}-{self.attempts}"
         requests = [self._step(at_ms, "checkout_started", attempt, 1)]
-        # Variant b fills in the address itself, often in the same millisecond.
+        # Variant b fills in the address automatically, often in the same millisecond.
         tie = random.random() < (0.25 if self.variant == "b" else 0.03)
         if random.random() < (0.12 if self.variant == "b" else 0.24):
             return requests
@@ -171,7 +171,7 @@ class _Visitor:
         requests.append(
             self._step(at_ms, "saved_address_used" if tie else "address_entered", attempt, number)
         )
-        if random.random() < 0.08:  # returns another day, after a plan upgrade
+        if random.random() < 0.08:  # the person returns on another day, after a plan upgrade
             at_ms += self._pause(20_000, 250_000)
             self.plan = "business"
         if random.random() < 0.18:

@@ -1,4 +1,4 @@
-"""File descriptors: the embedded engine opens several for each part that it reads or merges."""
+"""File descriptors. The embedded engine opens several for each part that it reads or merges."""
 
 import resource
 
@@ -10,11 +10,11 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 NEEDED = 4096
-"""A merge of ten parts with many columns, sockets, and room to spare."""
+"""Enough for a merge of ten parts with many columns, for sockets, and a reserve."""
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one. Ends the command when that is too few."""
+    """Raise the soft limit of open files to the hard limit. Ends the command if that is too low."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < NEEDED:
         fail(
@@ -26,7 +26,7 @@ def raise_descriptor_limit() -> None:
 
 
 def fit_connections(settings: Settings) -> Settings:
-    """The settings with as many connections as fit beside the files of the stores."""
+    """Lower the number of connections so that the files of the stores also fit."""
     soft = _raise_soft_limit()
     possible = max(1, soft - min(NEEDED, soft // 2))
     if soft == resource.RLIM_INFINITY or possible >= settings.connections:
@@ -36,7 +36,7 @@ def fit_connections(settings: Settings) -> Settings:
 
 
 def _raise_soft_limit() -> int:
-    """The limit after it was raised."""
+    """Raise the soft limit of open files, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:

@@ -1,7 +1,7 @@
 """`penstock import`: import past events from a file into a running service, over HTTP.
 
-It is safe to repeat: a broken upload starts again, an import that still runs is followed to its
-end, and events that are already stored are recognised as duplicates.
+Repeating it is safe: it restarts a broken upload, follows an import that still runs to its end, and
+recognises stored events as duplicates.
 """
 
 import gzip
@@ -69,7 +69,7 @@ def import_file(
 def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record | None:
     """The unfinished import of this file, if any. A wrong key or website ends the command.
 
-    A key that may only send cannot look: then the file is uploaded again.
+    A key that may only send cannot list imports, so the file is uploaded again.
     """
     answer = client.get(f"/api/settings/websites/{website}")
     if answer.status_code == codes.FORBIDDEN:
@@ -106,7 +106,7 @@ def _upload(client: httpx.Client, file: Path, website: str, bar: Progress) -> Re
 
 
 def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
-    """The job after it ended."""
+    """Follow the import to its end. Returns the finished job."""
     last_answer_s = time.monotonic()
     while job["state"] in ("queued", "running"):
         time.sleep(_POLL_S)
@@ -121,7 +121,9 @@ def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
 
 
 def _write_rejects(client: httpx.Client, job: Record, file: Path) -> Path | None:
-    """Write `FILE.rejected.ndjson`: rejected lines with number and reasons. None without any."""
+    """Write rejected lines with their numbers and reasons to `FILE.rejected.ndjson`.
+
+    Returns the path, or None if no line was rejected."""
     path = file.with_name(file.name + ".rejected.ndjson")
     path.unlink(missing_ok=True)
     if not job["rejected"]:

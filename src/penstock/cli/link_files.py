@@ -29,7 +29,7 @@ def import_links(
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
-    """Create and change links by CSV: all rows, or none.
+    """Create and change links from a CSV file. A fault in any row rejects the whole file.
 
     Lists the faults of rows, and exits with 1 if there are any.
     """

@@ -1,4 +1,4 @@
-"""Logs on stderr, ours and the libraries': readable on a terminal, otherwise JSON lines."""
+"""Logs of Penstock and its libraries on stderr: readable on a terminal, otherwise JSON lines."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ _SECRET_NAMES = frozenset(
 
 
 def configure_logs(level: str) -> None:
-    """level: debug, info, warning or error."""
+    """Set up logging for this process. level: debug, info, warning or error."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         add_request_id,
@@ -53,5 +53,5 @@ def configure_logs(level: str) -> None:
 
 
 def _mask_secrets(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Mask secrets, as a safety net: no code logs them on purpose."""
+    """Mask secrets. This is a safety net: no code logs them on purpose."""
     return {name: "***" if name in _SECRET_NAMES else value for name, value in event.items()}

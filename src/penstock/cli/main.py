@@ -1,4 +1,4 @@
-"""The commands of `penstock`, a module each. Heavy imports wait until a command runs."""
+"""The commands of `penstock`, each in its own module. They import heavy modules when they run."""
 
 from typing import Annotated
 

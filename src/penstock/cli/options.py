@@ -30,7 +30,7 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 def folder_of(text: str) -> Path:
-    """The value of `--data`. Empty, as an unset variable of a script, it would be this folder."""
+    """Parse `--data`. Rejects an empty value, as from an unset variable of a script."""
     if not text.strip():
         fail("--data: Must not be empty; write . for the current folder.", WRONG_USE)
     return Path(text)

@@ -38,7 +38,7 @@ class _Bars:
 
 
 class _Lines:
-    """A line at the start and end of each phase, and every few seconds in between."""
+    """Prints a line at the start and end of each phase, and every few seconds in between."""
 
     def __init__(self, unit: str) -> None:
         self._unit, self._phase, self._done, self._next_s = unit, "", -1, 0.0
@@ -53,7 +53,7 @@ class _Lines:
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Progress]:
-    """unit: what is counted, in the plural."""
+    """Show progress for the duration of the context. unit: the things counted, in the plural."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(unit)
@@ -72,7 +72,7 @@ def progress(unit: str = "bytes") -> Iterator[Progress]:
 def every_few_seconds(
     show: Callable[[int], None], interval_s: float = _LINE_EVERY_S
 ) -> Iterator[None]:
-    """Show that work whose end nobody can foresee goes on. show: gets the seconds so far."""
+    """Show that work of unknown length goes on. show: called with the seconds so far."""
     begin_s, is_over = time.monotonic(), Event()
 
     def repeat() -> None:
@@ -89,5 +89,5 @@ def every_few_seconds(
 
 
 def still_running(what: str) -> Callable[[int], None]:
-    """Shows a line such as `Copying: 10 s` on stderr."""
+    """A function that prints a line such as `Copying: 10 s` on stderr."""
     return lambda seconds: print(f"{what}: {seconds} s", file=sys.stderr, flush=True)

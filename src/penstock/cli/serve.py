@@ -1,4 +1,4 @@
-"""`penstock serve`: the service in the foreground, until SIGTERM or Ctrl-C."""
+"""`penstock serve`: run the service in the foreground until SIGTERM or Ctrl-C."""
 
 import errno
 import gc
@@ -41,14 +41,13 @@ def serve(
 
 
 def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
-    """Serve until a signal, then shut down in order.
+    """Serve until a signal arrives, then shut down in order.
 
     on_started: called in a thread once the service answers requests.
     """
-    # All that a start loads stays: collecting garbage would take a fifth of the start for nothing.
+    # Everything that a start loads stays; collecting garbage would waste a fifth of the start.
     gc.disable()
-    # Both signals exit with 0: here during startup, later through the server, which passes them on
-    # after its shutdown.
+    # Both signals exit with 0: during startup by these handlers, later after the server's shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
@@ -58,7 +57,7 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
 
 def bind_socket(settings: Settings) -> socket.socket:
-    """The socket to serve on, bound before any store is opened: a used port fails at once."""
+    """Bind the socket before any store is opened, so that a used port fails at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
@@ -99,7 +98,7 @@ def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the application reads them where it needs them
+        proxy_headers=False,  # the application reads headers of proxies itself
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
     # Everything loaded so far lives until the end; a full garbage collection of it would stop all
@@ -117,7 +116,7 @@ def _serve(
 
 
 def banner(services: "Services") -> str:
-    """What the operator needs to know after the start."""
+    """Text for the operator after the start: addresses, the data folder and how to sign up."""
     address = services.settings.base_url
     lines = [
         f"Penstock {__version__} serves {address}",
@@ -137,7 +136,7 @@ def banner(services: "Services") -> str:
 def _sign_up(settings: Settings, setup_token: str) -> list[str]:
     """The command that creates the first account.
 
-    With the setup token: any request may come through a proxy, or from another machine.
+    The command contains the setup token, because it may run behind a proxy or on another machine.
     """
     account = (
         """'{"email": "you@example.com", "password": "at least 8 characters", """

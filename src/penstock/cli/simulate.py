@@ -1,4 +1,4 @@
-"""`penstock links simulate`: tap a link and open the app for the first time, on a real service."""
+"""`penstock links simulate`: tap a link and open its app for the first time, on a real service."""
 
 import re
 from enum import StrEnum

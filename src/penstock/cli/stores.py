@@ -1,4 +1,4 @@
-"""Both stores for a command: one process per data folder, one clear line when a store fails."""
+"""Both stores for a command. A failing store, or one in use, ends the command with one line."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CHECK_S = 3.0
-"""How long a start looks for damage in SQLite's file; `penstock verify` looks at all of it."""
+"""Maximum time to look for damage in SQLite's file at a start, in seconds; `penstock verify` has
+no maximum."""
 
 
 @contextmanager
 def open_services(settings: Settings) -> "Iterator[Services]":
-    """Every service over open, migrated stores; the caller closes them.
+    """Build every service over open, migrated stores. The caller closes the stores.
 
-    Ends the command with one line when the data folder or a store cannot be used.
+    Ends the command with one line if the data folder or a store cannot be used.
     """
     from penstock.app import build_services
     from penstock.links.redirect.geoip import GeoipFileError
@@ -46,7 +47,7 @@ def open_services(settings: Settings) -> "Iterator[Services]":
 
 
 def _refuse_lost_entries(stores: "Stores") -> None:
-    """End the command when the metadata database has lost its newest entries."""
+    """End the command if the metadata database has lost its newest entries."""
     from penstock.events.losses.newest_shipments import lost_entries, newest_shipments
 
     newest = newest_shipments(*stores)
@@ -58,9 +59,9 @@ def _refuse_lost_entries(stores: "Stores") -> None:
 
 @contextmanager
 def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersions]]":
-    """Both stores, upgraded to this program's schemas, and those versions; the caller closes them.
+    """Open and upgrade both stores. Yields them and their schema versions; the caller closes them.
 
-    Ends the command as `open_services` does.
+    Ends the command like `open_services`.
     """
     from penstock.stores import migrate
 
@@ -72,9 +73,9 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
 
 @contextmanager
 def opened_stores(settings: Settings) -> "Iterator[Stores]":
-    """Both stores as they are, of whatever schema; the caller closes them.
+    """Open both stores without upgrading their schemas. The caller closes them.
 
-    Ends the command as `open_services` does.
+    Ends the command like `open_services`.
     """
     from penstock.backup.service import RESTORING
     from penstock.cli.data_folder import data_folder_lock
@@ -100,7 +101,7 @@ def _still(event: str) -> Callable[[int], None]:
 
 @contextmanager
 def one_line_for_errors(settings: Settings) -> Iterator[None]:
-    """End the command with one line when the data folder or a store cannot be used."""
+    """End the command with one line if the data folder or a store cannot be used."""
     from penstock.base.errors import StoreUnavailable
     from penstock.base.schema_version import NewerSchema
     from penstock.cli.data_folder import InUse, NoDataFolder, NotPenstocks
