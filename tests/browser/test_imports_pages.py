@@ -59,6 +59,22 @@ def test_a_file_is_imported_and_its_rejected_lines_are_listed(signed_in, account
     ).to_be_visible()
 
 
+def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
+    signed_in, account, website, watch
+):
+    rows = b"timestamp;name;userId\n2024-05-01T10:00:00Z;bought;u\nnever;bought;u\n"
+    upload(signed_in, rows, "past.csv")
+    expect(number(signed_in, "Accepted")).to_have_text("1")
+    expect(signed_in.get_by_text("Done")).to_be_visible()
+
+
+def test_a_csv_file_with_another_header_is_refused_with_the_column(signed_in, account, website):
+    upload(signed_in, b"day,name\n2024-05-01,bought\n", "days.csv")
+    expect(signed_in.get_by_label("Format")).to_have_value("csv")
+    expect(signed_in.get_by_text("names the column 'day'")).to_be_visible()
+    assert_accessible(signed_in)
+
+
 def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, watch):
     upload(signed_in, ndjson(line(), line(timestamp="yesterday")))
     expect(signed_in.get_by_text("Reports are marked as incomplete")).to_be_visible()
@@ -102,7 +118,6 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("past.csv", b"timestamp,name\n2024-05-01,bought\n", "This is a CSV file."),
         ("past.ndjson", b'data;name\n{"a": 1};bought\n{}\n', "This is a CSV file."),
         (
             "past.json",

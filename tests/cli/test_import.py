@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.worker import LARGE_BATCH_LINES
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
@@ -80,11 +81,35 @@ def test_empty_lines_are_mentioned(service, tmp_path):
     ]
 
 
-def test_a_csv_file_is_refused_with_a_command_that_converts_it(service, tmp_path):
-    file = written(tmp_path / "events.csv", ["timestamp,name,visitorId", "2024-05-01,e,v"])
-    result = run(service, file, "--website", service.website)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "csv.DictReader" in result.stderr
+def test_a_csv_file_is_imported_by_its_ending_and_its_rejected_rows_are_written(service, tmp_path):
+    rows = ["timestamp;name;visitorId", '2024-05-01T10:00:00Z;"a\n\nb";v', "never;e;v", "x;e;v"]
+    file = written(tmp_path / "Events.CSV", rows)
+    result = run(service, file, "--website", website(service))
+    assert result.returncode == 1
+    assert result.stdout.startswith("1 event imported, 0 duplicates, 2 lines rejected.")
+    rejected = (tmp_path / "Events.CSV.rejected.ndjson").read_text("utf-8").splitlines()
+    assert [(line["line"], line["input"]["timestamp"]) for line in map(json.loads, rejected)] == [
+        (5, "never"),
+        (6, "x"),
+    ]
+
+
+def test_the_format_of_a_file_can_be_named_and_the_help_lists_all(service, tmp_path):
+    file = written(tmp_path / "events.txt", ["timestamp,name,visitorId", "2024-05-01T10:00Z,e,v"])
+    website_id = website(service)
+    by_ending = run(service, file, "--website", website_id)
+    assert (by_ending.returncode, by_ending.stdout) == (1, "")
+    assert "csv with Content-Type: text/csv" in by_ending.stderr
+    named = run(service, file, "--website", website_id, "--format", "csv")
+    assert named.stdout.startswith("1 event imported"), named.stderr
+    unknown = run(service, file, "--website", website_id, "--format", "xml")
+    assert (unknown.returncode, unknown.stderr) == (
+        2,
+        "penstock: --format: Must be ndjson or csv.\n",
+    )
+    output = penstock("import", "--help", COLUMNS="200").stdout
+    for reader in READERS:
+        assert f"{reader.description} ({', '.join(reader.endings)})." in " ".join(output.split())
 
 
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(

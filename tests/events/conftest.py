@@ -2,13 +2,18 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from penstock.app import Services
+from penstock.events.imports import worker
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.tenant import Tenant
@@ -98,6 +103,13 @@ def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+def read_rows_by(
+    patch: pytest.MonkeyPatch, rows: Callable[[Path, ReaderLimits], Iterator[Row]]
+) -> None:
+    """Let imports of NDJSON read their rows by this function."""
+    patch.setattr(worker, "reader_named", lambda _: replace(NDJSON, rows=rows))
+
+
 def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
     """The import, once it has ended."""
 
@@ -118,11 +130,12 @@ def run_import(workspace: Tenant) -> Import:
         *,
         zipped: bool = False,
         website_id: str | None = None,
+        media_type: str = "application/x-ndjson",
     ) -> dict[str, Any]:
         body = lines if isinstance(lines, bytes) else ndjson(lines)
         query = {"websiteId": website_id or workspace.website_id}
         headers = {
-            "Content-Type": "application/x-ndjson",
+            "Content-Type": media_type,
             **({"Content-Encoding": "gzip"} if zipped else {}),
         }
         answer = workspace.client.post(

@@ -29,7 +29,9 @@ from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
 from penstock.base.user_agent import parse_user_agent
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import line_excerpt, stated_ms
-from penstock.events.imports.lines import Line, UnreadableFile, lines
+from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.regexes import regex_checker
@@ -344,9 +346,9 @@ def test_a_signed_identity_is_of_one_user_and_one_secret(secret, user_id, other)
 def test_a_file_of_an_import_is_read_to_its_end_or_to_what_is_wrong(content, tmp_path_factory):
     path = Path(tmp_path_factory.getbasetemp()) / "import.ndjson"
 
-    def read(stored: bytes) -> list[Line]:
+    def read(stored: bytes) -> list[Row]:
         path.write_bytes(stored)
-        return list(lines(path, max_line_bytes=1_000, max_inflated_bytes=100_000))
+        return list(NDJSON.rows(path, ReaderLimits(1_000, 100_000)))
 
     try:
         steps = read(content)
@@ -354,15 +356,38 @@ def test_a_file_of_an_import_is_read_to_its_end_or_to_what_is_wrong(content, tmp
         return
     number = 0
     for step in steps:
-        number += step.empty_lines or bool(step.text) or step.is_too_long
-        assert step.number == number
-    if content.startswith(b"\x1f\x8b") or any(step.is_too_long for step in steps):
+        number += step.empty_lines or bool(step.content or step.faults)
+        assert step.line == number
+    if content.startswith(b"\x1f\x8b") or any(step.faults for step in steps):
         return
     # A byte order mark alone in the first line is an empty line too.
     with_text = [line for line in content.split(b"\n") if line.strip() and line != BOM_UTF8]
-    assert [step.text.removesuffix(b"\n") for step in steps] == with_text
+    assert [step.content.removesuffix(b"\n") for step in steps] == with_text
     in_members = b"".join(map(gzip.compress, content.splitlines(keepends=True)))
-    assert [step.text for step in read(in_members) if step.text] == [step.text for step in steps]
+    assert [step.content for step in read(in_members) if step.content] == [
+        step.content for step in steps
+    ]
+
+
+_CSV_LINES = spliced(
+    *('"', ",", ";", "\n", "\r\n", "\r", "\0", "\ufeff", "timestamp", "properties.a", "2026")
+)
+
+
+@fuzz_settings(20, times=2)
+@given(header=st.sampled_from(["timestamp,userId", "userId;timestamp;properties"]), body=_CSV_LINES)
+def test_every_line_of_a_csv_file_is_in_a_row_or_empty_however_it_is_quoted(
+    header, body, tmp_path_factory
+):
+    path = Path(tmp_path_factory.getbasetemp()) / "import.csv"
+    content = f"{header}\n{body}".encode("utf-8", "replace")
+    path.write_bytes(content)
+    last_line = 0
+    for row in CSV.rows(path, ReaderLimits(1_000, 100_000)):
+        assert row.line == last_line + 1
+        assert row.content or row.faults or row.empty_lines or row.line == 1
+        last_line = row.lines_read
+    assert last_line == content.count(b"\n") + (not content.endswith(b"\n"))
 
 
 @fuzz_settings(20)

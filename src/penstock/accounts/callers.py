@@ -19,6 +19,7 @@ from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.service import PENDING_S, AccountService
 from penstock.accounts.single_sign_on.service import ATTEMPT_S
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
+from penstock.base.wording import listed
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.scopes import require_scope, scopes_of
@@ -35,10 +36,10 @@ _COOKIE_DAYS = 400
 """Maximum lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 CHECKS_WEBSITE = "checks_website"
 """Route `opt` key: the route itself checks that a key for one website matches the record."""
-UPLOAD_MEDIA_TYPE = "upload_media_type"
-"""Route `opt` key: a media type that a request with a session may use besides JSON.
+UPLOAD_MEDIA_TYPES = "upload_media_types"
+"""Route `opt` key: the media types of a file that a request with a session may send, not JSON.
 
-It must be a type that an HTML form cannot send.
+They must be types that an HTML form cannot send.
 """
 
 
@@ -166,12 +167,12 @@ async def _session(
 ) -> CurrentUser:
     require_same_origin(request, settings)
     current_user = await to_thread.run_sync(accounts.session, session_token(request) or "")
-    upload_media_type = request.route_handler.opt.get(UPLOAD_MEDIA_TYPE)
-    if _has_body(request) and media_type_of(request) != upload_media_type:
-        if upload_media_type is not None:
+    upload_media_types = request.route_handler.opt.get(UPLOAD_MEDIA_TYPES, ())
+    if _has_body(request) and media_type_of(request) not in upload_media_types:
+        if upload_media_types:
             raise UnsupportedMedia(
                 "With the session cookie, send the file with the header "
-                f"Content-Type: {upload_media_type}."
+                f"Content-Type: {listed(upload_media_types, 'or')}."
             )
         require_json(request)
     return current_user

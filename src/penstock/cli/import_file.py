@@ -4,9 +4,9 @@ Repeating it is safe: it restarts a broken upload, follows an import that still 
 recognises stored events as duplicates.
 """
 
-import gzip
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,22 +17,31 @@ import typer
 from httpx import codes
 
 from penstock.base.clock import parse_time
-from penstock.base.wording import count_of, utc_time
+from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED, WRONG_USE, fail
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
+from penstock.events.imports.formats.reader import Reader, ReaderLimits
+from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
 
+_FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
 _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
 _PATIENCE_S = 60.0
 """How long the service may be unreachable during an import, for instance while it restarts."""
 
 
+def _reader(name: str) -> Reader:
+    if name not in (names := [reader.name for reader in READERS]):
+        fail(f"--format: Must be {listed(names, 'or')}.", WRONG_USE)
+    return reader_named(name)
+
+
 def import_file(
     file: Annotated[
         Path,
         typer.Argument(
-            help="NDJSON file, one event per line, plain or gzip.",
+            help=f"File of past events, plain or gzip. {_FORMATS}",
             exists=True,
             dir_okay=False,
             readable=True,
@@ -41,6 +50,16 @@ def import_file(
     website: Annotated[
         str, typer.Option(help="ID of the website or app that the events belong to.")
     ],
+    reader: Annotated[
+        Reader | None,
+        typer.Option(
+            "--format",
+            help="Format of the file, if the ending of its name does not say it.",
+            parser=_reader,
+            metavar="|".join(reader.name for reader in READERS),
+            show_default=False,
+        ),
+    ] = None,
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
@@ -53,16 +72,19 @@ def import_file(
             f"{file} is not a regular file; write the events to a file first: it is read twice",
             WRONG_USE,
         )
+    reader = reader or reader_of_file(file.name)
     with (
         progress() as bar,
         service_client(
             url, api_key, owns="website", advice="run the same command again to continue"
         ) as client,
     ):
-        job = _unfinished_import(client, file, website) or _upload(client, file, website, bar)
+        job = _unfinished_import(client, file, website) or _upload(
+            client, file, reader, website, bar
+        )
         job = _wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
-            rejected = _write_rejects(client, job, file)
+            rejected = _write_rejects(client, job, file, reader)
     _print_summary(job, rejected)
 
 
@@ -88,7 +110,9 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
     )
 
 
-def _upload(client: httpx.Client, file: Path, website: str, bar: Progress) -> Record:
+def _upload(
+    client: httpx.Client, file: Path, reader: Reader, website: str, bar: Progress
+) -> Record:
     total = file.stat().st_size
 
     def chunks() -> Iterator[bytes]:
@@ -99,7 +123,7 @@ def _upload(client: httpx.Client, file: Path, website: str, bar: Progress) -> Re
                 uploaded += len(chunk)
                 bar.update("Uploading", uploaded, total)
 
-    headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(total)}
+    headers = {"Content-Type": reader.media_types[0], "Content-Length": str(total)}
     name = "".join(character if character.isprintable() else "?" for character in file.name)
     query = {"websiteId": website, "fileName": name[-200:]}
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
@@ -120,21 +144,25 @@ def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
     return job
 
 
-def _write_rejects(client: httpx.Client, job: Record, file: Path) -> Path | None:
+def _write_rejects(client: httpx.Client, job: Record, file: Path, reader: Reader) -> Path | None:
     """Write rejected lines with their numbers and reasons to `FILE.rejected.ndjson`.
 
-    Returns the path, or None if no line was rejected."""
+    Returns the path, or None if no line was rejected.
+    """
     path = file.with_name(file.name + ".rejected.ndjson")
     path.unlink(missing_ok=True)
     if not job["rejected"]:
         return None
-    with file.open("rb") as raw, path.open("w", encoding="utf-8") as out:
-        is_gzip = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        numbered = enumerate(gzip.GzipFile(fileobj=raw) if is_gzip else raw, 1)
+    rows = reader.rows(file, ReaderLimits(sys.maxsize, sys.maxsize))
+    with path.open("w", encoding="utf-8") as out:
         for reject in _rejects(client, job):
-            text = next(text for number, text in numbered if number == reject["line"])
-            out.write(json.dumps({**reject, "input": _parse_line(text)}, ensure_ascii=False) + "\n")
+            content = next(
+                row.content
+                for row in rows
+                if row.line == reject["line"] and (row.content or row.faults)
+            )
+            rejected = {**reject, "input": _parse_content(content)}
+            out.write(json.dumps(rejected, ensure_ascii=False) + "\n")
     return path
 
 
@@ -145,12 +173,12 @@ def _rejects(client: httpx.Client, job: Record) -> Iterator[Record]:
         )["data"]
 
 
-def _parse_line(line: bytes) -> Any:
-    """The line as JSON, or as text if it is not JSON."""
+def _parse_content(content: bytes) -> Any:
+    """The content of a row as JSON, or as text if it is not JSON."""
     try:
-        return json.loads(line)
+        return json.loads(content)
     except (ValueError, RecursionError):
-        return line.decode("utf-8", "replace").rstrip("\r\n")
+        return content.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _print_summary(job: Record, rejected: Path | None) -> None:

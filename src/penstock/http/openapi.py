@@ -47,7 +47,7 @@ def described(
     only_key: bool = False,
     headers: tuple[Header, ...] = (),
     takes_read_only: bool = False,
-    media: str = "application/json",
+    media: tuple[str, ...] = ("application/json",),
     returns: tuple[str, ...] = ("application/json",),
     job: type[BaseModel] | None = None,
     scopes: tuple[KeyScope, ...] = (),
@@ -58,8 +58,9 @@ def described(
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
     optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional
     headers, with their meaning and their values, if those are few. takes_read_only: the body may
-    repeat fields that only `answers` has. media: media type of the body. returns: media types of
-    the response; without `answers`, its shape is not described. job: the job record that
+    repeat fields that only `answers` has. media: media types of the body; `body` describes the
+    first, and the others are text. returns: media types of the response; without `answers`, its
+    shape is not described. job: the job record that
     `Prefer: respond-async` returns. scopes: an API key needs one of these; by default `read` for
     GET and `manage` for other methods.
     """
@@ -249,7 +250,10 @@ def _operation(
             shape = _add_read_only(_target(shape, schemas), _target(record, schemas))
         operation["requestBody"] = {
             "required": True,
-            "content": {entry["media"]: {"schema": shape}},
+            "content": {
+                media: {"schema": {"type": "string"} if number else shape}
+                for number, media in enumerate(entry["media"])
+            },
         }
     if entry["open"]:
         operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []

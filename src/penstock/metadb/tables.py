@@ -883,6 +883,7 @@ imports = Table(
     Column(
         "state", Text, nullable=False, comment="queued, running, done or failed"
     ),  # also: cancelled
+    Column("format", Text, nullable=False, server_default="ndjson"),
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
     Column("bytes_total", BigInteger, nullable=False),

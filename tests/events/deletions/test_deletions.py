@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -17,7 +18,8 @@ from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.events.deletions import warehouse_deletion, worker
 from penstock.events.imports import worker as import_worker
-from penstock.events.imports.lines import Line
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.events.imports.worker import BATCH_LINES
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
@@ -26,7 +28,7 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.applications import application
 from tests.conftest import ShiftedClock
-from tests.events.conftest import faults, ndjson
+from tests.events.conftest import faults, ndjson, read_rows_by
 from tests.events.conftest import finished as import_finished
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
 from tests.funnels.scenario import Scene
@@ -591,16 +593,15 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     scene: Scene, delete: Delete, names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_continue = Event()
-    read_lines = import_worker.lines
 
-    def slowly(*args: Any, **more: Any) -> Iterator[Line]:
+    def slowly(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         """A file whose second half waits until the test lets it continue."""
-        for line in read_lines(*args, **more):
-            if line.number > 2 * BATCH_LINES:
+        for row in NDJSON.rows(path, limits):
+            if row.line > 2 * BATCH_LINES:
                 assert may_continue.wait(60)
-            yield line
+            yield row
 
-    monkeypatch.setattr(import_worker, "lines", slowly)
+    read_rows_by(monkeypatch, slowly)
     monkeypatch.setattr(import_worker, "LARGE_BATCH_LINES", BATCH_LINES)
     lines = [
         {

@@ -13,10 +13,11 @@ from penstock.app import Services
 from penstock.base.errors import StoreUnavailable
 from penstock.events.imports import worker
 from penstock.events.imports.entries import Occurrences
-from penstock.events.imports.lines import Line
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
-from tests.events.conftest import Import, ndjson
+from tests.events.conftest import Import, ndjson, read_rows_by
 from tests.events.imports.test_imports import counts, line
 from tests.tenant import Tenant
 from tests.waiting import eventually
@@ -57,20 +58,20 @@ def failing_once(function: Callable[..., Any], error: Exception) -> Callable[...
 
 
 def fail_when_opened(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(worker, "lines", failing_once(worker.lines, TOO_MANY_FILES))
+    read_rows_by(patch, failing_once(NDJSON.rows, TOO_MANY_FILES))
 
 
 def fail_within_the_file(patch: pytest.MonkeyPatch) -> None:
     """After the first batches, which are saved by then."""
-    read_lines, errors = worker.lines, [TOO_MANY_FILES]
+    errors = [TOO_MANY_FILES]
 
-    def read(*args: Any, **more: Any) -> Iterator[Line]:
-        for read_line in read_lines(*args, **more):
-            if read_line.number == 5 and errors:
+    def read(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+        for row in NDJSON.rows(path, limits):
+            if row.line == 5 and errors:
                 raise errors.pop()
-            yield read_line
+            yield row
 
-    patch.setattr(worker, "lines", read)
+    read_rows_by(patch, read)
 
 
 def fill_temporary_folder(patch: pytest.MonkeyPatch) -> None:
@@ -106,16 +107,16 @@ def test_an_import_continues_between_empty_lines_and_counts_each_once(
 ) -> None:
     monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 1)
     event, empty = ndjson([line(1)]), b"\n" * 100_000
-    read_lines, fail_at = worker.lines, [400_004, 300_003, 100_002, 1]
+    fail_at = [400_004, 300_003, 100_002, 1]
 
-    def read(*args: Any, **more: Any) -> Iterator[Line]:
-        for read_line in read_lines(*args, **more):
-            if fail_at and read_line.number >= fail_at[-1]:
+    def read(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+        for row in NDJSON.rows(path, limits):
+            if fail_at and row.line >= fail_at[-1]:
                 fail_at.pop()
                 raise TOO_MANY_FILES
-            yield read_line
+            yield row
 
-    monkeypatch.setattr(worker, "lines", read)
+    read_rows_by(monkeypatch, read)
     job = run_import(event + empty + event + (empty + empty + event) + (empty + event) + empty)
     assert (job["state"], counts(job)) == ("done", (500_004, 4, 0, 0))
     assert (job["emptyLines"], fail_at) == (500_000, [])

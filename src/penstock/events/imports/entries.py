@@ -8,12 +8,11 @@ from typing import Any
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
-from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
 )
-from penstock.events.imports.schema import ImportLine
+from penstock.events.imports.formats.schema import ImportLine
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
@@ -115,10 +114,6 @@ def line_excerpt(text: bytes) -> str:
         return redact(_parse(text))
     except Invalid:
         return redact_text(text.decode("utf-8", "replace").strip())
-
-
-def too_long() -> Fault:
-    return Fault("", "too_large", f"A line may have at most {MAX_EVENT_BYTES:,} bytes.")
 
 
 def _parse(text: bytes) -> Any:

@@ -1,6 +1,6 @@
 """The files of imports in the data folder: written durably, then removed.
 
-`<import id>.part` during the upload, `<import id>.ndjson` once it is complete and on disk.
+`<import id>.part` during the upload, `<import id>.<format>` once it is complete and on disk.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from penstock.base.durable_files import sync_folder
 from penstock.base.errors import TooLarge
+from penstock.events.imports.formats.table import READERS
 
 _WRITE_BYTES = 1024 * 1024
 
@@ -31,11 +32,11 @@ class ImportFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def path(self, import_id: str) -> Path:
-        return self._folder / f"{import_id}.ndjson"
+    def path(self, import_id: str, file_format: str) -> Path:
+        return self._folder / f"{import_id}.{file_format}"
 
     async def save(
-        self, import_id: str, chunks: AsyncIterator[bytes], max_bytes: int
+        self, import_id: str, file_format: str, chunks: AsyncIterator[bytes], max_bytes: int
     ) -> StoredFile:
         """Write an upload durably. `TooLarge` beyond max_bytes.
 
@@ -63,7 +64,7 @@ class ImportFiles:
                         await to_thread.run_sync(write)
                 await to_thread.run_sync(write)
                 await to_thread.run_sync(lambda: _sync(file))
-            await to_thread.run_sync(self._commit, part, self.path(import_id))
+            await to_thread.run_sync(self._commit, part, self.path(import_id, file_format))
         except BaseException:
             part.unlink(missing_ok=True)
             raise
@@ -74,13 +75,14 @@ class ImportFiles:
         sync_folder(self._folder)
 
     def remove(self, import_id: str) -> None:
-        self.path(import_id).unlink(missing_ok=True)
+        for reader in READERS:
+            self.path(import_id, reader.name).unlink(missing_ok=True)
 
     def present(self) -> set[str]:
         """IDs of the imports whose complete file is here."""
         if not self._folder.is_dir():
             return set()
-        return {path.stem for path in self._folder.glob("*.ndjson")}
+        return {path.stem for reader in READERS for path in self._folder.glob(f"*.{reader.name}")}
 
     def remove_unfinished(self) -> None:
         """Remove partial uploads of a process that died. Call it before the first upload."""

@@ -28,18 +28,20 @@ class ImportState(StrEnum):
 class ImportJob:
     """One file and how far it is read.
 
-    bytes_total, bytes_read: of the file as sent, compressed or not. lines_read: with empty_lines.
-    duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: of its
-    accepted and duplicate events. affected_from_ms, affected_to_ms: of these and of rejected lines;
-    all of the past where a rejected line has no valid time. error: why a failed import stopped.
-    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed. warnings:
-    codes of the warnings about its events, sorted.
+    format: name of its reader. bytes_total, bytes_read: size of the file as sent, compressed or
+    not, and how much of that is read. lines_read: lines read so far, including empty_lines.
+    duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: span of
+    its accepted and duplicate events. affected_from_ms, affected_to_ms: span of these and of
+    rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
+    stopped. gap_dismissed_at_ms, gap_dismissed_by: when its gap was dismissed, and the ID of the
+    user who did. warnings: codes of the warnings about its events, sorted.
     """
 
     id: ImportId
     workspace_id: WorkspaceId
     website_id: WebsiteId
     state: ImportState
+    format: str
     file_name: str | None
     sha256: str
     bytes_total: int
@@ -83,6 +85,8 @@ def completed(job: ImportJob) -> ImportJob:
     if job.has_events:
         return replace(job, state=ImportState.DONE)
     error = "The file has only empty lines." if job.empty_lines else "The file is empty."
+    if job.lines_read > job.empty_lines:
+        error = "The file has a header and no events."
     if job.rejected:
         lines = "The only line was" if job.rejected == 1 else f"All {job.rejected:,} lines were"
         error = f"{lines} rejected, so nothing was imported."

@@ -5,10 +5,11 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPE
+from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller, CurrentUser
-from penstock.base.errors import UnsupportedMedia
-from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
+from penstock.events.imports.formats.schema import ImportLine
+from penstock.events.imports.formats.table import READERS
+from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import is_zipped, read_query
@@ -17,8 +18,7 @@ from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.http.scopes import KeyScope
 
-_NDJSON = "application/x-ndjson"
-_ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gzip", "text/plain")
+_UPLOADS = tuple(reader.media_types[0] for reader in READERS)
 
 
 @post(
@@ -26,30 +26,26 @@ _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gz
     opt=described(
         "Import past events",
         body=ImportLine,
-        media=_NDJSON,
+        media=_UPLOADS,
         query=ImportQuery,
         answers=ImportRecord,
         scopes=(KeyScope.INGEST,),
         tag="imports",
     )
-    | {UPLOAD_MEDIA_TYPE: _NDJSON},
+    | {UPLOAD_MEDIA_TYPES: _UPLOADS},
 )
 async def create_import(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
-    """The body is NDJSON, one event per line, plain or gzip. A job reads it once it is on disk.
+    """The body is a file of past events, plain or gzip. A job reads it once it is on disk.
 
     Importing the same file again stores nothing twice: a line is identified by its `dedupeKey` or
     `transactionId`, else by its content and the number of equal lines before it.
     """
-    media = media_type_of(request)
-    is_zipped(request)  # rejects other encodings; whether it is gzip, the file itself shows
-    if media not in _ACCEPTED:
-        raise UnsupportedMedia(
-            f"Send NDJSON, plain or as gzip, with the header Content-Type: {_NDJSON}."
-        )
+    is_zipped(request)  # rejects other encodings; the file itself shows whether it is gzip
+    query = read_query(request, ImportQuery)
     job = await imports.receive(
-        caller.workspace_id, read_query(request, ImportQuery), request.stream()
+        caller.workspace_id, query, media_type_of(request), request.stream()
     )
     return answer(ImportRecord.of(job), status=201)
 

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from penstock.base.clock import iso, iso_or_none
-from penstock.events.fields import Currency, EventName, Number, PastTimestamp, SentId
+from penstock.base.wording import listed
+from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
-from penstock.events.schema import FaultRecord, TrackedItem, WarningRecord
-from penstock.http.schema import Name, Query, Record
+from penstock.events.schema import FaultRecord, WarningRecord
+from penstock.http.schema import Name, Query, Record, RuleBroken
 
 WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
@@ -20,11 +21,30 @@ WARNINGS = {
 """Messages of the warnings about events, for a whole file."""
 
 
+_FORMATS = tuple(reader.name for reader in READERS)
+
+
+def _known_format(name: str | None) -> str | None:
+    if name is None or name in _FORMATS:
+        return name
+    raise RuleBroken("unknown_value", f"Must be {listed(_FORMATS, 'or')}.")
+
+
 class ImportQuery(Query):
     """The destination of an import."""
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
     file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None
+    format: Annotated[
+        str | None,
+        AfterValidator(_known_format),
+        WithJsonSchema({"type": "string", "enum": list(_FORMATS)}),
+        Field(
+            description="Format of the file; by default, the one of the Content-Type. "
+            + ". ".join(f"`{reader.name}` is {reader.description}" for reader in READERS)
+            + "."
+        ),
+    ] = None
 
 
 class ImportRecord(Record):
@@ -33,6 +53,7 @@ class ImportRecord(Record):
     id: str
     website_id: str
     state: ImportState
+    format: str
     file_name: str | None
     sha256: Annotated[str, Field(description="Hash of the file as it was sent.")]
     bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
@@ -63,6 +84,7 @@ class ImportRecord(Record):
             id=job.id,
             website_id=job.website_id,
             state=job.state,
+            format=job.format,
             file_name=job.file_name,
             sha256=job.sha256,
             bytes_total=job.bytes_total,
@@ -102,24 +124,3 @@ class RejectRecord(Record):
     def of(cls, reject: Reject) -> Self:
         errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
         return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)
-
-
-class ImportLine(TrackedItem):
-    """A past event of a visitor (`visitorId`) or user (`userId`)."""
-
-    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
-    visitor_id: SentId | None = None
-    user_id: SentId | None = None
-    external_session_id: SentId | None = None
-    dedupe_key: Annotated[
-        SentId | None,
-        Field(description="Identifies repeats; without it transactionId, else the line's content."),
-    ] = None
-    country: EventName | None = None
-    region: EventName | None = None
-    device: EventName | None = None
-    os: EventName | None = None
-    browser: EventName | None = None
-    transaction_id: SentId | None = None
-    amount: Number | None = None
-    currency: Currency | None = None

@@ -18,8 +18,9 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.events.imports import store
-from penstock.events.imports.content import require_ndjson
+from penstock.events.imports.content import require_format
 from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.formats.table import reader_of_request
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.events.imports.schema import ImportQuery
 from penstock.events.imports.worker import TOPIC, ImportWorker
@@ -70,14 +71,19 @@ class ImportService:
             self._files.remove(import_id)
 
     async def receive(
-        self, workspace_id: WorkspaceId, query: ImportQuery, chunks: AsyncIterator[bytes]
+        self,
+        workspace_id: WorkspaceId,
+        query: ImportQuery,
+        media_type: str,
+        chunks: AsyncIterator[bytes],
     ) -> ImportJob:
         """Store an upload and create its job. Both are on disk when this returns.
 
         `Unauthorized` when the website belongs to another workspace, `Unavailable`, `TooLarge`,
-        `UnsupportedMedia` when the file is not NDJSON, `QueueFull` when the workspace has too many
-        uploads or unfinished imports.
+        `UnsupportedMedia` when the file is not in the format of the request, `QueueFull` when the
+        workspace has too many uploads or unfinished imports.
         """
+        reader = reader_of_request(query.format, media_type)
         website = await to_thread.run_sync(
             self._websites.owned_website, workspace_id, query.website_id
         )
@@ -87,7 +93,10 @@ class ImportService:
         try:
             async with self._uploads.slot_async(workspace_id):
                 file = await self._files.save(
-                    import_id, require_ndjson(chunks), self._settings.max_import_bytes
+                    import_id,
+                    reader.name,
+                    require_format(chunks, reader),
+                    self._settings.max_import_bytes,
                 )
         except OSError as error:
             raise Unavailable(
@@ -99,6 +108,7 @@ class ImportService:
             workspace_id=website.workspace_id,
             website_id=website.id,
             state=ImportState.QUEUED,
+            format=reader.name,
             file_name=query.file_name,
             sha256=file.sha256,
             bytes_total=file.size,

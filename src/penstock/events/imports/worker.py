@@ -15,7 +15,7 @@ import structlog
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Invalid, StoreUnavailable, Unavailable
+from penstock.base.errors import Fault, Invalid, StoreUnavailable, Unavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
@@ -27,10 +27,10 @@ from penstock.events.imports.entries import (
     line_excerpt,
     read_entry,
     stated_ms,
-    too_long,
 )
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.lines import Line, UnreadableFile, lines
+from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
@@ -54,14 +54,14 @@ _WITHOUT_JOB_MS = 600_000
 
 
 class Batch(NamedTuple):
-    """Events and rejects of some lines.
+    """Events and rejects of some rows.
 
-    event_lines: the line of each event. lines_read, bytes_read: of the file, up to the end of the
+    event_rows: the row of each event. lines_read, bytes_read: of the file, up to the end of the
     batch. empty_lines: skipped in the batch.
     """
 
     events: list[NewEvent]
-    event_lines: list[Line]
+    event_rows: list[Row]
     rejects: list[Reject]
     lines_read: int
     bytes_read: int
@@ -231,10 +231,9 @@ class ImportWorker:
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
         """The rest of the file. Lines before it are read again, but only to count equal ones."""
         limits, occurrences = self._settings.limits, Occurrences()
-        source = lines(
-            self._files.path(job.id),
-            max_line_bytes=MAX_EVENT_BYTES,
-            max_inflated_bytes=limits.max_import_inflated_bytes,
+        source = reader_named(job.format).rows(
+            self._files.path(job.id, job.format),
+            ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
         )
         before = _through(source, job.lines_read)
         while self._batch(before, website, occurrences, limits.max_import_rejects) is not None:
@@ -247,7 +246,7 @@ class ImportWorker:
             yield batch
 
     def _batch(
-        self, source: Iterator[Line], website: Website, occurrences: Occurrences, max_rejects: int
+        self, source: Iterator[Row], website: Website, occurrences: Occurrences, max_rejects: int
     ) -> Batch | None:
         """The next lines; None at the end of the file. Ends early after so many rejects."""
         if self.worker.is_stopping:
@@ -257,42 +256,45 @@ class ImportWorker:
         context = EventValidationContext(self._clock())
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
         events: list[NewEvent] = []
-        event_lines: list[Line] = []
+        event_rows: list[Row] = []
         rejects: list[Reject] = []
-        line: Line | None = None
+        row: Row | None = None
         empty_lines = 0
-        for line in source:
-            empty_lines += line.empty_lines
-            if line.is_too_long:
-                rejects.append(Reject(line.number, [too_long()]))
-            elif line.text:
+        for row in source:
+            empty_lines += row.empty_lines
+            if row.faults:
+                rejects.append(_reject(row, row.faults))
+            elif row.content:
                 try:
-                    events.append(read_entry(line.text, website, occurrences, context))
-                    event_lines.append(line)
+                    events.append(read_entry(row.content, website, occurrences, context))
+                    event_rows.append(row)
                 except Invalid as error:
-                    text = line.text
-                    rejects.append(
-                        Reject(line.number, error.faults, stated_ms(text), line_excerpt(text))
-                    )
+                    rejects.append(_reject(row, error.faults))
             if (
                 len(events) + len(rejects) >= most
                 or len(rejects) >= max_rejects
-                or (not line.text and monotonic() >= until_s)
+                or (not row.content and monotonic() >= until_s)
             ):
                 break
         return (
             None
-            if line is None
-            else Batch(events, event_lines, rejects, line.number, line.bytes_read, empty_lines)
+            if row is None
+            else Batch(events, event_rows, rejects, row.lines_read, row.bytes_read, empty_lines)
         )
 
 
-def _through(source: Iterator[Line], last_number: int) -> Iterator[Line]:
-    """The lines up to this number. The source continues after them."""
-    while last_number and (line := next(source, None)):
-        yield line
-        if line.number >= last_number:
+def _through(source: Iterator[Row], last_line: int) -> Iterator[Row]:
+    """The rows up to this line. The source continues after them."""
+    while last_line and (row := next(source, None)):
+        yield row
+        if row.lines_read >= last_line:
             return
+
+
+def _reject(row: Row, faults: Sequence[Fault]) -> Reject:
+    if not row.content:
+        return Reject(row.line, faults)
+    return Reject(row.line, faults, stated_ms(row.content), line_excerpt(row.content))
 
 
 def without_rejected(
@@ -300,10 +302,10 @@ def without_rejected(
 ) -> tuple[Batch, list[Receipt]]:
     """The batch with the events that the intake refused among its rejects; the other receipts."""
     stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
-    for event, line, result in zip(batch.events, batch.event_lines, results, strict=True):
+    for event, row, result in zip(batch.events, batch.event_rows, results, strict=True):
         if isinstance(result, Rejected):
-            excerpt = line_excerpt(line.text)
-            rejects.append(Reject(line.number, (result.fault,), event.occurred_at_ms, excerpt))
+            excerpt = line_excerpt(row.content)
+            rejects.append(Reject(row.line, (result.fault,), event.occurred_at_ms, excerpt))
         else:
             stored.append(event)
             receipts.append(result)

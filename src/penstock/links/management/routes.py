@@ -9,7 +9,7 @@ from litestar.params import FromPath
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
-from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
+from penstock.accounts.callers import UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller
 from penstock.base.errors import UnsupportedMedia
 from penstock.http.answers import answer, answer_list, listing
@@ -126,12 +126,12 @@ async def export_links(
     status_code=200,
     opt=described(
         "Create and change links by CSV",
-        media=_CSV,
+        media=(_CSV,),
         query=CsvQuery,
         answers=LinkUploadRecord,
         tag="managed links",
     )
-    | {UPLOAD_MEDIA_TYPE: _CSV},
+    | {UPLOAD_MEDIA_TYPES: (_CSV,)},
 )
 async def upload_links(
     request: AnyRequest,

@@ -6,6 +6,7 @@ import { toastLater } from "./toast.js";
 const form = document.querySelector("#upload-form");
 const progress = document.querySelector("#uploading");
 const button = form.querySelector("button[type=submit]");
+const formats = JSON.parse(form.elements.format.dataset.formats);
 const NDJSON = 'one JSON object per line, such as {"type": "event", …}.';
 let request = null;
 
@@ -13,13 +14,23 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   if (!request) send();
 });
-form.elements.file.addEventListener("change", async () => {
+form.elements.format.addEventListener("change", check);
+form.elements.file.addEventListener("change", () => {
+  const name = form.elements.file.files[0]?.name.toLowerCase().replace(/\.gz$/, "") ?? "";
+  const known = Object.keys(formats).find((format) =>
+    formats[format].endings.some((ending) => name.endsWith(ending)),
+  );
+  if (known) form.elements.format.value = known;
+  check();
+});
+form.closest("dialog").addEventListener("close", () => request?.abort());
+
+async function check() {
   clearFaults(form);
   const [file] = form.elements.file.files;
   const message = file && (await formatError(file));
   if (message) fault("not_json", message);
-});
-form.closest("dialog").addEventListener("close", () => request?.abort());
+}
 
 async function send() {
   clearFaults(form);
@@ -40,7 +51,7 @@ async function send() {
     fileName: file.name.slice(0, 200),
   });
   request.open("POST", `/api/imports?${query}`);
-  request.setRequestHeader("Content-Type", "application/x-ndjson");
+  request.setRequestHeader("Content-Type", formats[form.elements.format.value].mediaType);
   request.upload.addEventListener(
     "progress",
     (event) => event.lengthComputable && show(event.loaded / event.total),
@@ -68,8 +79,8 @@ function finish({ status, responseText }) {
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
 }
 
-// The problem with a file's format, judged by its first bytes; null if it may be plain or gzipped
-// NDJSON.
+// Why a file is not in the selected format, judged by its first bytes; null if it may be. The
+// server checks the others.
 async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;
@@ -78,14 +89,14 @@ async function formatError(file) {
     .replace(/^\uFEFF/, "")
     .trimStart();
   if (start === "") return file.size > bytes.length ? null : "This file is empty.";
+  if (form.elements.format.value !== "ndjson") return null;
   const [first] = start.split("\n", 1);
   if (first.trim() === "{")
     return "JSON objects in this file span several lines. Import NDJSON: each object on one line.";
   if (first.startsWith("{")) return null;
   if (start.startsWith("[")) return `This file is one JSON array. Import NDJSON: ${NDJSON}`;
-  const kind =
-    /\.(csv|tsv)$/i.test(file.name) || /^[^\n]*[,;\t]/.test(start) ? "a CSV file" : "not NDJSON";
-  return `This is ${kind}. Convert it to NDJSON: ${NDJSON}`;
+  if (/^[^\n]*[,;\t]/.test(start)) return "This is a CSV file. Select that format.";
+  return `This is not NDJSON: ${NDJSON}`;
 }
 
 function fault(code, message) {

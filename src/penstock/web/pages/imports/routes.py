@@ -1,5 +1,7 @@
 """Imports and deletions with their progress."""
 
+import json
+
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
@@ -11,6 +13,7 @@ from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
+from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
@@ -22,6 +25,18 @@ from penstock.web.pages.imports.schema import NewDeletionQuery
 from penstock.web.view import View, names_of
 
 IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
+
+_FORMATS = {
+    "names": [(reader.name, reader.description) for reader in READERS],
+    "choices": json.dumps(
+        {
+            reader.name: {"mediaType": reader.media_types[0], "endings": reader.endings}
+            for reader in READERS
+        }
+    ),
+    "accept": ",".join((*(ending for reader in READERS for ending in reader.endings), ".gz")),
+}
+"""For the form: options of the format, how the browser sends each, and files that it offers."""
 
 
 @get("/imports", sync_to_thread=True)
@@ -43,6 +58,7 @@ def list_imports(
         websites=websites,
         names=names_of(websites),
         max_bytes=settings.max_import_bytes,
+        formats=_FORMATS,
         tabs=IMPORT_TABS,
     )
 

@@ -1,101 +1,85 @@
-"""The lines of a stored file, plain or gzip, read in small steps.
+"""The lines of a text file, plain or gzip, read in small steps.
 
 A few bytes of gzip can hold billions of empty lines or empty members, so a step skips only some of
-them: the reader can end its turn after each.
+them: the caller can end its turn after each.
 """
 
 import zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from penstock.base.patterns import BytesPattern
-from penstock.events.imports.content import GZIP_MAGIC
+from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile, too_long
 
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""A file with a longer line is not read any further."""
 _PIECE_BYTES = 64 * 1024
 _COMPRESSED_BYTES = 16 * 1024
 """What follows a member is copied after each, so it must be short."""
-_MAX_LINE_BYTES = 16 * 1024 * 1024
-"""No line of NDJSON is longer; a file with a longer one is not read any further."""
-_MAX_EMPTY_AT_START = 1_000_000
 _EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
 """Calls of the decompressor in one step that return nothing, such as for empty members."""
 
 
-class UnreadableFile(Exception):
-    """The file ends the import: damaged or truncated gzip, or too large after decompression.
+def is_utf16(head: bytes) -> bool:
+    """Whether a file that begins with these bytes has a byte order mark of UTF-16."""
+    return head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
 
-    Its text is for people.
+
+def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) -> Iterator[Row]:
+    """Every line of a stored file, as the content of a row.
+
+    keep_empty: whether empty lines are rows, because they may be inside a quoted text.
+    `UnreadableFile` where the file cannot be read any further: gzip is damaged or truncated, or the
+    content is over the limit.
     """
-
-
-class Line(NamedTuple):
-    """One step: a line with text, a line that is too long, some empty lines, or only work.
-
-    number: of the last line so far. text: of a line with text. bytes_read: of the file as sent, up
-    to about here. empty_lines: how many were skipped.
-    """
-
-    number: int
-    bytes_read: int
-    text: bytes = b""
-    empty_lines: int = 0
-    is_too_long: bool = False
-
-
-def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterator[Line]:
-    """Every line of a stored file. `UnreadableFile` where it cannot be read any further."""
-    empty_lines = 0
-    for line in _split(_pieces(path, max_inflated_bytes), max_line_bytes):
-        empty_lines += line.empty_lines
-        if line.number == empty_lines >= _MAX_EMPTY_AT_START:
-            raise UnreadableFile(f"The first {_MAX_EMPTY_AT_START:,} lines are empty.")
-        yield line
-
-
-def _split(pieces: Iterator[tuple[bytes, int]], max_line_bytes: int) -> Iterator[Line]:
-    """pieces: of the content, each with the bytes of the file that were read for it."""
+    max_row_bytes = limits.max_row_bytes
     number = bytes_read = 0
     start, size = b"", 0  # of a line that continues in the next piece; the start may be cut
-    for piece, bytes_read in pieces:
+    for piece, bytes_read in _pieces(path, limits.max_inflated_bytes):
         at = 0
         while at < len(piece):
-            if not size and (end_of_empty := _EMPTY_LINES.end_of_match(piece, at)):
+            if (
+                not size
+                and not keep_empty
+                and (end_of_empty := _EMPTY_LINES.end_of_match(piece, at))
+            ):
                 count = piece.count(b"\n", at, end_of_empty)
                 at, number = end_of_empty, number + count
-                yield Line(number, bytes_read, empty_lines=count)
+                yield Row(number, number, bytes_read, empty_lines=count)
                 continue
             end = piece.find(b"\n", at) + 1
             part = piece[at : end or None]
             at += len(part)
-            if size <= max_line_bytes:
+            if size <= max_row_bytes:
                 start += part
             size += len(part)
-            if size > _MAX_LINE_BYTES:
+            if size > MAX_LINE_BYTES:
                 raise UnreadableFile(
-                    f"Line {number + 1:,} has more than {_MAX_LINE_BYTES:,} bytes; send NDJSON, "
-                    "with one event per line."
+                    f"Line {number + 1:,} has more than {MAX_LINE_BYTES:,} bytes; put each event "
+                    "on a line of its own."
                 )
             if end:
                 number += 1
-                yield _line(number, bytes_read, start, max_line_bytes)
+                yield _row(number, bytes_read, start, max_row_bytes, keep_empty)
                 start, size = b"", 0
         if not piece:
-            yield Line(number, bytes_read)
+            yield Row(number, number, bytes_read)
     if size:
-        yield _line(number + 1, bytes_read, start, max_line_bytes)
+        yield _row(number + 1, bytes_read, start, max_row_bytes, keep_empty)
 
 
-def _line(number: int, bytes_read: int, text: bytes, max_line_bytes: int) -> Line:
-    if len(text.removesuffix(b"\n")) > max_line_bytes:
-        return Line(number, bytes_read, is_too_long=True)
+def _row(number: int, bytes_read: int, text: bytes, max_bytes: int, keep_empty: bool) -> Row:
+    if len(text.removesuffix(b"\n")) > max_bytes:
+        return Row(number, number, bytes_read, faults=(too_long(max_bytes),))
     content = text.removeprefix(BOM_UTF8) if number == 1 else text
-    if not content.strip():
-        return Line(number, bytes_read, empty_lines=1)
-    return Line(number, bytes_read, text)
+    if not (keep_empty or content.strip()):
+        return Row(number, number, bytes_read, empty_lines=1)
+    return Row(number, number, bytes_read, text)
 
 
 def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:

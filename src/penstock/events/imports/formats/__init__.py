@@ -1,0 +1,1 @@
+"""The formats of import files. A further format is one file with its `Reader`, and its tests."""

@@ -1,0 +1,226 @@
+"""CSV whose header row names the fields of an event.
+
+Columns have the names of the fields of an NDJSON line, such as `timestamp`, `name` and `userId`.
+`properties.plan` is the property `plan`, as text; `properties` may hold a JSON object, for numbers
+and other types. An empty cell is left out. Without a column `type`, each row is of type `event`.
+The separator is the one that the header has: comma, semicolon or tab.
+
+Python's `csv` module finds the end of a row, which may be many lines later: a cell in quotes may
+contain line breaks. So a row that breaks the rules of quoting is rejected from its first line to
+where the module noticed it. A row that is still open after 131,072 bytes ends the import: the text
+of a cell must never be read as rows.
+"""
+
+import csv
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import json
+
+from penstock.base.errors import Fault, Malformed
+from penstock.events.imports.formats.reader import (
+    HEAD_BYTES,
+    Reader,
+    ReaderLimits,
+    Row,
+    UnreadableFile,
+    too_long,
+)
+from penstock.events.imports.formats.schema import ImportLine
+from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, is_utf16, text_lines
+from penstock.http.bodies import parse_json
+
+_SEPARATORS = ",;\t"
+_PROPERTIES = "properties"
+_FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())}
+"""Names of columns. `event` is an alias of `name`."""
+_MAX_COLUMNS = 1_000
+_MAX_EMPTY_LINES = 1_000_000
+"""Maximum empty lines in succession. Each is a step of its own, which takes time."""
+_MAX_STEPS_IN_ROW = 1_000
+"""Maximum steps without a line inside a row. Each reads up to a thousand parts of gzip."""
+_EXPECTED = (
+    "Send CSV whose first row names the fields of an event, such as "
+    "timestamp,name,userId,properties.plan."
+)
+_NOT_CSV = Fault(
+    "",
+    "not_csv",
+    "The row is not valid CSV: a quote inside a cell must be doubled, and a cell that begins with "
+    "a quote or contains a line break must be in quotes.",
+)
+_NOT_UTF8 = Fault("", "not_utf8", "The row is not valid UTF-8.")
+_TOO_MANY_CELLS = Fault("", "too_many_cells", "The row has more cells than the header.")
+_NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such as {...}.")
+
+
+class _Header(NamedTuple):
+    """The separator, and for each column its field and, if it is a property, the key of that."""
+
+    separator: str
+    columns: tuple[tuple[str, str | None], ...]
+
+
+def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+    """Every row after the header. `UnreadableFile` where the file cannot be read any further."""
+    line_limits = limits._replace(max_row_bytes=MAX_LINE_BYTES)
+    lines = text_lines(path, line_limits, keep_empty=True)
+    header, empty_lines = None, 0
+    for line in lines:
+        if not line.content:
+            yield line
+            continue
+        if not line.content.removeprefix(BOM_UTF8).strip():
+            empty_lines += 1
+            if empty_lines == _MAX_EMPTY_LINES:
+                raise UnreadableFile(f"The file has {_MAX_EMPTY_LINES:,} empty lines in a row.")
+            yield line._replace(content=b"", empty_lines=1)
+            continue
+        empty_lines = 0
+        if header is None:
+            header = _read_header(line.content)
+            yield line._replace(content=b"")
+        else:
+            yield _read_row(line, lines, header, limits.max_row_bytes)
+
+
+def _read_header(line: bytes) -> _Header:
+    """The header; `UnreadableFile` if it is not one."""
+    text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
+    separator = max(_SEPARATORS, key=text.count)
+    try:
+        [cells] = csv.reader([text], delimiter=separator, strict=True)
+    except (csv.Error, ValueError):
+        raise UnreadableFile("The first row is not valid CSV.") from None
+    names = [cell.strip() for cell in cells]
+    while names and not names[-1]:  # spreadsheets write empty columns too
+        names.pop()
+    if len(names) > _MAX_COLUMNS:
+        raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
+    if len(set(names)) < len(names):
+        raise UnreadableFile("The first row names a column twice.")
+    columns = tuple(map(_column_of, names))
+    if "timestamp" not in names:
+        raise UnreadableFile(f"The first row does not name the column timestamp. {_EXPECTED}")
+    if not {"visitorId", "userId"} & set(names):
+        raise UnreadableFile(f"The first row names neither visitorId nor userId. {_EXPECTED}")
+    return _Header(separator, columns)
+
+
+def _column_of(name: str) -> tuple[str, str | None]:
+    field, _, key = name.partition(".")
+    if field == _PROPERTIES and key:
+        return field, key
+    if name not in _FIELDS:
+        raise UnreadableFile(
+            f"The first row names the column {name[:100]!r}, which is not a field of an event. "
+            f"To import it as a property, name it {_PROPERTIES}.{name[:100] or 'key'}."
+        )
+    return name, None
+
+
+def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int) -> Row:
+    """The row that begins with a line. It takes further lines if a quote is open at the end."""
+    taken, size = [first], len(first.content)
+
+    def texts() -> Iterator[str]:
+        nonlocal size
+        yield _decoded(first.content)
+        steps = 0
+        for line in lines:
+            if not line.content:
+                steps += 1
+                if steps == _MAX_STEPS_IN_ROW:
+                    raise _endless(first)
+                continue
+            size += len(line.content)
+            if size > MAX_LINE_BYTES:
+                raise _endless(first)
+            taken.append(line)
+            yield _decoded(line.content)
+
+    try:
+        cells = next(csv.reader(texts(), delimiter=header.separator, strict=True))
+    except csv.Error:
+        if size > csv.field_size_limit():
+            raise _endless(first) from None
+        text = b"".join(line.content for line in taken)
+        return _row(taken, content=text, fault=_NOT_CSV)
+    if size > max_bytes:
+        return _row(taken, fault=too_long(max_bytes))
+    item, fault = _item(cells, header)
+    try:
+        return _row(taken, json.encode(item), fault)
+    except UnicodeEncodeError:
+        return _row(taken, fault=_NOT_UTF8)
+
+
+def _item(cells: list[str], header: _Header) -> tuple[dict[str, Any], Fault | None]:
+    """The event of a row, and what is wrong with the row apart from the event's fields."""
+    fault = _TOO_MANY_CELLS if any(cells[len(header.columns) :]) else None
+    item: dict[str, Any] = {"type": "event"}
+    properties: dict[str, Any] = {}
+    for (field, key), cell in zip(header.columns, cells, strict=False):
+        if not cell:
+            continue
+        if key is not None:
+            properties[key] = cell
+        elif field == _PROPERTIES:
+            try:
+                value = parse_json(cell.encode("utf-8", "replace"))
+            except Malformed:
+                value = None
+            if isinstance(value, dict):
+                properties = value | properties
+            else:
+                fault = _NOT_AN_OBJECT
+        else:
+            item[field] = cell
+    if properties:
+        item[_PROPERTIES] = properties
+    return item, fault
+
+
+def _row(taken: list[Row], content: bytes = b"", fault: Fault | None = None) -> Row:
+    last = taken[-1]
+    faults = () if fault is None else (fault,)
+    return Row(taken[0].line, last.lines_read, last.bytes_read, content, faults=faults)
+
+
+def _decoded(line: bytes) -> str:
+    """The text of a line. What is not UTF-8 becomes lone surrogates, which JSON cannot have."""
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _endless(first: Row) -> UnreadableFile:
+    return UnreadableFile(
+        f"The row that begins in line {first.line:,} is too long; perhaps a quote is not closed."
+    )
+
+
+def _head_problem(head: bytes) -> str | None:
+    if is_utf16(head):
+        return f"The file is UTF-16; save it as UTF-8. {_EXPECTED}"
+    start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
+    line, newline, _ = start.partition(b"\n")
+    if not line.strip() or not (newline or len(head) < HEAD_BYTES):
+        return None  # reading the file will say what is wrong with its header
+    if line.startswith((b"{", b"[")):
+        return f"The file is JSON. {_EXPECTED}"
+    try:
+        _read_header(line)
+    except UnreadableFile as problem:
+        return str(problem)
+    return None
+
+
+CSV = Reader(
+    name="csv",
+    description="CSV: a header row that names the fields of an event",
+    media_types=("text/csv",),
+    endings=(".csv", ".tsv"),
+    head_problem=_head_problem,
+    rows=_rows,
+)

@@ -1,0 +1,69 @@
+"""What a format is for the rest of the service, and what its reader returns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.base.errors import Fault
+
+HEAD_BYTES = 4096
+"""How much of a file `head_problem` sees, at least if the file is that long."""
+
+
+class UnreadableFile(Exception):
+    """The file cannot be read any further, so the import ends. The text is for people."""
+
+
+class ReaderLimits(NamedTuple):
+    """Limits in bytes. max_row_bytes: size of a row; a larger one is rejected, and reading goes on.
+
+    max_inflated_bytes: size of the whole file after decompression.
+    """
+
+    max_row_bytes: int
+    max_inflated_bytes: int
+
+
+class Row(NamedTuple):
+    """One small step through a file: a row, some empty lines, or only work.
+
+    line: where the row begins, as a person finds it in the file, from 1. lines_read: lines of the
+    file read so far. bytes_read: bytes of the file as sent read so far, roughly. content: the event
+    as the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows until
+    they are stored, and text needs much less memory than objects. empty_lines: skipped in this
+    step. faults: why the reader rejects the row, beside those that its content has.
+    """
+
+    line: int
+    lines_read: int
+    bytes_read: int
+    content: bytes = b""
+    empty_lines: int = 0
+    faults: Sequence[Fault] = ()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format, and how to read it.
+
+    name: value of the parameter `format`. description: for people; ends without a full stop.
+    media_types: in lower case; clients send the first. endings: of file names, without `.gz`, in
+    lower case.
+
+    head_problem: why a file that begins with these bytes, decompressed, is not in this format, and
+    what to do; None if it may be. rows: every row of a file, in steps that are short, however the
+    file is made; `UnreadableFile`. The same file has the same rows each time, because an import
+    that was interrupted is read again from the start.
+    """
+
+    name: str
+    description: str
+    media_types: tuple[str, ...]
+    endings: tuple[str, ...]
+    head_problem: Callable[[bytes], str | None]
+    rows: Callable[[Path, ReaderLimits], Iterator[Row]]
+
+
+def too_long(max_bytes: int) -> Fault:
+    return Fault("", "too_large", f"A line may have at most {max_bytes:,} bytes.")

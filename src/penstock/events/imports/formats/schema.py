@@ -1,0 +1,29 @@
+"""The wire type that the content of every row has."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.events.fields import Currency, EventName, Number, PastTimestamp, SentId
+from penstock.events.schema import TrackedItem
+
+
+class ImportLine(TrackedItem):
+    """A past event of a visitor (`visitorId`) or user (`userId`)."""
+
+    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
+    visitor_id: SentId | None = None
+    user_id: SentId | None = None
+    external_session_id: SentId | None = None
+    dedupe_key: Annotated[
+        SentId | None,
+        Field(description="Identifies repeats; without it transactionId, else the line's content."),
+    ] = None
+    country: EventName | None = None
+    region: EventName | None = None
+    device: EventName | None = None
+    os: EventName | None = None
+    browser: EventName | None = None
+    transaction_id: SentId | None = None
+    amount: Number | None = None
+    currency: Currency | None = None

@@ -1,0 +1,50 @@
+"""The table of formats, from which the API, its document, the command and the page are made."""
+
+from penstock.base.errors import UnsupportedMedia
+from penstock.base.wording import listed
+from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.reader import Reader
+
+READERS = (NDJSON, CSV)
+DEFAULT = NDJSON
+_ANY_FORMAT = ("application/gzip", "text/plain")
+"""Media types that do not name a format."""
+MEDIA_TYPES = (*(media for reader in READERS for media in reader.media_types), *_ANY_FORMAT)
+_BY_NAME = {reader.name: reader for reader in READERS}
+_BY_MEDIA_TYPE = {media: reader for reader in READERS for media in reader.media_types}
+
+
+def reader_named(name: str) -> Reader:
+    """The reader of a stored import. `KeyError` for an unknown name."""
+    return _BY_NAME[name]
+
+
+def reader_of_request(name: str | None, media_type: str) -> Reader:
+    """The reader that a request names by parameter or media type. `UnsupportedMedia`.
+
+    name: a known format, or None.
+    """
+    if media_type not in MEDIA_TYPES:
+        raise UnsupportedMedia(f"Send the file, plain or as gzip, with {_content_types()}.")
+    by_type = _BY_MEDIA_TYPE.get(media_type)
+    if name is None:
+        return by_type or DEFAULT
+    reader = reader_named(name)
+    if by_type not in (None, reader):
+        raise UnsupportedMedia(
+            f"The parameter format is {name}, but the Content-Type is {media_type}. "
+            f"Send {_content_types()}."
+        )
+    return reader
+
+
+def reader_of_file(file_name: str) -> Reader:
+    """The reader for a file, by the ending of its name; the default for unknown endings."""
+    base = file_name.lower().removesuffix(".gz")
+    return next((reader for reader in READERS if base.endswith(reader.endings)), DEFAULT)
+
+
+def _content_types() -> str:
+    types = [f"Content-Type: {reader.media_types[0]} for {reader.name}" for reader in READERS]
+    return listed(types, "or")

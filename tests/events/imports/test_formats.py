@@ -1,0 +1,109 @@
+"""The format of an import is named by `format` or `Content-Type`; one table has them all."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.events.imports.formats.table import READERS
+from tests.events.conftest import finished, ndjson
+
+EVENT = {
+    "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
+}  # fmt: skip
+FILES = {
+    "ndjson": ndjson([EVENT]),
+    "csv": b"name,timestamp,visitorId\nsigned_up,2024-05-01T10:00:00Z,v\n",
+}
+NAMES = [reader.name for reader in READERS]
+
+
+def upload(workspace, content, media_type, **query):
+    return workspace.client.post(
+        "/api/imports",
+        params={"websiteId": workspace.website_id} | query,
+        content=content,
+        headers={"Content-Type": media_type},
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_event_in_each_format_is_one_event(workspace, run_import, name):
+    run_import([EVENT])
+    reader = next(reader for reader in READERS if reader.name == name)
+    for media_type, query in [
+        *((media_type, {}) for media_type in reader.media_types),
+        ("application/gzip", {"format": name}),
+        ("text/plain", {"format": name}),
+    ]:
+        answer = upload(workspace, FILES[name], media_type, **query)
+        assert (answer.status_code, answer.json()["format"]) == (201, name)
+        job = finished(workspace.client, answer.json()["id"])
+        assert (job["state"], job["duplicates"]) == ("done", 1)
+    listed = workspace.client.get("/api/imports").json()["data"]
+    assert {job["format"] for job in listed} == {"ndjson", name}
+
+
+def test_an_unknown_format_is_an_error_that_names_the_formats(workspace):
+    answer = upload(workspace, FILES["csv"], "text/csv", format="xml")
+    assert answer.status_code == 400
+    [fault] = answer.json()["errors"]
+    assert (fault["field"], fault["message"]) == ("format", "Must be ndjson or csv.")
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/zip", ""])
+def test_an_unknown_media_type_is_an_error_that_names_the_formats(workspace, media_type):
+    answer = upload(workspace, FILES["csv"], media_type)
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    for reader in READERS:
+        assert f"Content-Type: {reader.media_types[0]} for {reader.name}" in answer.json()["detail"]
+
+
+def test_a_format_that_contradicts_the_media_type_is_an_error(workspace):
+    answer = upload(workspace, FILES["csv"], "application/x-ndjson", format="csv")
+    assert answer.status_code == 415
+    assert "The parameter format is csv" in answer.json()["detail"]
+
+
+def test_a_file_in_another_format_is_rejected_with_the_formats_that_fit(workspace, settings):
+    for name, content in (("ndjson", FILES["csv"]), ("csv", FILES["ndjson"])):
+        answer = upload(workspace, content, "text/plain", format=name)
+        assert (answer.status_code, answer.json()["code"]) == (415, f"not_{name}")
+        [other] = [reader for reader in READERS if reader.name != name]
+        assert f"{other.name} with Content-Type: {other.media_types[0]}" in answer.json()["detail"]
+    assert list((settings.data / "imports").iterdir()) == []
+
+
+def test_the_api_document_has_every_format(client):
+    operation = client.get("/api/openapi.json").json()["paths"]["/api/imports"]["post"]
+    [parameter] = [each for each in operation["parameters"] if each["name"] == "format"]
+    assert parameter["schema"]["enum"] == NAMES
+    media_types = [reader.media_types[0] for reader in READERS]
+    assert list(operation["requestBody"]["content"]) == media_types
+    for reader in READERS:
+        assert f"`{reader.name}` is {reader.description}" in parameter["description"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_session_may_upload_each_format_but_no_type_that_a_form_can_send(workspace, name):
+    reader = next(reader for reader in READERS if reader.name == name)
+
+    def status(media_type):
+        return workspace.browser.post(
+            "/api/imports",
+            params={"websiteId": workspace.website_id, "format": name},
+            content=FILES[name],
+            headers={"Content-Type": media_type},
+        ).status_code
+
+    assert (status(reader.media_types[0]), status("text/plain")) == (201, 415)
+
+
+def test_the_documentation_has_every_format():
+    page = (Path(__file__).parents[3] / "docs" / "events.md").read_text("utf-8")
+    for reader in READERS:
+        media_types, endings = (
+            ", ".join(f"`{value}`" for value in values)
+            for values in (reader.media_types, reader.endings)
+        )
+        row = f"| `{reader.name}` | {reader.description} | {media_types} | {endings} |"
+        assert row in page.splitlines()
