@@ -1,4 +1,4 @@
-"""The warehouse of property tests, and the number of their examples."""
+"""Fixtures of the property tests, and the count of their examples."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.funnels import seed
 
 @pytest.fixture(scope="module")
 def bare_warehouse(warehouse: Warehouse) -> Iterator[Warehouse]:
-    """The warehouse without the view that feeds the catalogue: no funnel reads the catalogue."""
+    """A warehouse without the view that fills the catalogue, which funnels do not read."""
     warehouse.command("DETACH TABLE catalogue_feed")
     yield warehouse
     warehouse.command("ATTACH TABLE catalogue_feed")

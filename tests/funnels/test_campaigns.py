@@ -1,4 +1,4 @@
-"""The attribution report, through HTTP, with figures counted by hand."""
+"""The attribution report over HTTP has the figures that were counted by hand."""
 
 import csv
 from dataclasses import replace
@@ -21,7 +21,7 @@ FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending")
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    """A few minutes ago, in the app of the links."""
+    """Stories that started a few minutes ago, in the app of the links."""
     app = workspace.client.post("/api/settings/websites", json={"name": "Shop", "kind": "mobile"})
     return Scene(replace(workspace, website_id=app.json()["id"]), clock, ago_s=600)
 
@@ -59,9 +59,10 @@ class Phone:
 
 @pytest.fixture
 def shop(scene: Scene, server: TestClient[Litestar]) -> Scene:
-    """ann installs by `spring`, then opens by `summer`; bob installs by `plain`; cid came by none.
+    """Ann installs through `spring`, then opens through `summer`. Bob installs through `plain`.
 
-    Clicks: three on `spring`, one on `summer`, none on `plain`. ann and cid enter, ann pays.
+    Cid used no link. `spring` has three clicks, `summer` one and `plain` none. Ann and Cid enter,
+    and Ann pays.
     """
     phone = Phone(scene, server)
     spring = phone.link("spring", utmSource="mail", utmMedium="email", utmCampaign="may")
@@ -117,7 +118,7 @@ BY_GROUP: list[tuple[Json, dict[str | None, tuple[int, ...]]]] = [
         },
     ),
 ]
-"""Query -> the figures of each value."""
+"""The expected figures of each value, by query."""
 
 
 def test_traffic_and_a_funnel_by_group(shop: Scene) -> None:
@@ -162,9 +163,9 @@ def test_the_period_selects_clicks_opens_and_entries(
         assert (report["data"], report["total"], report["totals"]["clicks"]) == ([], 0, 0)
     around = {"startAt": shop.at(-60), "endAt": shop.at(DAY_S)}
     report = ask(shop, funnelId=funnel_id, **around).json()
-    assert report["totals"]["entered"] == 0  # the events have no attempt ID
+    assert report["totals"]["entered"] == 0  # The events have no attempt ID.
     assert figures(report)["mail"] == (3, 1, 0, 0, 0, 0)
-    # A new click counts at once, a bot never.
+    # A new click counts at once, and a click by a bot never counts.
     phone = Phone(shop, server)
     phone.tap({"slug": "spring"})
     phone.browser.head("/l/spring")

@@ -1,6 +1,6 @@
-"""Cohorts of one breakdown property against a baseline.
+"""Cohorts of a breakdown property are compared with a baseline.
 
-Numbers are compared with textbooks and with formulas written out here.
+The numbers are checked against textbooks and formulas.
 """
 
 import json
@@ -36,7 +36,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:
-    """Wilson's interval as textbooks write it."""
+    """Wilson's interval by the formula of textbooks."""
     rate, z2 = part / whole, Z_975**2
     centre, spread = (
         rate + z2 / (2 * whole),
@@ -54,7 +54,7 @@ def z_test(part: int, whole: int, base_part: int, base_whole: int) -> float:
 
 
 def fisher(part: int, whole: int, base_part: int, base_whole: int) -> float:
-    """Sum of the probabilities of all tables with these margins that are no likelier."""
+    """Sum of the probabilities of all tables with these margins that are at most as likely."""
     total = part + base_part
     tables = [math.comb(whole, k) * math.comb(base_whole, total - k) for k in range(total + 1)]
     return sum(probability for probability in tables if probability <= tables[part]) / math.comb(
@@ -63,7 +63,7 @@ def fisher(part: int, whole: int, base_part: int, base_whole: int) -> float:
 
 
 def beats(part: int, whole: int, base_part: int, base_whole: int) -> float:
-    """The closed form for integers, in exact fractions: a sum over the first's successes."""
+    """The closed form for integers, in exact fractions."""
     a, b, c, d = part + 1, whole - part + 1, base_part + 1, base_whole - base_part + 1
 
     def beta(x: int, y: int) -> Fraction:
@@ -75,9 +75,9 @@ def beats(part: int, whole: int, base_part: int, base_whole: int) -> float:
 
 
 def arm(scene: Scene, value: Any, entered: int, completed: int, later: Any = None) -> None:
-    """Attempts whose entry has `variant` = value (None: none).
+    """Track attempts whose entry has this value of `variant`, unless it is None.
 
-    later: another variant of their completing events.
+    later: a different variant in the completing events.
     """
     items = []
     for number in range(entered):
@@ -123,7 +123,7 @@ def faults(scene: Scene, funnel_id: str, **query: Any) -> list[tuple[str, str]]:
 
 
 def test_a_whole_comparison(scene: Scene) -> None:
-    """56 of 70 against 48 of 80: Newcombe 1998, method 10: 0.0524 to 0.3339 for the difference."""
+    """Check 56 of 70 against 48 of 80. Newcombe 1998, method 10, gives 0.0524 to 0.3339."""
     funnel_id = funnel(scene)
     arm(scene, "old", 80, 48)
     arm(scene, "new", 70, 56)
@@ -216,7 +216,7 @@ def test_small_counts_are_tested_exactly(scene: Scene) -> None:
     assert (against["test"], against["pValue"]) == ("fisher", pytest.approx(fisher(4, 30, 1, 40)))
 
 
-def test_several_comparisons_are_corrected_and_cohorts_with_too_few_units_stay_out_of_it(
+def test_comparisons_are_corrected_without_cohorts_that_have_too_few_units(
     scene: Scene,
 ) -> None:
     funnel_id = funnel(scene)
@@ -257,7 +257,7 @@ def test_several_comparisons_are_corrected_and_cohorts_with_too_few_units_stay_o
     assert few["a"]["againstBaseline"]["difference"] == pytest.approx(0.4 - 20 / 29, abs=1e-6)
 
 
-def test_a_baseline_is_named_by_value_and_type(scene: Scene) -> None:
+def test_a_baseline_is_selected_by_value_and_type(scene: Scene) -> None:
     funnel_id = funnel(scene)
     values = ("1", 1, True, None, "null", 1.5, "")
     for place, value in enumerate(values):
@@ -319,7 +319,7 @@ def test_a_comparison_without_units(scene: Scene) -> None:
     ]
 
 
-def test_the_fifty_most_entered_cohorts_are_compared_and_the_baseline_always(scene: Scene) -> None:
+def test_the_fifty_largest_cohorts_and_the_baseline_are_compared(scene: Scene) -> None:
     funnel_id = funnel(scene)
     scene.track(
         [
@@ -351,7 +351,7 @@ def test_built_in_fields_are_compared(scene: Scene) -> None:
     assert [row["cohort"] for row in record["cohorts"]] == [{"$source": "browser"}]
 
 
-def test_units_assigned_after_entry_are_warned_of(scene: Scene) -> None:
+def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
     funnel_id = funnel(scene, breakdownProperties=["plan", "variant"])
     arm(scene, "a", 40, 20)
     arm(scene, "b", 35, 7, later="a")
@@ -366,7 +366,7 @@ def test_units_assigned_after_entry_are_warned_of(scene: Scene) -> None:
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
 
-def test_open_windows_are_warned_of_and_bound_the_final_rate(
+def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
     scene = Scene(workspace, clock, ago_s=600)
@@ -387,7 +387,7 @@ def test_open_windows_are_warned_of_and_bound_the_final_rate(
     assert compare(scene, funnel_id)["warnings"] == []
 
 
-def test_a_comparison_takes_period_website_and_revision(scene: Scene) -> None:
+def test_a_comparison_accepts_period_website_and_revision(scene: Scene) -> None:
     funnel_id = funnel(scene)
     arm(scene, "a", 3, 1)
     scene.story("200000/A 200010/B", attempt="late", variant="z")
@@ -423,7 +423,7 @@ def test_a_comparison_takes_period_website_and_revision(scene: Scene) -> None:
         (1, 29, 0.0061, 0.1718),
     ],
 )
-def test_intervals_of_a_rate_are_those_of_the_literature(
+def test_intervals_of_a_rate_match_the_literature(
     part: int, whole: int, low: float, high: float
 ) -> None:
     """Table I, method 3.
@@ -446,7 +446,7 @@ def test_intervals_of_a_rate_are_those_of_the_literature(
         (Share(10, 10), Share(0, 10), 0.6075, 1.0),
     ],
 )
-def test_intervals_of_a_difference_are_those_of_the_literature(
+def test_intervals_of_a_difference_match_the_literature(
     share: Share, baseline: Share, low: float, high: float
 ) -> None:
     """Table II, method 10.
@@ -459,7 +459,7 @@ def test_intervals_of_a_difference_are_those_of_the_literature(
     )
 
 
-def test_p_values_are_those_of_the_formulas() -> None:
+def test_p_values_match_the_formulas() -> None:
     assert p_value(Share(3, 4), Share(1, 4)) == (Method.FISHER, pytest.approx(34 / 70)), (
         "Fisher's lady tasting tea"
     )
@@ -476,7 +476,7 @@ def test_p_values_are_those_of_the_formulas() -> None:
     )
 
 
-def test_holms_correction_is_the_step_down_one() -> None:
+def test_holms_correction_steps_down() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
@@ -493,14 +493,14 @@ def test_holms_correction_is_the_step_down_one() -> None:
         (Share(1_000, 1_000), Share(30, 30)),
     ],
 )
-def test_the_probability_to_beat_is_that_of_the_closed_form(share: Share, baseline: Share) -> None:
+def test_the_probability_to_beat_matches_the_closed_form(share: Share, baseline: Share) -> None:
     expected = beats(share.part, share.whole, baseline.part, baseline.whole)
     assert probability_to_beat(share, baseline) == pytest.approx(expected, abs=1e-7)
     assert probability_to_beat(baseline, share) == pytest.approx(1 - expected, abs=1e-7)
 
 
 def test_the_probability_to_beat_holds_for_millions() -> None:
-    """There the posteriors are as good as normal."""
+    """With millions of units, the posteriors are almost normal."""
     rates, whole = (0.0512, 0.0510), 5_000_000
     shares = [Share(round(rate * whole), whole) for rate in rates]
     z = (rates[0] - rates[1]) / math.sqrt(sum(rate * (1 - rate) / whole for rate in rates))

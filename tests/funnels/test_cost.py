@@ -1,4 +1,4 @@
-"""A definition costs the engine no more than allowed, and every saved one can be evaluated."""
+"""No definition exceeds the cost limit, and every saved definition can be evaluated."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def refusal(client: httpx.Client, body: Json, path: str = "/api/funnels") -> Jso
 
 
 @cases("path", ["/api/funnels", "/api/funnels/validate", "/api/funnels/preview"])
-def test_twenty_steps_of_twenty_time_filters_are_refused_with_a_way_out(client, path):
+def test_twenty_steps_of_twenty_time_filters_are_rejected_with_advice(client, path):
     body = funnel(steps=[event(f"e{n}", filters=BEFORE) for n in range(20)])
     if path.endswith("preview"):
         del body["name"]
@@ -129,7 +129,7 @@ VALUES: Mapping[Operand[Any], list[str | None]] = {
 
 
 def random_match(random: Random, units: int) -> Json:
-    """A match whose filters cost about so much, at most."""
+    """A match whose filters cost at most about this many units."""
     match: Json = random.choice(
         [
             {"type": "Event", "value": f"e{random.randrange(300)}"},
@@ -149,7 +149,7 @@ def random_match(random: Random, units: int) -> Json:
 
 
 def random_funnel(random: Random) -> Json:
-    """Any definition of the grammar, often near the limit of cost."""
+    """Any valid definition, often close to the cost limit."""
     rows: list[Json] = []
     left = random.choice([20, MAX_COST, MAX_COST])
     count = random.choice([2, 8, 20, 30])

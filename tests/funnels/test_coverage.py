@@ -1,4 +1,4 @@
-"""Coverage: the history that an answer is based on, and what qualifies it."""
+"""Coverage describes the history behind a report, and what limits the report."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_an_event_of_1970_does_not_hide_that_the_period_begins_before_history(
     assert scene.results(funnel)["coverage"]["complete"] is True
 
 
-def test_a_period_after_all_events_lies_in_history(scene: Scene) -> None:
+def test_a_period_after_all_events_is_within_history(scene: Scene) -> None:
     scene.story("0/A 60/B")
     period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
     coverage = scene.results(scene.attempts("A", "B"), **period)["coverage"]
@@ -55,7 +55,7 @@ def test_a_funnel_without_a_window_is_complete_while_visitors_are_unfinished(sce
     assert scene.results(funnel)["coverage"]["notes"] == []
 
 
-def test_an_open_window_qualifies_the_answer(workspace: Tenant, clock: ShiftedClock) -> None:
+def test_an_open_window_makes_a_report_incomplete(workspace: Tenant, clock: ShiftedClock) -> None:
     scene = Scene(workspace, clock, ago_s=60)
     scene.story("0/A")
     coverage = scene.results(scene.funnel("A", "B", conversionWindowSeconds=HOUR_S))["coverage"]
@@ -63,7 +63,7 @@ def test_an_open_window_qualifies_the_answer(workspace: Tenant, clock: ShiftedCl
     assert coverage["notes"] == ["1 visitor still in progress."]
 
 
-def test_a_dismissed_gap_is_listed_with_a_note_and_leaves_the_answer_complete(
+def test_a_dismissed_gap_is_listed_with_a_note_but_the_report_is_complete(
     scene: Scene, workspace: Tenant
 ) -> None:
     lines = "\n".join(json.dumps(scene.item(0, name, attempt="a1")) for name in ("A", ""))

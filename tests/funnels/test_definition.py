@@ -1,4 +1,4 @@
-"""Every rule of a funnel's definition, over HTTP: refused bodies, stored bodies."""
+"""Every rule of a definition, over HTTP: bodies that are rejected and bodies that are stored."""
 
 import json
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def migrated_services(settings: Settings, warehouse: Warehouse) -> Services:
 def client(
     tmp_path_factory: pytest.TempPathFactory, warehouse: Warehouse
 ) -> Iterator[httpx.Client]:
-    """One workspace for all of these tests: none depends on what the others save."""
+    """One workspace for all tests, as none depends on what another test saves."""
     settings = Settings(data=tmp_path_factory.mktemp("definitions"), public_url=BASE_URL)
     services = migrated_services(settings, warehouse)
     with TestClient(application(services), base_url=BASE_URL) as server:
@@ -75,7 +75,7 @@ def filtered(operator: str, *value: str) -> Json:
 
 
 def faults(client: httpx.Client, body: Any) -> list[tuple[str, str]]:
-    """(field, code) of each fault that the body is refused with."""
+    """Field and code of each fault in the response to a rejected body."""
     answer = client.post("/api/funnels", json=body)
     assert answer.status_code == 422, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -279,7 +279,7 @@ def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, name: st
     assert faults(client, body) == expected
 
 
-def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
+def test_a_response_names_all_faults_of_a_body(client: httpx.Client) -> None:
     without_property = {"property": "", "operator": "like"}
     is_set = {"property": "p", "operator": "is_set"}
     body = {
@@ -389,7 +389,7 @@ REFUSED_VALUES = [
 
 
 @pytest.mark.parametrize(("operator", "value", "code"), REFUSED_VALUES)
-def test_a_value_that_the_operator_cannot_take_is_refused(
+def test_a_value_that_the_operator_does_not_accept_is_rejected(
     client: httpx.Client, operator: str, value: str | None, code: str
 ) -> None:
     body = filtered(operator) if value is None else filtered(operator, value)
@@ -536,9 +536,7 @@ def test_defaults_are_filled_in(client: httpx.Client) -> None:
     assert client.post("/api/funnels", json=attempts()).json()["conversionWindowSeconds"] == 604_800
 
 
-def test_names_and_paths_may_be_as_long_as_those_of_events(
-    tmp_path: Path, warehouse: Warehouse
-) -> None:
+def test_names_and_paths_can_be_as_long_as_in_events(tmp_path: Path, warehouse: Warehouse) -> None:
     services = migrated_services(Settings(data=tmp_path, public_url=BASE_URL), warehouse)
     with TestClient(application(services), base_url=BASE_URL) as server:
         client = sign_up(server, services.accounts.setup_token).client

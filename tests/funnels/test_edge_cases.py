@@ -1,5 +1,7 @@
-"""The edges of counting, through the API: one event and two steps, the window's last millisecond,
-unusual names and values, merges."""
+"""Edge cases of counting over the API.
+
+They include the last millisecond of the window, unusual names and values, and merges.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,13 +25,13 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
     return Scene(workspace, clock)
 
 
-def test_one_event_may_not_fill_two_steps(scene: Scene) -> None:
+def test_one_event_cannot_complete_two_steps(scene: Scene) -> None:
     scene.story("0/A", attempt="plain")
     assert scene.counts(scene.attempts("A", "A")) == [1, 0]
     assert scene.counts(scene.attempts(step("A", "B"), step("B", "A"))) == [1, 0]
 
 
-def test_one_event_may_not_fill_a_group_and_the_step_after_it(scene: Scene) -> None:
+def test_one_event_cannot_complete_a_group_and_the_next_step(scene: Scene) -> None:
     scene.story("0/A 5/B")
     funnel = scene.attempts(step("A", "B", mode="all_of"), "B")
     assert scene.counts(funnel) == [1, 0]
@@ -177,7 +179,7 @@ VALUES: list[tuple[Any, Any]] = [
     (2**62 + 1, 2**62 + 1),
     ("é😀'\"\\", "é😀'\"\\"),
 ]
-"""Sent values, and the cohort values that they become."""
+"""Pairs of a sent value and its cohort value."""
 
 
 @pytest.mark.slow("asks a report for every value")
@@ -309,7 +311,7 @@ def test_two_entrants_merged_afterwards_count_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("breakdown", [[], ["variant", "plan"]])
-def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> None:
+def test_a_report_without_data_has_rows_of_zeros(scene: Scene, breakdown: list[str]) -> None:
     funnel = scene.attempts(
         step("A", "a"),
         step("X", diagnostic=True),
@@ -407,7 +409,7 @@ def test_a_foreign_website_is_unauthorized_and_a_foreign_funnel_not_found(
     assert foreign.status_code == 401
 
 
-def test_a_workspace_sees_nothing_of_another(
+def test_a_workspace_cannot_see_another(
     scene: Scene, other_workspace: Tenant, clock: ShiftedClock
 ) -> None:
     scene.story("0/A 10/B")

@@ -1,4 +1,4 @@
-"""Exports of a report, through HTTP: CSV, JSON and Parquet."""
+"""Exports of reports over HTTP, as CSV, JSON and Parquet."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ GOLDEN = '''\
 "cohort","pro",1,"A",1,0,0,"B",1,0,0,1,0,0,1,1.5
 "cohort","Unknown",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
 '''
-"""Without the columns of data quality and coverage, which only the total fills."""
+"""Leave out the columns of data quality and coverage, which only the total has."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def export(scene: Scene, funnel_id: str, **query: Any) -> bytes:
     return answer.content
 
 
-def test_csv_is_the_golden_file(scene: Scene, funnel_id: str) -> None:
+def test_csv_equals_the_golden_file(scene: Scene, funnel_id: str) -> None:
     answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": "csv"})
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     head, total, *cohorts = answer.text.splitlines()
@@ -95,7 +95,7 @@ def test_a_file_is_named_after_its_funnel_and_period(
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_an_export_has_everything_that_the_report_says(scene: Scene, form: str) -> None:
+def test_an_export_has_every_figure_of_the_report(scene: Scene, form: str) -> None:
     scene.story("0/A 30/F 60/F 90/B", attempt="6", plan="pro")
     scene.story("0/A", attempt=None)
     goal = {"name": "=Bought", "match": {"type": "Event", "value": "B"}}
@@ -131,7 +131,7 @@ def test_an_export_has_everything_that_the_report_says(scene: Scene, form: str) 
         assert [int(figure) for figure in figures] == [seen["units"], seen["events"]]
 
     def plain(value: Any) -> Any:
-        """A cell as the report spells it."""
+        """The JSON value of a CSV cell."""
         if not isinstance(value, str):
             return value
         try:
@@ -232,7 +232,7 @@ def test_parquet_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -
     ) == (5, 1.0, None)
 
 
-def test_every_number_is_that_of_the_report(scene: Scene, funnel_id: str) -> None:
+def test_every_number_matches_the_report(scene: Scene, funnel_id: str) -> None:
     report = scene.results(funnel_id)
     rows = json.loads(export(scene, funnel_id, format="json"))
     for row, counts in zip(rows, [report["aggregate"], *report["cohorts"]["data"]], strict=True):
@@ -287,7 +287,7 @@ def test_an_unknown_format_is_refused(scene: Scene, funnel_id: str) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "format")
 
 
-def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: Scene) -> None:
+def test_columns_have_unique_names_for_any_property_names(scene: Scene) -> None:
     scene.story("0/A", attempt="x", plan="a", plan_type="b", step_1_count="c")
     funnel_id = scene.attempts("A", "B", breakdownProperties=["plan", "plan_type", "step_1_count"])
     columns = parquet.read_table(

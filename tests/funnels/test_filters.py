@@ -1,4 +1,4 @@
-"""Filters: every value that the parser accepts can be evaluated, and means what it says."""
+"""Every filter value that the parser accepts can be evaluated and means what the docs say."""
 
 import json
 import sys
@@ -139,7 +139,7 @@ def sent_filter(operator: Operator, value: str | None) -> Json:
 CASED = "".join(
     character for character in map(chr, range(sys.maxunicode)) if character.casefold() != character
 )
-"""Every character that case folding changes."""
+"""All characters that case folding changes."""
 
 
 def test_case_is_ignored_for_every_letter(warehouse: Warehouse) -> None:
@@ -163,7 +163,7 @@ def test_case_is_ignored_for_every_letter(warehouse: Warehouse) -> None:
 def evaluated(
     warehouse: Warehouse, events: tuple[Event, ...], filters: list[Filter]
 ) -> dict[str, list[int]]:
-    """By event ID, 0 or 1 for each filter."""
+    """For each event ID, a 0 or 1 for each filter."""
     binder = Binder()
     conditions = ", ".join(filter_condition(item, binder) for item in filters)
     website = binder.bind("String", events[0].website_id)

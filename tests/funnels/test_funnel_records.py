@@ -1,4 +1,4 @@
-"""Saved funnels: created, read, listed, replaced and deleted by their own workspace alone."""
+"""Only its own workspace can create, read, list, replace and delete a saved funnel."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -105,7 +105,7 @@ def test_the_revision_rises_with_each_change_of_the_definition(
 
 
 @pytest.mark.every_database
-def test_changes_at_once_each_get_a_revision_of_their_own(client: httpx.Client) -> None:
+def test_concurrent_changes_get_separate_revisions(client: httpx.Client) -> None:
     path = f"/api/funnels/{save(client)['id']}"
 
     def put(number: int) -> int:
@@ -164,7 +164,7 @@ def test_a_malformed_query_names_the_parameter(client: httpx.Client) -> None:
         assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
 
 
-def test_a_deleted_funnel_is_gone(client: httpx.Client) -> None:
+def test_a_deleted_funnel_no_longer_exists(client: httpx.Client) -> None:
     record = save(client)
     path = f"/api/funnels/{record['id']}"
     deleted = client.delete(path)
@@ -174,7 +174,9 @@ def test_a_deleted_funnel_is_gone(client: httpx.Client) -> None:
     assert client.get("/api/funnels").json()["data"] == []
 
 
-def test_a_foreign_funnel_is_unknown(client: httpx.Client, other_workspace: Tenant) -> None:
+def test_a_funnel_of_another_workspace_is_unknown(
+    client: httpx.Client, other_workspace: Tenant
+) -> None:
     record = save(client)
     path = f"/api/funnels/{record['id']}"
     other = other_workspace.client
@@ -251,7 +253,7 @@ def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(
 
 
 def test_a_route_without_parameters_refuses_them_by_name(workspace: Tenant) -> None:
-    """A preview whose period stood in the address would silently be of all history."""
+    """A preview with the period in its URL would silently cover all history."""
     funnel = {
         "name": "F",
         "steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}],
@@ -269,7 +271,7 @@ def test_a_route_without_parameters_refuses_them_by_name(workspace: Tenant) -> N
 @pytest.mark.parametrize(
     ("path", "sent"), [("/api/funnels", FUNNEL_TO_FIND), ("/api/goals", GOAL_TO_FIND)]
 )
-def test_lists_are_searched_by_a_part_of_the_name_whatever_its_case(client, path, sent):
+def test_search_finds_part_of_a_name_in_any_case(client, path, sent):
     for name in ("Checkout of 2026", "100%_sure", "checkers"):
         assert client.post(path, json=sent | {"name": name}).status_code == 201
 

@@ -1,4 +1,4 @@
-"""Goals: names for matches, unique in their workspace, kept while funnels use them."""
+"""Goals name matches, are unique in their workspace, and stay while funnels use them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -158,7 +158,7 @@ def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client) -> None:
     assert client.get("/api/goals").json()["data"] == [goal]
 
 
-def test_a_name_is_taken_once_in_a_workspace(client: httpx.Client, other_workspace: Tenant) -> None:
+def test_a_name_is_unique_in_a_workspace(client: httpx.Client, other_workspace: Tenant) -> None:
     save(client, "/api/goals", PAID)
     assert code(client.post("/api/goals", json=PAID), 409) == "name_taken"
     lower = save(client, "/api/goals", {**PAID, "name": "paid"})
@@ -170,7 +170,7 @@ def test_a_name_is_taken_once_in_a_workspace(client: httpx.Client, other_workspa
 
 
 @pytest.mark.every_database
-def test_of_many_posts_of_one_name_at_once_one_is_saved(client: httpx.Client) -> None:
+def test_only_one_of_many_concurrent_posts_of_a_name_is_saved(client: httpx.Client) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(lambda _: client.post("/api/goals", json=PAID).status_code, range(16))
@@ -200,7 +200,7 @@ def test_a_goal_in_use_is_neither_deleted_nor_renamed(client: httpx.Client) -> N
 
 
 @pytest.mark.every_database
-def test_a_goal_is_in_use_wherever_a_funnel_names_it(client: httpx.Client) -> None:
+def test_a_goal_is_in_use_anywhere_in_a_funnel(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     first, paid = {"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}
     for steps in (
@@ -245,7 +245,9 @@ def test_a_goal_and_its_match_are_identical_parts(client: httpx.Client) -> None:
     save(client, "/api/funnels", {"name": "Web", "steps": [{"type": "Event", "value": "a"}, group]})
 
 
-def test_a_foreign_goal_is_unknown(client: httpx.Client, other_workspace: Tenant) -> None:
+def test_a_goal_of_another_workspace_is_unknown(
+    client: httpx.Client, other_workspace: Tenant
+) -> None:
     goal = save(client, "/api/goals", PAID)
     other = other_workspace.client
     path = f"/api/goals/{goal['id']}"

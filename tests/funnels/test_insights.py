@@ -1,4 +1,4 @@
-"""Units over time, through HTTP: trends, times between steps, next events."""
+"""Trends, times between steps and next events over HTTP."""
 
 import json
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def starting(scene: Scene, start_at: str) -> Scene:
-    """The scene with its stories beginning at a moment."""
+    """A scene whose stories start at a given time."""
     scene.start_ms = round(datetime.fromisoformat(start_at).timestamp() * 1000)
     return scene
 
@@ -84,7 +84,7 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
 @cases(
     ("interval", "timezone", "begins", "entered"),
     [
-        # Clocks in Berlin went forward on 29 March 2026: that day has 23 hours, and is one bucket.
+        # Clocks in Berlin went forward on 29 March 2026, so that day is one bucket of 23 hours.
         (
             "day",
             "Europe/Berlin",
@@ -117,7 +117,7 @@ def test_trend_keeps_days_whole_across_clock_changes(
     assert ends[:-1] == [bucket["from"] for bucket in record["data"]][1:]
 
 
-def test_trend_of_a_period_covers_it_and_says_which_buckets_it_cuts(scene: Scene) -> None:
+def test_a_trend_covers_its_period_and_marks_partial_buckets(scene: Scene) -> None:
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A", attempt="a")
     funnel_id = scene.attempts("A", "B")
@@ -142,7 +142,7 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
     assert [first["droppedOff"], last["pending"]] == [1, 1]
 
 
-def test_a_bucket_that_the_period_cuts_has_no_windows_after_it(
+def test_a_partial_bucket_stops_maturing_when_windows_of_its_period_close(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
     scene = Scene(workspace, clock, ago_s=2 * DAY_S)
@@ -159,7 +159,7 @@ def test_a_bucket_that_the_period_cuts_has_no_windows_after_it(
 
 
 def looks_and_purchases(scene: Scene) -> None:
-    """On each of seven days all of 49 visitors look, and seven of them buy a minute later."""
+    """On each of seven days, all 49 visitors look, and seven of them buy a minute later."""
     items = []
     for visitor in range(49):
         name = f"v{visitor}"
@@ -239,7 +239,7 @@ SECONDS_SENT_AS_MILLISECONDS = "1970-01-20T16:13:20Z"
 
 
 def wrong_time(scene: Scene, name: str) -> None:
-    """One event whose time was sent in seconds instead of milliseconds."""
+    """Send an event whose time is in seconds instead of milliseconds."""
     item = scene.item(0, name, "lost", attempt="lost")
     scene.track([{**item, "timestamp": SECONDS_SENT_AS_MILLISECONDS}])
 
@@ -272,7 +272,7 @@ def test_a_trend_runs_from_the_first_entry_until_now(
     assert [bucket["entered"] for bucket in trend["data"]] == [1, 1, 1, 0, 0, 0]
 
 
-def test_a_trend_of_groups_begins_with_the_first_complete_one(scene: Scene) -> None:
+def test_a_trend_of_groups_starts_with_the_first_complete_group(scene: Scene) -> None:
     scene.story(f"0/A {2 * DAY_S}/B {2 * DAY_S + 5}/C")
     funnel_id = scene.funnel(step("A", "B", mode="all_of"), "C")
     trend = read_insight(scene, funnel_id, "trend")
@@ -280,7 +280,7 @@ def test_a_trend_of_groups_begins_with_the_first_complete_one(scene: Scene) -> N
     assert trend["data"][0]["completed"] == 1
 
 
-def test_a_trend_keeps_a_pause_of_a_year(scene: Scene) -> None:
+def test_a_trend_includes_a_pause_of_a_year(scene: Scene) -> None:
     starting(scene, "2024-11-29T10:00:00+00:00")
     attempts_every(scene, 364 * DAY_S, 2, completed=0)
     trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval="month")
@@ -363,7 +363,7 @@ def test_timing_refuses_an_invalid_pair_of_steps(
 # Next
 
 
-def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
+def test_next_events_show_what_stopped_units_did(scene: Scene) -> None:
     scene.story("0/A 10/help 20/help 30/B", attempt="went on")
     scene.story("0/A 10/help 20/help 30/leave", attempt="one")
     scene.story("0/A 5/leave", attempt="two")
@@ -380,7 +380,7 @@ def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
     assert len(read_insight(scene, funnel_id, "next", step=1, pageSize=1)["data"]) == 1
 
 
-def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
+def test_next_events_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
     scene.story("0/A", visitor="ann", attempt="one")
     scene.story("10/help 20/leave", visitor="ann", attempt=None)
     scene.story("0/A 20/B", visitor="bob", attempt="two")
@@ -395,7 +395,7 @@ def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
     ]
 
 
-def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
+def test_next_events_of_visitors_include_every_kind_of_event(scene: Scene) -> None:
     items = [scene.item(0, "A"), {**scene.item(5, "x"), "type": "pageview", "path": "/help"}]
     del items[1]["name"]
     scene.track(items)
@@ -405,7 +405,7 @@ def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
     ]
 
 
-def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
+def test_next_events_reject_the_last_step(scene: Scene) -> None:
     funnel_id = scene.attempts("A", "B")
     assert refused(scene, funnel_id, "next", step=2) == (400, ["step"])
     assert refused(scene, funnel_id, "next") == (400, ["step"])
@@ -419,8 +419,8 @@ def test_times_are_utc(scene: Scene) -> None:
     assert datetime.fromisoformat(record["data"][0]["from"]).tzinfo == UTC
 
 
-def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
-    """Samoa went over the date line: after 29 December 2011 came the 31st."""
+def test_a_day_that_a_time_zone_skipped_has_no_bucket(scene: Scene) -> None:
+    """Samoa crossed the date line: 29 December 2011 was followed by the 31st."""
     starting(scene, "2011-12-29T12:00:00-10:00")
     scene.story(f"0/A {DAY_S}/C", attempt="a")
     scene.story(f"{DAY_S}/A", attempt="b")
@@ -449,7 +449,7 @@ def test_a_period_in_seconds_is_refused(scene: Scene, name: str, seconds: int) -
         assert str(seconds * 1000) in fault["message"]
 
 
-def test_a_period_may_begin_with_the_first_millisecond_of_1970(scene: Scene) -> None:
+def test_a_period_can_start_at_the_first_millisecond_of_1970(scene: Scene) -> None:
     scene.story("0/A")
     period = {"startAt": 0, "endAt": scene.at(DAY_S)}
     assert scene.results(scene.attempts("A", "B"), **period)["aggregate"]["entered"] == 1

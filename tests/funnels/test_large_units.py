@@ -1,4 +1,4 @@
-"""A unit with very many events costs seconds, is counted by a rule, and fails no report."""
+"""A unit with very many events takes seconds, is counted by a rule, and breaks no report."""
 
 import pytest
 
@@ -41,7 +41,7 @@ FUNNELS = {
 
 @pytest.fixture
 def ann(warehouse: Warehouse, tmp_path, request):
-    """Stores events of one visitor, a millisecond apart, and returns a way to count her funnels."""
+    """Store events of one visitor, a millisecond apart, and return a function to count funnels."""
 
     def store(count: int, names: str = "ABC"):
         website = f"web_{tmp_path.name}_{count}"
@@ -86,8 +86,8 @@ def test_a_visitor_with_ten_thousand_events_fails_no_report(ann, kind):
         assert over_limit(answer) == (kind != "time alone")
 
 
-def test_up_to_the_limit_every_entry_of_a_visitor_competes(ann):
-    # The last A of 1,400 events is the only one that D follows in time.
+def test_up_to_the_limit_every_entry_of_a_visitor_is_tried(ann):
+    # D is in time only for the last A of the 1,400 events.
     report = ann(1_400, "A" * 699 + "D")
     definition = visitors(row("A"), row("D"), sequence="n", window_s=3600)
     answer = report(definition)
@@ -99,7 +99,7 @@ def strategy(request) -> Strategy:
     return request.param
 
 
-def test_beyond_the_limit_the_first_entries_compete(ann, strategy, monkeypatch):
+def test_beyond_the_limit_only_the_first_entries_are_tried(ann, strategy, monkeypatch):
     report = ann(40, "A" * 9 + "B")
     ends_soon = visitors(row("A"), row("B"), sequence="n", window_s=3600)
     assert counts(report(ends_soon, strategy)) == [1, 1]
@@ -111,7 +111,7 @@ def test_beyond_the_limit_the_first_entries_compete(ann, strategy, monkeypatch):
     assert over_limit(report(visitors(row("A"), row("B")), strategy)) == 0
 
 
-def test_of_a_unit_beyond_the_limit_the_first_events_are_read(ann, strategy, monkeypatch):
+def test_only_the_first_events_of_a_unit_beyond_the_limit_are_read(ann, strategy, monkeypatch):
     report = ann(30, "A" * 10 + "B" * 10 + "C" * 10)
     definition = visitors(row("A"), row("B"), row("C"))
     assert (counts(report(definition, strategy)), over_limit(report(definition))) == ([1, 1, 1], 0)

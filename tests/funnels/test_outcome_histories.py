@@ -1,11 +1,11 @@
-"""Stored outcomes over random histories, through HTTP: every answer is the direct one.
+"""Over random histories, every HTTP response from stored outcomes equals the direct one.
 
-A history is a list of random actions: events come in, late, in the future and twice; files are
-imported, visitors merged and deleted, funnels and goals edited; time passes, the worker does its
-work, and the process is killed between any two statements and started again. After each action
-some answer is asked for both ways.
+A history is a list of random actions. Events arrive late, in the future and twice. Files are
+imported, visitors are merged and deleted, and funnels and goals are edited. Time passes, the worker
+runs, and the process is killed between two statements and restarted. After each action, a random
+query runs both ways.
 
-`PENSTOCK_EXAMPLES` divided by 100 is the number of histories; each is new then.
+`PENSTOCK_EXAMPLES` divided by 100 is the number of histories, which are then new on each run.
 """
 
 import json
@@ -59,11 +59,11 @@ _PATHS: dict[str, Json] = {
 
 
 class Killed(Exception):
-    """Stands for the end of the process between two statements."""
+    """Simulates a kill of the process between two statements."""
 
 
 class Life:
-    """statements_left: until the process is killed; None: it lives on."""
+    """statements_left: number of statements until the kill; None if there is no kill."""
 
     statements_left: int | None = None
 
@@ -75,7 +75,7 @@ class Life:
 
 
 class Killable:
-    """The way of stored outcomes to a store. After a kill nothing passes any more."""
+    """Passes calls of stored outcomes to a store, until the simulated kill."""
 
     def __init__(self, store: Warehouse | Database, life: Life) -> None:
         self._store, self._life = store, life
@@ -88,14 +88,16 @@ class Killable:
 
 
 class History:
-    """A workspace with two funnels, and the random actions on it."""
+    """A workspace with two funnels, and random actions on it."""
 
     def __init__(self, workspace: Tenant, services: Services, random: Random) -> None:
         self.services, self.clock, self.random = services, services.clock, random
         website = workspace.browser.post("/api/settings/websites", json=_WEBSITE).json()
         self.tenant = replace(workspace, website_id=website["id"])
         self.client = workspace.client
-        for funnel in self.client.get("/api/funnels").json()["data"]:  # of an earlier history
+        for funnel in self.client.get("/api/funnels").json()[
+            "data"
+        ]:  # These belong to an earlier history.
             self.client.delete(f"/api/funnels/{funnel['id']}")
         self.scene = Scene(self.tenant, services.clock, ago_s=2 * HOUR_S)
         self.actions: list[str] = []
@@ -108,7 +110,7 @@ class History:
         self.start()
 
     def start(self) -> None:
-        """A new process knows nothing but what is stored."""
+        """Start a new process, which knows only what is stored."""
         self.life = Life()
         subjects = self.services.outcome_maintenance.subjects
         self.maintenance = OutcomeMaintenance(
@@ -193,7 +195,7 @@ class History:
         eventually(lambda: self.client.get(path).json()["state"] == "done")
 
     def edit_funnel(self) -> None:
-        """To one of few definitions, so that an earlier one returns."""
+        """Change to one of a few definitions, so that earlier definitions return."""
         funnel_id = self.random.choice(self.funnels)
         record = self.client.get(f"/api/funnels/{funnel_id}").json()
         definition = {
@@ -219,7 +221,7 @@ class History:
         self.maintenance._step()
 
     def kill(self) -> None:
-        """In the middle of the worker's step, or of an answer."""
+        """Kill the process during a step of the worker or during a query."""
         self.life.statements_left = self.random.randint(0, 16)
         if self.random.random() < 0.5:
             with suppress(Killed):
@@ -232,7 +234,7 @@ class History:
         self.services.warehouse.command("OPTIMIZE TABLE events FINAL")
 
     def check(self) -> None:
-        """An answer of stored outcomes, where there are some, and the direct one."""
+        """Compare a response from stored outcomes, if there are any, with the direct one."""
         path = self.random.choice(list(_PATHS))
         query = dict(_PATHS[path])
         if self.random.random() < 0.5:
@@ -263,7 +265,7 @@ class History:
 
 
 class _Nothing:
-    """No stored outcomes."""
+    """Stands in for stored outcomes that are switched off."""
 
     def current(self, context: Any) -> DirectReason:
         return DirectReason.OFF
@@ -273,7 +275,7 @@ class _Nothing:
 
 
 class StoppedClock(ShiftedClock):
-    """Stands still, so that both answers are of one time, unless a test moves it."""
+    """A clock that stands still until a test moves it, so both responses have the same time."""
 
     def __init__(self) -> None:
         self._now_ms = super().__call__()
@@ -299,7 +301,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture(autouse=True)
 def no_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker's steps are actions of a history."""
+    """A history runs the steps of the worker as actions."""
 
     @asynccontextmanager
     async def running(_: OutcomeMaintenance) -> AsyncIterator[None]:

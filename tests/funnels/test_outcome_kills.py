@@ -1,4 +1,4 @@
-"""Stored outcomes survive SIGKILL at any moment: what they answer is what the events say.
+"""Stored outcomes survive SIGKILL at any moment and still agree with the events.
 
 `PENSTOCK_KILLS` divided by ten is how often the service is killed.
 """
@@ -38,7 +38,7 @@ DEFINITION: Json = {
 
 
 class Shop:
-    """A website with a funnel, and a client that sends events and asks for results."""
+    """A website with a funnel, and a client that sends events and reads results."""
 
     def __init__(self, service: Served, random: Random) -> None:
         self.key, self.website_id = service.first_account()
@@ -49,7 +49,7 @@ class Shop:
         self.funnel_id = service.client.post("/api/funnels", json=body).json()["id"]
 
     def use(self, service: Served, for_s: float = inf) -> None:
-        """Until the service is gone, or the time is up."""
+        """Send events until the service has ended or the time is up."""
         until_s = time.monotonic() + for_s
         with suppress(httpx.TransportError):
             while time.monotonic() < until_s:
@@ -81,14 +81,14 @@ class Shop:
         return body
 
     def answers_from_outcomes(self, service: Served) -> bool:
-        """Whether the results after a new event, which no cache has, come from stored outcomes."""
+        """Whether uncached results after a new event come from stored outcomes."""
         self.send(service)
         return bool(self.results(service)["servedFrom"] == "outcomes")
 
     def assert_equal(self, service: Served) -> None:
-        """The saved funnel's results are those of a preview, which is computed from events.
+        """Check that the results of the saved funnel equal a preview, which reads events.
 
-        The preview has no stored outcomes, because it names a sequence property that no event has.
+        The preview has no stored outcomes, because its sequence property is one that no event has.
         """
         saved = self.results(service)
         body = {**self.definition, "sequenceProperty": "none"}
@@ -101,7 +101,7 @@ class Shop:
 
 
 @pytest.mark.slow("kills the service again and again")
-def test_stored_outcomes_are_what_the_events_say_after_kills(
+def test_stored_outcomes_agree_with_the_events_after_kills(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("kills", KILLS)

@@ -1,7 +1,7 @@
-"""Two nodes share the stored outcomes of a funnel; one of them is killed again and again.
+"""Two nodes share the stored outcomes of a funnel, and one of them is killed repeatedly.
 
-Both take in events, fold and build; the killed one may be in the middle of any of these. Whatever
-happens, both answer what the events say. `PENSTOCK_KILLS` divided by ten is the number of kills.
+Both accept events, fold and build, and the kill may interrupt any of these. The reports of both
+always agree with the events. `PENSTOCK_KILLS` divided by ten is the number of kills.
 """
 
 import time
@@ -30,7 +30,7 @@ _UNFINISHED = (
 
 
 class Nodes:
-    """Two nodes, and threads that use them until they are gone."""
+    """Two nodes, and threads that use each node until it ends."""
 
     def __init__(self, folder: Path, settings: dict[str, str], random: Random) -> None:
         self._folder, self._settings = folder, settings
@@ -57,7 +57,7 @@ class Nodes:
         self._log_in(self.served[number])
 
     def edit(self, random: Random) -> None:
-        """Another definition needs another build; one of few, so that an earlier one returns."""
+        """Change to one of a few definitions, each of which needs its own build."""
         self.shop.definition = DEFINITION | {
             "conversionWindowSeconds": random.choice([HOUR_S, DAY_S, 7 * DAY_S])
         }
@@ -95,7 +95,7 @@ def running_nodes(
 
 
 @pytest.mark.slow("starts two nodes and kills one again and again")
-def test_two_nodes_answer_what_the_events_say_though_one_is_killed(
+def test_two_nodes_agree_with_the_events_while_one_is_killed(
     tmp_path: Path,
     postgres_server: PostgresServer,
     record_property: Callable[[str, object], None],

@@ -1,4 +1,4 @@
-"""Stored outcomes of saved funnels, over HTTP: equal numbers, kept up to date, dropped in time."""
+"""Stored outcomes, over HTTP, give the same numbers, stay current and are dropped in time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +51,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 class Stored:
-    """A funnel whose outcomes are stored, and the ways to ask about it."""
+    """A funnel with stored outcomes, and the queries about it."""
 
     def __init__(
         self, scene: Scene, services: Services, patch: pytest.MonkeyPatch, *rows: Any, **more: Any
@@ -60,7 +60,7 @@ class Stored:
         self.id = scene.attempts(*(rows or ("A", "B", "C")), **more)
 
     def ask(self, path: str = "results", **query: Any) -> Json:
-        """An answer that no earlier request has computed."""
+        """Run a query whose result is not cached."""
         self.services.results._runner._cache._values.clear()
         response = self.scene.client.get(f"/api/funnels/{self.id}/{path}", params=query)
         assert response.status_code == 200, response.text
@@ -86,7 +86,7 @@ class Stored:
         return body
 
     def assert_equal(self, path: str = "results", **query: Any) -> Json:
-        """The stored answer, which is the direct one."""
+        """Return the stored result, and check that it equals the direct one."""
         stored, direct = self.from_outcomes(path, **query), self.directly(path, **query)
         for body in (stored, direct):
             for name in _DIFFERS:
@@ -123,7 +123,7 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
     return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
 
 
-def test_outcomes_of_other_counting_rules_are_not_read_and_built_again(
+def test_outcomes_of_older_counting_rules_are_rebuilt(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -150,7 +150,7 @@ def test_next_events_of_visitors_are_equal(funnel: Stored) -> None:
     assert [event["name"] for event in body["data"]] != []
 
 
-def test_a_later_page_knows_no_event_after_the_first_one(
+def test_a_later_page_includes_no_event_after_the_first_page(
     funnel: Stored, workspace: Tenant, clock: ShiftedClock
 ) -> None:
     funnel.from_outcomes()
@@ -163,7 +163,7 @@ def test_a_later_page_knows_no_event_after_the_first_one(
     assert (second["total"], second["evaluatedAt"]) == (first["total"], first["evaluatedAt"])
 
 
-def test_an_answer_knows_no_event_after_its_time_that_another_question_folded(
+def test_a_response_includes_no_later_event_that_another_query_folded(
     funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -216,7 +216,7 @@ def test_an_export_reads_stored_outcomes(funnel: Stored, warehouse: Warehouse) -
     assert exported(funnel) != exported(funnel, directly=True)
 
 
-def test_an_export_whose_stored_outcomes_fail_half_way_is_written_from_events(
+def test_an_export_is_written_from_events_if_stored_outcomes_fail_halfway(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -240,7 +240,7 @@ def test_an_export_whose_stored_outcomes_fail_half_way_is_written_from_events(
     assert marks(funnel) == []
 
 
-def test_an_export_knows_no_event_after_its_time_that_another_query_folded(
+def test_an_export_includes_no_later_event_that_another_query_folded(
     funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -282,14 +282,14 @@ def test_several_funnels_over_the_same_attempts_keep_their_own_rows(
         assert each.assert_equal()["aggregate"]["entered"] == 5
 
 
-def test_an_earlier_event_that_comes_late_moves_the_entry(funnel: Stored) -> None:
+def test_a_late_event_moves_the_entry(funnel: Stored) -> None:
     funnel.from_outcomes()
     funnel.scene.track([funnel.scene.item(-60, "A", "eve", attempt="a4", plan="early")])
     period = {"startAt": funnel.scene.at(-61), "endAt": funnel.scene.at(-59)}
     assert funnel.assert_equal(**period)["aggregate"]["entered"] == 1
 
 
-def test_events_before_the_entry_are_known_when_it_comes_late(funnel: Stored) -> None:
+def test_events_before_a_late_entry_are_known(funnel: Stored) -> None:
     funnel.scene.story("50/B 60/C", attempt="late")
     assert funnel.from_outcomes()["aggregate"]["entered"] == 5
     funnel.scene.story("500/X", attempt="late")
@@ -311,7 +311,7 @@ def test_a_merge_changes_what_depends_on_visitors(funnel: Stored) -> None:
     assert funnel.assert_equal()["dataQuality"]["attemptsWithSeveralVisitors"] == 0
 
 
-def test_an_event_in_the_future_comes_in_by_time_alone(
+def test_an_event_in_the_future_counts_once_its_time_has_come(
     funnel: Stored, workspace: Tenant, clock: ShiftedClock
 ) -> None:
     funnel.from_outcomes()
@@ -326,7 +326,7 @@ def test_an_event_in_the_future_comes_in_by_time_alone(
 
 
 @pytest.mark.slow("builds outcomes and waits for a deletion")
-def test_what_is_deleted_is_counted_no_more_and_its_rows_go(
+def test_deleted_events_no_longer_count_and_their_rows_are_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     assert funnel.from_outcomes()["aggregate"]["entered"] == 5
@@ -346,7 +346,7 @@ def test_what_is_deleted_is_counted_no_more_and_its_rows_go(
     eventually(lambda: funnel.rows(warehouse) == 3)
 
 
-def test_a_changed_definition_is_built_anew_and_old_rows_go(
+def test_a_changed_definition_is_rebuilt_and_old_rows_are_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
@@ -376,7 +376,7 @@ def test_a_deleted_funnel_leaves_no_rows(
     eventually(lambda: funnel.rows(warehouse) == 0)
 
 
-def test_a_funnel_that_nobody_asks_about_for_a_month_is_not_kept(
+def test_a_funnel_without_queries_for_a_month_is_dropped(
     funnel: Stored, clock: ShiftedClock
 ) -> None:
     funnel.from_outcomes()
@@ -481,7 +481,7 @@ def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
     )
 
 
-def test_an_event_that_comes_during_a_fold_and_is_deleted_is_not_counted(
+def test_an_event_that_arrives_during_a_fold_and_is_deleted_does_not_count(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -506,7 +506,7 @@ def failing(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.slow("builds outcomes and waits for a deletion")
-def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
+def test_a_deleted_event_of_a_failed_fold_does_not_count(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -519,7 +519,7 @@ def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
 
 
 @pytest.mark.parametrize("rows", ["more", "none"])
-def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
+def test_marks_that_do_not_match_their_rows_are_dropped_after_a_kill(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, rows: str
 ) -> None:
     funnel.from_outcomes()
@@ -552,7 +552,7 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
         assert funnel.rows(warehouse) > 0
 
 
-def test_a_stored_statement_that_fails_is_answered_from_events(
+def test_a_query_reads_events_if_its_stored_statement_fails(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
@@ -576,7 +576,7 @@ def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
         assert not after.outcome_maintenance.tables.marks()
 
 
-def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
+def test_a_failed_build_delays_no_other_and_is_retried(
     funnel: Stored,
     scene: Scene,
     services: Services,
@@ -660,10 +660,10 @@ def test_stored_outcomes_can_be_dropped(
 
 
 @pytest.mark.parametrize(("events_per_unit", "source"), [(2, "outcomes"), (100, "query")])
-def test_changed_attempts_are_evaluated_where_that_costs_less_than_reading_all_events(
+def test_changed_attempts_are_folded_if_that_is_cheaper_than_reading_all_events(
     funnel: Stored, scene: Scene, events_per_unit: int, source: str
 ) -> None:
-    """Four changed attempts among 16 events."""
+    """Four attempts change, among 16 events in total."""
     funnel.from_outcomes()
     funnel.patch.setattr(service, "_FEW_UNITS", 1)
     funnel.patch.setattr(service, "_EVENTS_PER_UNIT", events_per_unit)
@@ -673,7 +673,7 @@ def test_changed_attempts_are_evaluated_where_that_costs_less_than_reading_all_e
     assert (body["servedFrom"], body["aggregate"]["entered"]) == (source, 9)
 
 
-def test_an_answer_from_events_says_why(funnel: Stored, scene: Scene) -> None:
+def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
     wide = [{"type": "Event", "value": f"E{number}"} for number in range(20)]
     steps = [step(name, **{"or": wide}) for name in ("A", "B", "C", "D")]
     reasons = {

@@ -1,4 +1,4 @@
-"""All spellings of a page path are one path in steps, goals, filters, cohorts and the catalogue."""
+"""Steps, goals, filters, cohorts and the catalogue treat all spellings of a path as one."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 @pytest.fixture
 def cafe(scene: Scene) -> Scene:
-    """Each visitor opens the page by another spelling, then a page below it, then orders there."""
+    """Each visitor opens the page by a different spelling, then a page below, and orders there."""
     for number, path in enumerate(CAFE):
         fields: Json = {"visitorId": f"visitor-{number}"}
         scene.track(
@@ -46,7 +46,7 @@ def test_steps_and_patterns_match_every_spelling(cafe: Scene) -> None:
         funnel = cafe.funnel(page(path), page(f"{path}/a%20b"), "ordered")
         assert cafe.counts(funnel) == [5, 5, 5]
         report = cafe.results(funnel)
-        assert report["aggregate"]["steps"][0]["value"] == path  # as saved
+        assert report["aggregate"]["steps"][0]["value"] == path  # The value is shown as saved.
     for pattern in (
         "/caf%C3%A9/*",
         "/café/a *",

@@ -1,4 +1,4 @@
-"""The profile of the data, kept by what came in, against one read from all events."""
+"""A profile that new inserts update equals a profile that is read from all events."""
 
 from random import Random
 
@@ -42,7 +42,7 @@ FROM events WHERE website_id IN {websites:Array(String)}"""
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_kept_profile_is_that_of_a_full_scan(warehouse: Warehouse, seed: int) -> None:
+def test_an_updated_profile_equals_a_full_scan(warehouse: Warehouse, seed: int) -> None:
     random = Random(seed)
     versions, profiles = VersionReader(warehouse), ProfileReader(warehouse)
     warehouse.command("ALTER TABLE events DELETE WHERE website_id LIKE 'profile_%'")
@@ -54,7 +54,7 @@ def test_a_kept_profile_is_that_of_a_full_scan(warehouse: Warehouse, seed: int) 
         assert profile == scanned(warehouse, params, window_s, has_aliases=version.aliases > 0)
 
 
-def test_after_an_insert_only_days_of_a_moment_are_read_again(warehouse: Warehouse) -> None:
+def test_an_insert_causes_only_its_days_to_be_read_again(warehouse: Warehouse) -> None:
     recording = RecordingWarehouse(warehouse)
     versions, profiles = VersionReader(recording), ProfileReader(recording)
     spans = list[tuple[int, int]]()
@@ -78,7 +78,7 @@ def test_after_an_insert_only_days_of_a_moment_are_read_again(warehouse: Warehou
 
 
 def change(warehouse: Warehouse, random: Random) -> None:
-    """Another insert, deletion, merge of parts or merge of visitors."""
+    """Perform an insert, a deletion, a merge of parts or a merge of visitors."""
     kind = random.choices(("insert", "delete", "parts", "visitors"), (8, 2, 1, 1))[0]
     if kind == "delete":
         warehouse.command(DELETE, {"rest": random.randrange(5)})
@@ -106,7 +106,7 @@ def insert(warehouse: Warehouse, events: list[tuple[WebsiteId, int, str]]) -> No
 
 
 def random_moment(random: Random) -> int:
-    """Near now, on the edge of a day, years ago or, seldom, of a device without a clock."""
+    """A time near now, at the edge of a day, years ago or, rarely, from an unset clock."""
     days = random.choices((2, 20, 2_000, 19_000), (10, 5, 2, 1))[0]
     at_ms = NOW_MS + random.randrange(-days * 1_000, 1_000) * (DAY_MS // 1_000)
     return at_ms - at_ms % DAY_MS + random.choice((-1, 0)) if random.random() < 0.2 else at_ms
@@ -125,7 +125,7 @@ def random_query(random: Random) -> tuple[QueryParams, int | None]:
 def scanned(
     warehouse: Warehouse, params: QueryParams, window_s: int | None, *, has_aliases: bool
 ) -> DataProfile:
-    """The same of one statement over all events."""
+    """The same profile from one statement over all events."""
     open_from_ms = params.evaluated_at_ms - (window_s or 0) * 1000
     moments = {
         "evaluated_at": params.evaluated_at_ms,

@@ -1,4 +1,4 @@
-"""Definitions over time: validation, revisions with their changes in words, earlier results."""
+"""Validation, revisions with descriptions of their changes, and results of old revisions."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def definition(record: Json) -> Json:
     }
 
 
-def test_validation_answers_what_would_be_saved_and_saves_nothing(client: httpx.Client) -> None:
+def test_validation_returns_the_definition_and_saves_nothing(client: httpx.Client) -> None:
     client.post("/api/goals", json={"name": "Paid", "match": {"type": "Event", "value": "paid"}})
     body = attempts(steps=[A, {"type": "Goal", "value": "Paid"}])
     answer = client.post("/api/funnels/validate", json=body)
@@ -144,7 +144,7 @@ def test_every_revision_is_kept_with_its_definition_and_its_changes(
     }
 
 
-def test_revisions_come_in_pages_and_each_is_compared_with_the_one_before_it(
+def test_revisions_are_paged_and_compared_with_the_previous_revision(
     client: httpx.Client,
 ) -> None:
     path = save(client, attempts(sequenceProperty="s1"))
@@ -160,14 +160,16 @@ def test_revisions_come_in_pages_and_each_is_compared_with_the_one_before_it(
     assert client.get(f"{path}/revisions", params={"pageSize": 0}).status_code == 400
 
 
-def test_a_refused_or_empty_replacement_makes_no_revision(client: httpx.Client) -> None:
+def test_a_rejected_or_identical_replacement_creates_no_revision(client: httpx.Client) -> None:
     path = save(client, attempts())
     put(client, path, attempts())
     assert client.put(path, json=attempts(steps=[A])).status_code == 422
     assert client.get(f"{path}/revisions").json()["total"] == 1
 
 
-def test_revisions_go_with_their_funnel(client: httpx.Client, other_workspace: Tenant) -> None:
+def test_revisions_are_deleted_with_their_funnel(
+    client: httpx.Client, other_workspace: Tenant
+) -> None:
     path = save(client, attempts())
     put(client, path, attempts(steps=[A, C]))
     assert other_workspace.client.get(f"{path}/revisions").status_code == 404

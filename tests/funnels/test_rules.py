@@ -1,7 +1,4 @@
-"""The attempt counting rules of the interface, each with a scenario, and the worked examples.
-
-Through the API.
-"""
+"""Each rule of counting attempts, with a scenario over the API, and the worked examples."""
 
 import json
 from typing import Any
@@ -51,7 +48,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 @pytest.fixture
 def today(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    """Stories that began a minute ago."""
+    """Stories that started a minute ago."""
     return Scene(workspace, clock, ago_s=60)
 
 
@@ -61,8 +58,10 @@ def test_worked_example(scene: Scene, story: str, reached: int) -> None:
     assert scene.counts(scene.attempts("A", "B", "C")) == [1] * reached + [0] * (3 - reached)
 
 
-def test_a_tie_at_the_entry_is_reported_for_every_attempt_that_is_sent_alike(scene: Scene) -> None:
-    """What nothing orders is read as it was sent, not by chance."""
+def test_a_tie_at_the_entry_is_reported_for_every_attempt_with_the_same_events(
+    scene: Scene,
+) -> None:
+    """Events without a proven order are read as they were sent, not at random."""
     story = [(0, "A", 1), (0, "B", 1), (9, "B", 2)]
     scene.track(
         scene.item(at, name, attempt=f"a{attempt}", n=number)
@@ -245,8 +244,8 @@ def test_rule06_the_order_of_arrival_changes_no_count_of_ties(scene: Scene, sent
 
 
 @pytest.mark.parametrize("sent", ["as told", "backwards"])
-def test_rule06_an_event_that_served_a_step_is_no_tie(scene: Scene, sent: str) -> None:
-    """The parts of a group may tie, and match the next step as well."""
+def test_rule06_an_event_that_served_a_step_is_not_a_tie(scene: Scene, sent: str) -> None:
+    """Parts of a group may have equal times, and may match the next step."""
     scene.story("0/A 0/B", sent=sent)
     report = scene.results(scene.attempts(step("A", "B", mode="all_of"), step("A", "B")))
     assert report["dataQuality"]["unorderedTies"] == 0
@@ -279,7 +278,7 @@ def test_rule07_parts_of_one_group_may_come_in_any_order_but_not_with_stale_numb
     assert scene.counts(funnel) == [3, 2, 2]
 
 
-def test_rule08_a_delivery_retry_is_no_second_event(scene: Scene) -> None:
+def test_rule08_a_retried_delivery_adds_no_event(scene: Scene) -> None:
     funnel = scene.attempts("A", "A")
     item = {**scene.item(0, "A", attempt="a1"), "dedupeKey": "delivery-1"}
     assert scene.track([item])["accepted"] == 1
@@ -394,7 +393,7 @@ LATER_EVENTS = {
 
 
 @pytest.mark.parametrize(("story", "conflicting"), LATER_EVENTS.values(), ids=LATER_EVENTS)
-def test_rule12_a_resumed_attempt_conflicts_also_by_what_is_not_accepted(
+def test_rule12_events_that_are_not_accepted_can_conflict_for_an_attempt(
     scene: Scene, story: str, conflicting: int
 ) -> None:
     funnel = scene.attempts(
@@ -412,7 +411,7 @@ def test_rule12_a_resumed_attempt_conflicts_also_by_what_is_not_accepted(
     assert units["total"] == conflicting
 
 
-def test_rule12_a_visitor_conflicts_only_by_accepted_events(scene: Scene) -> None:
+def test_rule12_only_accepted_events_can_conflict_for_a_visitor(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", "C", breakdownProperties=["version"])
     scene.story("0/A", version=1)
     scene.story("10/C", version=2)
@@ -443,9 +442,7 @@ def test_rule13_an_attempt_that_entered_before_is_not_selected_again(scene: Scen
     ]
 
 
-def test_rule14_drop_off_is_confirmed_when_the_window_is_over(
-    today: Scene, clock: ShiftedClock
-) -> None:
+def test_rule14_a_unit_drops_off_when_its_window_closes(today: Scene, clock: ShiftedClock) -> None:
     funnel = today.attempts("A", "B", "C")
     today.story("0/A", attempt="one")
     today.story("0/A 10/B", attempt="two")
@@ -552,7 +549,7 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
 
 
 def diagnostics(report: Json) -> list[tuple[str, int, int]]:
-    """Where each diagnostic row looks, its units and its events."""
+    """The place, units and events of each diagnostic row."""
     rows = report["aggregate"]["diagnostics"]
     return [(row["where"], row["units"], row["events"]) for row in rows]
 
@@ -649,7 +646,7 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
 
 
-def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
+def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
     scene: Scene, warehouse: Warehouse, workspace: Tenant
 ) -> None:
     funnel = scene.attempts("invoice", "paid")
@@ -698,7 +695,7 @@ def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
     assert "none of the attempt's other events" in left_out[0]["explanation"]
 
 
-def test_rule18_next_events_leave_out_provider_events_that_take_no_part(
+def test_rule18_next_events_leave_out_provider_events_that_do_not_count(
     scene: Scene, warehouse: Warehouse, workspace: Tenant
 ) -> None:
     funnel = scene.attempts("A", "paid")
@@ -710,7 +707,7 @@ def test_rule18_next_events_leave_out_provider_events_that_take_no_part(
         {"w": workspace.website_id},
     )[1][0][0]
     links = {
-        "paid": ("bob", True),  # matches step 2, but contradicts the attempt's visitor
+        "paid": ("bob", True),  # It matches step 2, but has a different visitor than the attempt.
         "invoice": ("bob", True),
         "reminder": ("ann", False),
         "refund": ("ann", True),
@@ -779,7 +776,7 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
     [
         ("entered", ["x", "y", "z"], ["z", "y", "x"]),
         ("conversionRate", ["y", "x", "z"], ["z", "x", "y"]),
-        ("medianCompletionMinutes", ["x", "y", "z"], ["y", "x", "z"]),  # z has none, and comes last
+        ("medianCompletionMinutes", ["x", "y", "z"], ["y", "x", "z"]),  # z has none and comes last.
         ("droppedOff", ["x", "z", "y"], ["y", "z", "x"]),
     ],
 )
@@ -918,7 +915,7 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
 
 
 def test_a_whole_report(scene: Scene) -> None:
-    """Every field of a report, as the contract has it."""
+    """Check every field of a report."""
     rows: list[str | Json] = [
         step("A", "a"),
         step("failed", diagnostic=True),

@@ -1,4 +1,4 @@
-"""The statement in the documentation is the one that the code generates."""
+"""The documentation shows the statement that the code generates."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""First and last touch as breakdown and filter, through HTTP. Source: docs/funnels.md."""
+"""First and last touches as breakdowns and filters, over HTTP. See docs/funnels.md."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def view(scene: Scene, seconds: float, query: str, visitor: str = "ann") -> Json:
-    """A page view with the query in its URL."""
+    """Send a page view with this query in its URL."""
     return {
         "type": "pageview",
         "path": "/",
@@ -50,7 +50,7 @@ def ask(scene: Scene, funnel_id: str, kind: str, **query: Any) -> Json:
 
 @pytest.fixture
 def campaigns(scene: Scene) -> Scene:
-    """ann: mail, then ads, enters, then tv. bob: enters, then tv. cid: enters with the touch."""
+    """Ann has touches before and after her entry, Bob only after, and Cid at his entry."""
     scene.track(
         [
             source(scene, 0, "mail"),
@@ -67,7 +67,7 @@ def campaigns(scene: Scene) -> Scene:
     return scene
 
 
-def test_the_cohort_is_the_touch_at_the_entry_whatever_comes_later(campaigns: Scene) -> None:
+def test_the_cohort_is_the_touch_at_the_entry(campaigns: Scene) -> None:
     report = campaigns.results(signed_up(campaigns))
     assert by_cohort(report, FIRST, LAST) == {
         ("mail", "ads"): 1,
@@ -75,12 +75,12 @@ def test_the_cohort_is_the_touch_at_the_entry_whatever_comes_later(campaigns: Sc
         (None, None): 1,
     }
     assert report["dataQuality"]["unknownEntryValues"] == {FIRST: 1, LAST: 1}
-    # The B of ann has another last touch.
+    # Ann's B has a different last touch.
     assert report["dataQuality"]["conflictingEntryValues"] == {FIRST: 0, LAST: 1}
 
 
 def test_which_touches_an_entry_has(scene: Scene) -> None:
-    """Visitor -> first source, last source, last campaign; each enters at 5 seconds."""
+    """Each visitor enters at 5 seconds, with a first source, last source and last campaign."""
     mail = "utm_source=mail"
     touches = {
         "one touch gives all fields": [(0, mail), (1, "utm_campaign=may")],
@@ -140,7 +140,7 @@ def test_an_attempt_has_the_touches_of_the_visitor_of_its_entry(scene: Scene) ->
     scene.story("5/A", visitor="ann", attempt="handed over")
     scene.story("6/B", visitor="bob", attempt="handed over")
     funnel_id = scene.attempts("A", "B", breakdownProperties=[FIRST, LAST])
-    # Tied entries keep what they agree on.
+    # Tied entries keep the values on which they agree.
     assert {unit["unit"]: unit["cohort"] for unit in ask(scene, funnel_id, "units")["data"]} == {
         "tied": {FIRST: None, LAST: "ads"},
         "handed over": {FIRST: "mail", LAST: "ads"},
@@ -176,7 +176,7 @@ def test_a_filter_of_a_later_step_or_a_goal_reads_the_touch_at_that_event(
 
 
 @pytest.mark.slow("asks every kind of report")
-def test_every_other_question_has_the_same_cohorts(campaigns: Scene) -> None:
+def test_all_other_queries_have_the_same_cohorts(campaigns: Scene) -> None:
     funnel_id = signed_up(campaigns, breakdownProperties=[LAST])
     ads = {"cohort": json.dumps({LAST: "ads"})}
     assert campaigns.results(funnel_id, cohort={LAST: "ads"})["aggregate"]["entered"] == 2
@@ -211,7 +211,7 @@ def test_a_preview_breaks_down_by_touch(campaigns: Scene) -> None:
     assert by_cohort(report, FIRST) == {"mail": 1, "ads": 1, None: 1}
 
 
-def test_what_is_missing_long_before_the_period_qualifies_the_answer(campaigns: Scene) -> None:
+def test_events_missing_long_before_the_period_make_a_report_incomplete(campaigns: Scene) -> None:
     body = {
         "websiteId": campaigns.tenant.website_id,
         "from": campaigns.at(-DAY_S),
@@ -236,7 +236,7 @@ FROM numbers({count:UInt32})"""
 
 
 @pytest.mark.slow("stores 600,000 events")
-def test_more_touches_than_fit_into_the_memory_of_a_query_are_refused_with_the_limit(
+def test_too_many_touches_for_the_memory_limit_are_an_error_that_names_it(
     scene: Scene, warehouse: Warehouse
 ) -> None:
     funnel_id, website = signed_up(scene), scene.tenant.website_id

@@ -1,4 +1,4 @@
-"""Who is behind a number, and why: lists of units, traces, explanations. Through HTTP."""
+"""Lists of the units behind a number, traces and explanations, over HTTP."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -65,7 +65,7 @@ def funnel_id(shop: Scene) -> str:
     return shop.attempts("A", oops, step("B", "B2"), "C", breakdownProperties=["plan"])
 
 
-def test_units_come_with_the_newest_entry_first(shop: Scene, funnel_id: str) -> None:
+def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
     page = units(shop, funnel_id)
     assert [unit["unit"] for unit in page["data"]] == [
         "changed",
@@ -129,9 +129,7 @@ def test_units_behind_each_number(
     assert set(names(shop, funnel_id, **query)) == expected
 
 
-def test_the_numbers_of_the_report_have_as_many_units_behind_them(
-    shop: Scene, funnel_id: str
-) -> None:
+def test_each_number_of_a_report_has_that_many_units_behind_it(shop: Scene, funnel_id: str) -> None:
     report = shop.results(funnel_id)
     quality, [diagnostic] = report["dataQuality"], report["aggregate"]["diagnostics"]
     for number in report["aggregate"]["steps"]:
@@ -153,7 +151,7 @@ def test_the_numbers_of_the_report_have_as_many_units_behind_them(
     )
 
 
-def test_pages_have_no_gaps_and_the_evaluation_time_of_the_first(
+def test_pages_have_no_gaps_and_one_evaluation_time(
     shop: Scene, funnel_id: str, clock: ShiftedClock
 ) -> None:
     seen: list[str] = []
@@ -204,7 +202,7 @@ def test_a_cursor_is_valid_only_for_its_own_query(shop: Scene, funnel_id: str) -
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_parameter_that_does_not_fit_is_named(
+def test_an_unsuitable_parameter_is_named(
     shop: Scene, funnel_id: str, query: dict[str, Any], field: str
 ) -> None:
     answer = shop.client.get(f"/api/funnels/{funnel_id}/units", params=query)
@@ -214,7 +212,7 @@ def test_a_parameter_that_does_not_fit_is_named(
     )
 
 
-def test_a_property_that_is_no_breakdown_has_the_code_it_has_in_a_comparison(
+def test_units_and_comparisons_have_the_same_code_for_an_unknown_breakdown(
     shop: Scene, funnel_id: str
 ) -> None:
     queries = {
@@ -299,7 +297,7 @@ def test_trace_shows_diagnostics_and_events_without_a_match(shop: Scene, funnel_
     )
 
 
-def test_trace_of_events_that_came_too_late_or_too_early(scene: Scene) -> None:
+def test_trace_of_events_outside_the_window(scene: Scene) -> None:
     scene.story("0/B 5/A 3606/B 3700/C", attempt="slow")
     answer = trace(scene, scene.attempts("A", "B", "C"), "slow")
     assert decisions(answer) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
@@ -348,7 +346,7 @@ def test_trace_of_a_unit_that_is_not_in_the_report(scene: Scene) -> None:
     assert early["summary"].endswith("The entry is outside the period.")
 
 
-def test_trace_of_a_visitor_takes_the_entry_that_leads_furthest_and_follows_merges(
+def test_trace_of_a_visitor_uses_the_furthest_entry_and_follows_merges(
     scene: Scene,
 ) -> None:
     scene.story("0/A", visitor="phone", attempt=None)
@@ -388,7 +386,7 @@ def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
 
 
-def test_trace_of_a_unit_with_too_many_events_shows_the_first_and_says_so(
+def test_trace_of_a_unit_with_too_many_events_is_truncated_with_a_note(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
@@ -418,7 +416,7 @@ LONG_UNITS = {
 
 
 @pytest.mark.parametrize("unit", ["attempt", "visitor"])
-def test_an_event_after_those_that_a_trace_reads_is_explained_if_they_decide(
+def test_an_event_beyond_a_truncated_trace_is_explained_if_the_trace_decides(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, unit: str
 ) -> None:
     sent: dict[str, list[str]] = {}
@@ -498,7 +496,7 @@ def test_explain_says_whether_an_event_counts(scene: Scene) -> None:
     )
 
 
-def test_explain_finds_an_event_by_the_senders_id(
+def test_explain_finds_an_event_by_the_id_of_its_sender(
     scene: Scene, warehouse: Warehouse, workspace: Tenant
 ) -> None:
     funnel_id = scene.attempts("A", "B")
@@ -543,7 +541,7 @@ def test_explain_needs_a_retained_event(shop: Scene, funnel_id: str) -> None:
 
 
 def test_one_visitor_id_on_two_websites_is_two_visitors(scene: Scene, clock: ShiftedClock) -> None:
-    """`dup` of the first site was merged into `keep`; `dup` of the second is somebody else."""
+    """On the first website, `dup` was merged into `keep`. On the second, it is someone else."""
     site = scene.client.post(
         "/api/settings/websites", json={"name": "Second", "kind": "web"}
     ).json()["id"]

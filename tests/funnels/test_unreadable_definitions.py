@@ -1,4 +1,4 @@
-"""A stored definition that today's rules refuse: a 409 that names the filter, and a way out."""
+"""A stored definition that current rules reject causes a 409 that names the filter."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -74,7 +74,7 @@ def funnel_id(scene: Scene) -> Iterator[str]:
 
 
 def store_filter(services: Services, scene: Scene, funnel_id: str, item: Json) -> Json:
-    """Put a filter into an `or` row of a saved funnel, past all rules; returns the definition."""
+    """Put a filter into an `or` row without validation, and return the definition."""
     definition: Json = scene.client.get(f"/api/funnels/{funnel_id}").json()
     head = ("id", "name", "revision", "createdAt", "updatedAt")
     definition = {name: value for name, value in definition.items() if name not in head}
@@ -87,7 +87,7 @@ def store_filter(services: Services, scene: Scene, funnel_id: str, item: Json) -
 
 
 @pytest.mark.parametrize(("item", "field", "code"), UNREADABLE.values(), ids=UNREADABLE)
-def test_every_question_about_an_unreadable_filter_names_it(
+def test_every_query_about_an_unreadable_filter_names_it(
     services: Services, scene: Scene, funnel_id: str, item: Json, field: str, code: str
 ) -> None:
     store_filter(services, scene, funnel_id, item)

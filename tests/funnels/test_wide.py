@@ -1,5 +1,7 @@
-"""Funnels at the published limits: 30 rows, 20 required steps, dozens of `or` rows, more matches
-than a machine word has bits."""
+"""Funnels at the documented limits have 30 rows, 20 required steps and dozens of `or` rows.
+
+They have more matches than a machine word has bits.
+"""
 
 from typing import Any
 
@@ -46,7 +48,7 @@ FUNNELS = {
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("rows", FUNNELS)
 @pytest.mark.slow("the engine analyses the largest statements")
-def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
+def test_a_funnel_of_the_maximum_size_is_counted_correctly(
     warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
 ) -> None:
     funnel = {"conversionWindowSeconds": 604_800, "steps": FUNNELS[rows], **UNITS[unit]}

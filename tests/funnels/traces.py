@@ -1,4 +1,4 @@
-"""The trace of each unit of a case against the reference evaluation."""
+"""Compares the trace of each unit with the reference evaluation."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from tests.funnels.strategies import Case
 
 
 def differing_traces(case: Case, units: Units) -> Iterator[str]:
-    """The traces that differ from the reference evaluation."""
+    """Find the traces that differ from the reference evaluation."""
     for unit, events in units.of.items():
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
         traced = sorted(map(matched_event, events), key=lambda event: event.order)
