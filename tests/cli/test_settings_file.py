@@ -1,12 +1,18 @@
 """Settings from a file: precedence, faults, `penstock init` and `penstock config`."""
 
+import os
+import pty
 import re
 import stat
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from tests.serving import Served, penstock
+from tests.serving import Served, environment, penstock
+from tests.waiting import PATIENCE_S
 
 SECRET = "canary-6f1d"
 
@@ -147,3 +153,51 @@ class TestDefaultDataFolder:
         data, warning = self.data_of(home, tmp_path)
         assert data == (f'"{home / "penstock"}"', "default")
         assert f"{old}, the default of earlier versions, is not used." in warning
+
+
+def test_init_asks_on_a_terminal_and_hides_secrets(tmp_path):
+    file, (terminal, other_end) = tmp_path / "new.toml", pty.openpty()
+    command = [sys.executable, "-m", "penstock.cli.main", "init", "--config", str(file)]
+    answers = (
+        "https://a.example.com",
+        str(tmp_path / "data"),
+        "",
+        f"smtp://u:{SECRET}@h",
+        "a@b.co",
+    )
+    with subprocess.Popen(
+        command, stdin=other_end, stdout=other_end, stderr=other_end, env=environment()
+    ) as process:
+        os.close(other_end)
+        shown = all_shown = ""
+        for question, answer in zip(
+            ("browsers reach", "embedded stores", "metadata database", "Mail server", "Sender"),
+            answers,
+            strict=True,
+        ):
+            while question not in shown or not shown.endswith(": "):
+                shown += os.read(terminal, 4096).decode()
+            os.write(terminal, f"{answer}\n".encode())
+            shown, all_shown = "", all_shown + shown
+        assert process.wait(PATIENCE_S) == 0
+    os.close(terminal)
+    assert SECRET not in all_shown
+    assert tomllib.loads(file.read_text("utf-8")) == {
+        "public_url": "https://a.example.com",
+        "data": str(tmp_path / "data"),
+        "smtp_url": f"smtp://u:{SECRET}@h",
+        "mail_from": "a@b.co",
+    }
+
+
+def test_a_shell_completes_commands():
+    command = Path(sys.executable).with_name("penstock")
+    words = {"COMP_WORDS": "penstock do", "COMP_CWORD": "1"}
+    run = subprocess.run(
+        [command],
+        env=environment(_PENSTOCK_COMPLETE="complete_bash", **words),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == ["doctor"]

@@ -32,7 +32,7 @@ _FALLBACK = "https://www.acme-shop.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A link and its use. scans: clicks by QR code. installs, opens: opens of the app after taps."""
+    """A link and its use. scans: clicks by QR code. installs, opens: app opens after taps."""
 
     body: Mapping[str, Any]
     clicks: int
