@@ -26,7 +26,7 @@ _unused: list[_Routes] = []
 """Routes for reuse; as many as tests have needed at once."""
 
 
-class _Application:
+class BorrowedRoutes:
     """Borrows built routes while it runs, if another test has left any."""
 
     def __init__(self, services: Services) -> None:
@@ -50,7 +50,7 @@ class _Application:
 
 def application(services: Services) -> EdgeLayer:
     """Like `build_app`, but reuses built routes."""
-    return with_edge(_Application(services), services)
+    return with_edge(BorrowedRoutes(services), services)
 
 
 def build_ahead() -> None:

@@ -36,7 +36,7 @@ from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import clickhouse_database, scratch
-from tests.applications import application
+from tests.applications import BorrowedRoutes, application
 from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.postgres import PostgresServer, programs
 from tests.quick_passwords import hash_cheaply
@@ -411,9 +411,19 @@ def server(edge: EdgeLayer) -> Iterator[TestClient[Litestar]]:
 
 @pytest.fixture
 def wire(server: TestClient[Litestar], edge: EdgeLayer, services: Services) -> Iterator[Wire]:
-    """The running application behind its protocol, where plain requests take fast paths."""
+    """The running application behind its protocol."""
     with wired(server, edge, services.connections) as wire:
         yield wire
+
+
+@pytest.fixture
+def forbid_framework(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets requests fail from now on if they reach the framework."""
+
+    async def fail(*_: object) -> None:
+        raise AssertionError("this request reached the framework")
+
+    return lambda: monkeypatch.setattr(BorrowedRoutes, "__call__", fail)
 
 
 @pytest.fixture

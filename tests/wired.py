@@ -1,7 +1,4 @@
-"""A test's application behind its real protocol, on a loopback port.
-
-A test client calls the application without a protocol, and so without the fast paths.
-"""
+"""A test's application behind its real protocol, on a loopback port."""
 
 import asyncio
 import socket
@@ -51,14 +48,13 @@ def wired(
     server: TestClient[Litestar], edge: EdgeLayer, connections: Connections
 ) -> Iterator[Wire]:
     app: Any = edge
-    config, state = uvicorn.Config(app, log_config=None), ServerState()
+    config, state = uvicorn.Config(app, log_config=None, proxy_headers=False), ServerState()
 
     async def listen() -> asyncio.Server:
         config.load()
         protocol: Any = partial(
             EdgeProtocol,
             connections,
-            edge,
             config=config,
             server_state=state,
             app_state={},

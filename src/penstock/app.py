@@ -26,7 +26,6 @@ from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
-from penstock.events.fast_path import EventFastPath, TrackFastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.losses.model import Loss
@@ -38,14 +37,13 @@ from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
 from penstock.http.bound_services import BoundServices
 from penstock.http.cors import OpenRoutes
-from penstock.http.fast_path import FastPath
+from penstock.http.direct import DirectRoutes
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
-from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
 from penstock.providers import plugin as providers_room
@@ -76,6 +74,7 @@ ROOMS: tuple[type[Room], ...] = (
 )
 
 _OPEN_ROUTES = OpenRoutes(route for room in ROOMS for route in room.routes)
+_DIRECT_ROUTES = [route for room in ROOMS for route in room.direct_routes]
 
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
 """Limits of validation, which is Python: more threads would only share one core."""
@@ -162,23 +161,17 @@ def build_app(services: Services) -> EdgeLayer:
     return with_edge(build_routes(services), services)
 
 
-def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
-    """Wrap the application in the edge, with the fast paths. Tracing disables the fast paths."""
-    fast_paths: list[FastPath] = [
-        EventFastPath(services.events, services.quarantine),
-        TrackFastPath(services.events, services.quarantine),
-        RedirectFastPath(services.redirects),
-    ]
+def with_edge(framework: ASGIApp, services: Services) -> EdgeLayer:
+    """Put the direct routes in front of the framework, and the edge around both."""
+    app: ASGIApp = DirectRoutes(framework, _DIRECT_ROUTES, services)
     if services.settings.link_host is not None:
-        link_host = LinkHost(routes, services.settings.link_host)
-        routes, fast_paths = link_host, list(map(link_host.guard, fast_paths))
+        app = LinkHost(app, services.settings.link_host)
     if services.settings.otlp_endpoint is not None:
         from penstock.edge.tracing import TracedApp  # its packages are optional
 
-        routes, fast_paths = TracedApp(routes), []
+        app = TracedApp(app)
     return EdgeLayer(
-        routes,
-        fast_paths,
+        app,
         services.address_budget,
         services.body_memory,
         _OPEN_ROUTES,
@@ -187,7 +180,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
 
 
 def build_routes(services: Services) -> Litestar:
-    """The application without the edge and the fast paths."""
+    """The application without the edge and the direct routes."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

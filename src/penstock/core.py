@@ -35,10 +35,12 @@ class Room:
     """A room in the application: `build` in the room's `plugin` module returns one.
 
     Each field is a service, under the name by which request handlers request it. routes: the room's
-    HTTP handlers. dependencies: other objects that handlers may request.
+    HTTP handlers. direct_routes: those of them that are answered without the framework
+    (`penstock.http.direct`). dependencies: other objects that handlers may request.
     """
 
     routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
+    direct_routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
     dependencies: ClassVar[Mapping[str, Provide]] = {}
 
     @classmethod

@@ -1,11 +1,14 @@
 """API keys: made with a session, shown once, kept as a hash, revocable at once."""
 
+import asyncio
+
 import pytest
 from sqlalchemy import event, select
 
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller
 from penstock.base.clock import iso
+from penstock.base.errors import Unauthorized
 from penstock.metadb.tables import api_keys
 from tests.cases import cases
 from tests.serving import Served
@@ -206,12 +209,12 @@ def test_a_cached_key_is_authenticated_without_a_query(client, services):
         "before_cursor_execute",
         lambda *arguments: statements.append(arguments[2]),
     )
-    caller = services.key_service.authenticate_cached(authorization)
-    assert caller is not None
+    caller = asyncio.run(services.key_service.authenticate(authorization))
     assert caller.key_id is not None
     assert statements == []
-    assert services.key_service.authenticate_cached(None) is None
-    assert services.key_service.authenticate_cached("Bearer psk_unknown") is None
+    for wrong in (None, "Bearer psk_unknown"):
+        with pytest.raises(Unauthorized):
+            asyncio.run(services.key_service.authenticate(wrong))
 
 
 @cases(

@@ -254,7 +254,7 @@ def test_another_contract_is_malformed(post_event: Post, contract: str) -> None:
     ],
     ids=["plain", "charset", "in pieces"],
 )
-def test_the_fast_path_and_the_ordinary_one_give_the_same_answer(
+def test_a_post_has_the_same_answer_however_its_body_is_sent(
     workspace: Tenant,
     site: str,
     stored: Stored,

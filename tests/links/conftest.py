@@ -81,13 +81,8 @@ def open_link(server):
 
 
 @pytest.fixture
-def open_fast(wire, services):
-    """Like `open_link`, over the protocol, where the third visit takes the fast path.
-
-    The first two fill the caches; the first secret for match keys is not cached.
-    """
-    links = services.redirects._links
-    links._by_slug._ttl_s = links._websites._websites._ttl_s = 3600
+def open_on_wire(wire):
+    """Like `open_link`, over the protocol."""
 
     def open_link(slug, user_agent, **headers):
         return wire.client.get(f"/l/{slug}", headers={"User-Agent": user_agent, **headers})

@@ -152,14 +152,9 @@ def parse_user_agent(user_agent: str) -> UserAgent:
     return parsed
 
 
-def cached_user_agent(user_agent: str) -> UserAgent | None:
-    """The cached result of `parse_user_agent` for a recent header; None if there is none."""
-    return _cache.get(user_agent[:MAX_CHARS])
-
-
 async def parse_in_thread(user_agent: str) -> UserAgent:
     """Like `parse_user_agent`, without blocking the event loop."""
-    if (known := cached_user_agent(user_agent)) is not None:
+    if (known := _cache.get(user_agent[:MAX_CHARS])) is not None:
         return known
     return await to_thread.run_sync(parse_user_agent, user_agent)
 

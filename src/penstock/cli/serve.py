@@ -88,7 +88,7 @@ def _serve(
                     self.failure, self.should_exit = error, True
 
     app = build_app(services)
-    protocol: Any = partial(EdgeProtocol, services.connections, app)
+    protocol: Any = partial(EdgeProtocol, services.connections)
     config = uvicorn.Config(
         app,
         loop="uvloop",

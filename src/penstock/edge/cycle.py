@@ -11,9 +11,6 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from penstock.edge.layer import Passage
-from penstock.http.fast_path import Answer, RawResponse
-
 Headers = Iterable[tuple[bytes, bytes]]
 
 _LENGTH = b"content-length"
@@ -25,21 +22,10 @@ class RequestCycle(RequestResponseCycle):
     """Sends simple responses in one write.
 
     A simple response has a length, and its connection stays open. Checking each header and writing
-    twice costs uvicorn more than reading the request. pending: the fast path of a request whose
-    body is still arriving.
+    twice costs uvicorn more than reading the request.
     """
 
     _head = b""
-    pending: tuple[Answer, Passage] | None = None
-
-    def send_at_once(self, response: RawResponse, more_headers: Headers) -> bool:
-        """Send a whole response. False, without any effect, unless the response is simple."""
-        head = self._plain_head(response.status, (*response.headers, *more_headers))
-        if not head or len(response.body) != self.expected_content_length:
-            return False
-        self.response_started = True
-        self._write_last(head + response.body)
-        return True
 
     async def send(self, message: Any) -> None:
         if self.disconnected:
@@ -54,16 +40,13 @@ class RequestCycle(RequestResponseCycle):
             body = message.get("body", b"")
             is_whole = not message.get("more_body", False)
             if is_whole and len(body) == self.expected_content_length:
-                self._write_last(head + body)
+                self.transport.write(head + body)
+                self.response_complete = True
+                self.message_event.set()
+                self.on_response()
                 return
             self.transport.write(head)
         await super().send(message)
-
-    def _write_last(self, data: bytes) -> None:
-        self.transport.write(data)
-        self.response_complete = True
-        self.message_event.set()
-        self.on_response()
 
     def _plain_head(self, status: int, headers: Headers) -> bytes:
         """The head of a simple response; empty for any other response, which uvicorn writes."""

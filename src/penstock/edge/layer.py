@@ -1,7 +1,6 @@
-"""The layer around every route and fast path: request IDs, limits per address and body, metrics."""
+"""The layer around every route: request IDs, limits per address and body, metrics."""
 
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import Any
@@ -17,7 +16,6 @@ from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
 from penstock.http.cors import OpenRoutes
-from penstock.http.fast_path import Answer, FastPath
 from penstock.http.problems import rate_headers
 from penstock.http.rate_limiter import RateLimiter
 from penstock.settings import Settings
@@ -128,21 +126,17 @@ class Passage:
 
 
 class EdgeLayer:
-    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name.
-
-    The protocol first asks `fast_path`, then passes its result to `serve`.
-    """
+    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name."""
 
     def __init__(
         self,
         app: ASGIApp,
-        fast_paths: Sequence[FastPath],
         budget: AddressBudget,
         bodies: BodyMemory,
         open_routes: OpenRoutes,
         trusted_proxies: str,
     ) -> None:
-        self.app, self._fast_paths, self._open_routes = app, fast_paths, open_routes
+        self._app, self._open_routes = app, open_routes
         self._budget, self._bodies = budget, bodies
         # uvicorn and litestar have separate types for the same interface
         nothing: Any = _do_nothing
@@ -150,18 +144,11 @@ class EdgeLayer:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self.serve(self.app, self.enter(scope), scope, receive, send)
+            await self._serve(self._enter(scope), scope, receive, send)
         else:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
 
-    def fast_path(self, scope: Any) -> Answer | None:
-        """The function that answers a plain request; None if the application must answer it."""
-        for find in self._fast_paths:
-            if (answer := find(scope)) is not None:
-                return answer
-        return None
-
-    def enter(self, scope: Any) -> Passage:
+    def _enter(self, scope: Any) -> Passage:
         """Start handling a request whose head has arrived."""
         sent_id, forwarded_bytes = None, 0
         for name, value in scope["headers"]:
@@ -179,10 +166,8 @@ class EdgeLayer:
             passage.refuse(error)
         return passage
 
-    async def serve(
-        self, app: ASGIApp, passage: Passage, scope: Any, receive: Receive, send: Send
-    ) -> None:
-        """Let an application answer a request after `enter`."""
+    async def _serve(self, passage: Passage, scope: Any, receive: Receive, send: Send) -> None:
+        """Let the application answer a request after `_enter`."""
         REQUEST_ID.set(passage.request_id)  # applies to this task only
         status = 0
         body = scope[SCOPE_KEY] = HeldBody(self._bodies, passage.address_key)
@@ -198,6 +183,7 @@ class EdgeLayer:
             return send(message)
 
         try:
+            app = self._app
             if passage.refusal is not None:
                 app = self._open_routes.refusal(scope, passage.refusal)
             await app(scope, receive, send_with_headers)

@@ -12,13 +12,11 @@ before the connection is idle again.
 import asyncio
 from collections import deque
 from enum import Enum, auto
-from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httptools
-from litestar.types import ASGIApp
 from pydantic_core import to_json
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -26,10 +24,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from penstock.base.request_ids import new_request_id
 from penstock.edge.connections import REFUSALS, Admission, Connections
 from penstock.edge.cycle import RequestCycle
-from penstock.edge.layer import EdgeLayer, Passage
 from penstock.http.cors import ANY_ORIGIN
-from penstock.http.fast_path import RawResponse
-from penstock.http.problems import problem_response
 
 _PIECE_BYTES = 4 * 1024
 _MAX_HEADERS = 100
@@ -126,9 +121,9 @@ class EdgeProtocol(HttpToolsProtocol):
     cycle: RequestCycle
     pipeline: deque[tuple[RequestCycle, Any]]  # type: ignore[assignment]
 
-    def __init__(self, connections_of_node: Connections, edge: EdgeLayer, **options: Any) -> None:
+    def __init__(self, connections_of_node: Connections, **options: Any) -> None:
         super().__init__(**options)
-        self._node, self._edge = connections_of_node, edge
+        self._node = connections_of_node
         self._address = ""
         self._state = _State.IDLE
         self._deadline_s = inf
@@ -150,7 +145,6 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._node.remove(self, self._address)
-        self._forget_pending()
         super().connection_lost(exc)
         if self.cycle is not None:  # otherwise both keep each other in memory
             self.cycle.on_response = _do_nothing
@@ -255,54 +249,10 @@ class EdgeProtocol(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
         if before is None or before.response_complete:
-            self._start(self.cycle)
+            self._start_asgi_task(self.cycle, self.app)
         else:  # pipelined
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
-
-    def _start(self, cycle: RequestCycle) -> None:
-        """Take the request's fast path if it has one; else let the application answer in a task."""
-        answer = None if cycle.waiting_for_100_continue else self._edge.fast_path(cycle.scope)
-        if answer is None:
-            self._start_asgi_task(cycle, self.app)
-            return
-        passage = self._edge.enter(cycle.scope)
-        if passage.refusal is not None:
-            self._respond(cycle, passage, self._edge.app)
-            return
-        cycle.pending = answer, passage
-        if not cycle.more_body:
-            self._answer_pending(cycle)
-
-    def _answer_pending(self, cycle: RequestCycle) -> None:
-        """Take the fast path, because the body has arrived."""
-        assert cycle.pending is not None
-        (answer, passage), cycle.pending = cycle.pending, None
-        respond = partial(self._respond, cycle, passage)
-        try:
-            is_taken = answer(bytes(cycle.body), respond)
-        except Exception as error:  # otherwise the parser would report a bad request
-            respond(problem_response(error))
-        else:
-            if not is_taken:
-                respond(self._edge.app)
-
-    def _respond(self, cycle: RequestCycle, passage: Passage, response: ASGIApp) -> None:
-        """Send a simple response at once; let any other application answer in a task."""
-        if cycle.disconnected or self.transport.is_closing():
-            passage.leave(cycle.scope, 0)
-        elif isinstance(response, RawResponse) and cycle.send_at_once(
-            response, passage.headers(response.status)
-        ):
-            passage.leave(cycle.scope, response.status)
-        else:
-            self._start_asgi_task(cycle, partial(self._edge.serve, response, passage))
-
-    def _forget_pending(self) -> None:
-        """Stop counting a request whose body will never arrive."""
-        if self.cycle is not None and self.cycle.pending is not None:
-            (_, passage), self.cycle.pending = self.cycle.pending, None
-            passage.leave(self.cycle.scope, 0)
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -322,8 +272,6 @@ class EdgeProtocol(HttpToolsProtocol):
         self._state, self._deadline_s = _State.ANSWERING, inf
         cycle.more_body = False
         cycle.message_event.set()
-        if cycle.pending is not None:
-            self._answer_pending(cycle)
 
     # Called by the request's cycle.
 
@@ -334,8 +282,7 @@ class EdgeProtocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            cycle, _ = self.pipeline.pop()
-            self._start(cycle)
+            self._start_asgi_task(*self.pipeline.pop())
         elif self._state is _State.ANSWERING:
             self._await_request()
         elif self._state is _State.BODY:
@@ -405,7 +352,6 @@ class EdgeProtocol(HttpToolsProtocol):
         else:
             may_answer = not in_progress
         if in_progress:  # drop the application's response
-            self._forget_pending()
             cycle.disconnected = True
             cycle.message_event.set()
         self._state = _State.REFUSED

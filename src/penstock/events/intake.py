@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -153,11 +153,7 @@ class Intake:
         when too many events wait or the service is stopping; `StoreUnavailable` when the store
         does not answer: a commit that was running then may have succeeded.
         """
-        return await self.hand_in(events)
-
-    def hand_in(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
-        """As `submit`, for a caller without a task: returns a future."""
-        return cast("asyncio.Future[list[Receipt | Rejected]]", self._stored(events))
+        return cast("list[Receipt | Rejected]", await self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
         """Store an event whose property keys Penstock or a provider chose. Errors as `submit`."""

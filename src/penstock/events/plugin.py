@@ -39,6 +39,7 @@ class EventsRoom(Room):
     releases: VisitorReleases
 
     routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
+    direct_routes = event_routes.DIRECT_ROUTES
 
     def workers(self) -> Sequence[Worker]:
         return [

@@ -1,9 +1,8 @@
-"""HTTP of events in."""
+"""HTTP routes of incoming events."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from litestar import HttpMethod, Response, post, route
 from litestar.di import NamedDependency
@@ -33,9 +32,9 @@ from penstock.events.server_events import (
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.http.answers import answer, json_answer
 from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
+from penstock.http.direct import RawResponse, raw_json
 from penstock.http.openapi import Header, described
 from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.http.scopes import KeyScope
@@ -48,7 +47,8 @@ _CONTRACT = Header(
     "`userId`, and the response has a `Deprecation` header. New integrations send `userId`.",
     (_LEGACY_CONTRACT,),
 )
-_DEPRECATED = {"Deprecation": "@1767225600"}  # RFC 9745: since 2026-01-01
+_DEPRECATED = ((b"deprecation", b"@1767225600"),)  # RFC 9745: since 2026-01-01
+T = TypeVar("T")
 
 
 def _is_legacy(request: AnyRequest) -> bool:
@@ -69,7 +69,7 @@ _BROWSER_SCHEMES = ("basic", "digest", "negotiate", "ntlm")
 async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> Caller | None:
     """The caller of an open route: None without a key, `Unauthorized` for a wrong one.
 
-    Credentials that browsers add by themselves, for a proxy in front of the page, are no key.
+    Ignores credentials that browsers add by themselves, for a proxy in front of the page.
     """
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
@@ -82,7 +82,7 @@ def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
 
 
 class _Refusals(NamedTuple):
-    """Records what of one body is refused. sender: what else its items are read with."""
+    """Records rejected items of one body. sender: other data that its items are read with."""
 
     quarantine: QuarantineService
     route: str
@@ -90,11 +90,10 @@ class _Refusals(NamedTuple):
     workspace_id: WorkspaceId | None
     sender: Mapping[str, Any]
 
-    @asynccontextmanager
-    async def recorded(self) -> AsyncIterator[None]:
-        """Records the body as refused when its validation fails."""
+    async def watch(self, work: Awaitable[T]) -> T:
+        """The result of processing the body. Records the body if that raises."""
         try:
-            yield
+            return await work
         except PenstockError as error:
             await self.quarantine.record_body(
                 self.route, self.body, error, self.workspace_id, self.sender
@@ -105,15 +104,15 @@ class _Refusals(NamedTuple):
         self,
         results: Sequence[ItemResult],
         write: Callable[[Sequence[ItemResult]], bytes] = batch_json,
-        headers: dict[str, str] | None = None,
-    ) -> Response[bytes]:
-        """The answer to a batch. Records its refused items."""
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> RawResponse:
+        """The response to a batch. Records its rejected items."""
         if any(result.receipt is None for result in results):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
             )
         content = await compute_on(self.body, write, results, items=len(results))
-        return json_answer(content, 202, headers)
+        return raw_json(content, 202, headers)
 
 
 async def _post_single(
@@ -121,17 +120,15 @@ async def _post_single(
     events: EventService,
     quarantine: QuarantineService,
     reader: EventReader,
-) -> Response[bytes]:
+) -> RawResponse:
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
     sender = {"legacy": legacy}
     refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
-    async with refusals.recorded():
-        event = await events.read_event(caller, body, reader, legacy=legacy)
-        receipt = await events.submit(event)
-    return json_answer(receipt_json(receipt), 202, _DEPRECATED if legacy else None)
+    receipt = await refusals.watch(events.accept(caller, body, reader, legacy=legacy))
+    return raw_json(receipt_json(receipt), 202, _DEPRECATED if legacy else ())
 
 
 @post(
@@ -151,7 +148,7 @@ async def post_event(
     request: AnyRequest,
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+) -> RawResponse:
     """From a trusted backend, with an API key. The answer comes when the event is on disk.
 
     A repeat of the same `eventId` changes nothing.
@@ -176,7 +173,7 @@ async def post_transaction(
     request: AnyRequest,
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+) -> RawResponse:
     """Like an event, with an amount. A repeat of the same `transactionId` changes nothing."""
     return await _post_single(request, events, quarantine, transaction)
 
@@ -198,7 +195,7 @@ async def post_event_batch(
     request: AnyRequest,
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+) -> RawResponse:
     """Each event is accepted or rejected independently. Results have the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
@@ -206,9 +203,8 @@ async def post_event_batch(
     body = await _read_large_body(request, events)
     sender = {"legacy": legacy}
     refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
-    async with refusals.recorded():
-        results = await events.accept_batch(caller, body, legacy=legacy)
-    return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else None)
+    results = await refusals.watch(events.accept_batch(caller, body, legacy=legacy))
+    return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else ())
 
 
 @post(
@@ -228,7 +224,7 @@ async def track(
     request: AnyRequest,
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+) -> RawResponse:
     """One item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
     Any page may call it, without a key; a key that is sent must be valid for the website. It also
@@ -239,12 +235,12 @@ async def track(
     require_json(request, text_plain=True)
     body = await _read_large_body(request, events)
     if is_prefetch(request):
-        return json_answer(track_json([], events.clock()), 202)
+        return raw_json(track_json([], events.clock()), 202)
     user_agent = request.headers.get("user-agent", "")
     sender = {"userAgent": user_agent[:MAX_CHARS]}
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)
-    async with refusals.recorded():
-        results = await events.track(body, user_agent, sender_address(request), caller)
+    address = sender_address(request)
+    results = await refusals.watch(events.track(body, user_agent, address, caller))
     return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
 
 
@@ -265,7 +261,7 @@ async def identify(
     request: AnyRequest,
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+) -> RawResponse:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
     It needs no key; a key that is sent must be valid for the website. Without a key, the answer
@@ -275,9 +271,8 @@ async def identify(
     require_json(request, text_plain=True)
     body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
     refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), {})
-    async with refusals.recorded():
-        resolution = await events.identify(body, caller)
-    return answer(IdentifyRecord.of(resolution))
+    resolution = await refusals.watch(events.identify(body, caller))
+    return raw_json(IdentifyRecord.of(resolution).model_dump_json().encode())
 
 
 async def _read_large_body(request: AnyRequest, events: EventService) -> bytes:
@@ -299,12 +294,9 @@ async def answer_preflight() -> Response[None]:
     return preflight()
 
 
+DIRECT_ROUTES = (post_event, post_event_batch, post_transaction, track, identify)
 ROUTES = (
     answer_preflight,  # first, or the framework would answer OPTIONS of these paths
-    post_event,
-    post_event_batch,
-    post_transaction,
-    track,
-    identify,
+    *DIRECT_ROUTES,
     *quarantine_routes.ROUTES,
 )

@@ -5,10 +5,10 @@ valid ones to the intake, and answer with the results once they are on disk.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -41,7 +41,7 @@ from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
-from penstock.http.bodies import compute_on, parse_object
+from penstock.http.bodies import compute_on, is_light, parse_object
 from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, redact
@@ -52,14 +52,15 @@ T = TypeVar("T")
 
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
-"""Validating more would hold up the event loop for longer than a millisecond."""
-
+"""Validating more items would hold up the event loop for longer than a millisecond."""
+_MAX_VALUES_ON_LOOP = 300
+"""Values in a body that is validated on the event loop. Ten events of a browser have about 150."""
 
 _FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
     server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
     transaction: "Send one transaction with each request.",
 }
-"""Where an array belongs that was sent to the route for one event."""
+"""Tells senders of an array to a route for one event where it belongs."""
 
 
 class EventReader(Protocol):
@@ -73,13 +74,6 @@ class EventReader(Protocol):
         *,
         legacy: bool,
     ) -> NewEvent: ...
-
-
-class TrackedBody(NamedTuple):
-    """What a browser or an app sent, validated. is_batch: not a single item."""
-
-    batch: ValidatedBatch
-    is_batch: bool
 
 
 class EventService:
@@ -112,42 +106,21 @@ class EventService:
             clock,
         )
 
-    async def read_event(
+    async def accept(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
-    ) -> NewEvent:
-        """Validate one event of a trusted backend.
+    ) -> Receipt:
+        """Store one event of a trusted backend durably.
 
-        `Unauthorized` when the website belongs to another workspace.
+        `Invalid`; `Unauthorized` when the website belongs to another workspace; `Unavailable` when
+        the intake cannot store it.
         """
-        raw = await compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
-        find_website = await self._website_finder(raw.get("websiteId"))
-        owned_website = partial(_owned_website, caller, find_website)
-        read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
-        return await compute_on(body, read)
-
-    def read_cached(self, caller: Caller, body: bytes, reader: EventReader) -> NewEvent | None:
-        """As `read_event`, for a small body; None unless its website is cached."""
-        raw = parse_object(body)
-        website_id = raw.get("websiteId")
-        website = self.websites.cached_website(website_id) if isinstance(website_id, str) else None
-        if website is None:
-            return None
+        raw = await _compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
+        website = await self._find_website(raw.get("websiteId"))
         owned_website = partial(_owned_website, caller, lambda _: website)
-        return reader(raw, owned_website, self._context(), legacy=False)
-
-    async def submit(self, event: NewEvent) -> Receipt:
-        """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
-        return receipt_of(await self.hand_in([event]))
-
-    def hand_in(
-        self, events: Sequence[NewEvent], *, is_public: bool = False
-    ) -> Awaitable[list[Receipt | Rejected]]:
-        """Store events durably, for a caller without a task. Results have the order of events.
-
-        is_public: as of `count_items`.
-        """
-        self._count(events, None, is_public=is_public)
-        return self._intake.hand_in(events)
+        read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
+        event = await _compute_on(body, read)
+        self._count([event], None, is_public=False)
+        return _receipt_of(await self._intake.submit([event]))
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
@@ -161,69 +134,48 @@ class EventService:
     ) -> list[ItemResult]:
         """Store an item or a batch of a browser or an app.
 
-        `Invalid` for a single invalid item. address: of the sender, whose large bodies are parsed
-        in turn with those of others. caller: of the key, if one was sent; `Unauthorized` when the
-        website belongs to another workspace.
+        `Invalid` for a single invalid item. address: the sender's network, whose large bodies take
+        turns with those of others. caller: the caller of the key, if one was sent; `Unauthorized`
+        when the website belongs to another workspace.
         """
         raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
-        find_website = await self._website_finder(named_website_id)
-        website = find_website("")
-        if website is not None:  # before validation: what is refused counts as well
+        website = await self._find_website(named_website_id)
+        if website is not None:  # before validation, so that rejected items count too
             self.count_items(website, _number_of_items(raw), is_public=caller is None)
-        if "events" in raw:
+        context = self._context(lambda _: website, caller)
+        if "events" not in raw:
+            event = await _compute_on(body, tracked_event, raw, context, user_agent)
+            receipt = _receipt_of(await self._intake.submit([event]))
+            return [ItemResult(_receipt_for_sender(caller, event, receipt))]
+        if is_light(body, _MAX_VALUES_ON_LOOP) and _has_few_items(raw, named_website_id):
+            batch = _read_tracked_batch(raw, context, user_agent)
+        else:
+            turn = website.workspace_id if website else address
             batch = await self._validation.run(
-                website.workspace_id if website else address,
-                self._validate_tracked,
-                raw,
-                user_agent,
-                caller,
+                turn, self._validate_tracked, raw, user_agent, caller
             )
-            return await self._submit_batch(batch, caller, counted=website)
-        context = self._context(find_website, caller)
-        event = await compute_on(body, tracked_event, raw, context, user_agent)
-        receipt = receipt_of(await self._intake.submit([event]))
-        return [ItemResult(_receipt_for_sender(caller, event, receipt))]
+        return await self._submit_batch(batch, caller, counted=website)
 
     async def parse(
         self, body: bytes, address: str, function: Callable[..., T], *arguments: object
     ) -> T:
         """The result of a function that parses a body, in the address's turn if it is large."""
         if EVENT_LIST.is_small(body):
-            return await compute_on(body, function, body, *arguments)
+            return await _compute_on(body, function, body, *arguments)
         return await self._validation.run(address, function, body, *arguments)
 
-    def read_tracked_cached(self, body: bytes, user_agent: UserAgent) -> TrackedBody | None:
-        """Validate a small body without a key, as `track`; it never blocks.
-
-        None for many items and for rejected ones. `LookupError` when a website is not cached.
-        """
-        raw = parse_object(body)
-        context = self._context(self._cached_website)
-        if "events" not in raw:
-            event = tracked_event(raw, context, user_agent)
-            return TrackedBody(ValidatedBatch({0: event}, {}), is_batch=False)
-        if _number_of_items(raw) > _MAX_ITEMS_ON_LOOP:
-            return None
-        batch = _read_tracked_batch(raw, context, user_agent)
-        return None if batch.rejected else TrackedBody(batch, is_batch=True)
-
-    def _cached_website(self, website_id: str) -> Website:
-        website = self.websites.cached_website(website_id)
-        if website is None:
-            raise LookupError(website_id)
-        return website
-
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
-        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
+        """Link a visitor to a user, or merge it into the user's own visitor.
 
-        Without a key, the result repeats the request: it reveals nothing about other visitors.
+        caller: like `track`. Without one, the result repeats the request: it reveals nothing about
+        other visitors.
         """
         raw = await compute_on(body, parse_object, body)
-        context = self._context(await self._website_finder(raw.get("websiteId")), caller)
+        website = await self._find_website(raw.get("websiteId"))
+        context = self._context(lambda _: website, caller)
         request = await compute_on(body, validate, raw, Identify, (), context)
-        website = context.find_website(request.website_id)
-        assert website is not None  # `KnownWebsite` has found it
+        assert website is not None  # `KnownWebsite` has required it
         require_own_website(website, context)
         self.count_items(website, 1, is_public=caller is None)
         is_signed = (
@@ -251,8 +203,8 @@ class EventService:
     def count_items(self, website: Website, items: int, *, is_public: bool) -> None:
         """Count items of one body. `RateLimited` when the website has no quota left.
 
-        is_public: without a key, so that anyone may have sent them. They have a quota of their own
-        and cannot use up that of the website's backends.
+        is_public: whether they came without a key, so that anyone may have sent them. Such items
+        have their own quota and cannot use up that of the website's backends.
         """
         counted = min(items, MAX_BATCH_EVENTS)
         self._rates.count((website.id, is_public), amount=counted)
@@ -262,7 +214,7 @@ class EventService:
     ) -> None:
         """Count events by website. `RateLimited` when a website has no quota left.
 
-        counted: the website whose events are counted already. is_public: as of `count_items`.
+        counted: the website whose events are counted already. is_public: like `count_items`.
         """
         numbers = Counter(event.website_id for event in events)
         if counted is not None:
@@ -275,12 +227,11 @@ class EventService:
     ) -> EventValidationContext:
         return EventValidationContext(self.clock(), find_website, caller)
 
-    async def _website_finder(self, website_id: object) -> FindWebsite:
-        """Finds the website with this ID, looked up without blocking the event loop."""
+    async def _find_website(self, website_id: object) -> Website | None:
+        """The website with an ID as sent. Does not block the event loop."""
         if not isinstance(website_id, str):
-            return lambda _: None
-        website = await self.websites.find_website_async(website_id)
-        return lambda _: website
+            return None
+        return await self.websites.find_website_async(website_id)
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
@@ -300,11 +251,16 @@ class EventService:
     async def _submit_batch(
         self, batch: ValidatedBatch, caller: Caller | None, counted: Website | None = None
     ) -> list[ItemResult]:
-        """counted: as of `_count`."""
+        """Store the valid events of a batch. counted: like `_count`."""
         events = list(batch.events.values())
         self._count(events, counted, is_public=caller is None)
         results = await self._intake.submit(events) if events else []
-        return results_for_sender(batch, caller, results)
+        pairs = zip(batch.events.values(), results, strict=True)
+        return batch.results([_for_sender(caller, event, result) for event, result in pairs])
+
+
+async def _compute_on(body: bytes, function: Callable[..., T], *arguments: object) -> T:
+    return await compute_on(body, function, *arguments, max_values=_MAX_VALUES_ON_LOOP)
 
 
 def _read_tracked_batch(
@@ -322,28 +278,18 @@ def _read_tracked_batch(
     return ValidatedBatch.of(batch.events, read)
 
 
-def receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
-    """The receipt of the only event that was submitted; `Invalid` when the intake refused it."""
+def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
+    """The receipt of the only submitted event; `Invalid` when the intake rejected it."""
     [result] = results
     if isinstance(result, Rejected):
         raise Invalid([result.fault])
     return result
 
 
-def results_for_sender(
-    batch: ValidatedBatch, caller: Caller | None, stored: Sequence[Receipt | Rejected]
-) -> list[ItemResult]:
-    """Results in the order of the items. stored: what the intake says of the batch's events."""
-    events = batch.events.values()
-    return batch.results(
-        [_for_sender(caller, event, result) for event, result in zip(events, stored, strict=True)]
-    )
-
-
 def _for_sender(
     caller: Caller | None, event: NewEvent, result: Receipt | Rejected
 ) -> Receipt | Rejected:
-    """The result; a receipt as `_receipt_for_sender`."""
+    """The result; a receipt is converted like in `_receipt_for_sender`."""
     if isinstance(result, Rejected):
         return result
     return _receipt_for_sender(caller, event, result)
@@ -366,8 +312,22 @@ def _number_of_items(raw: RawItem) -> int:
     return len(items) if isinstance(items, list | UnreadList) else 1
 
 
+def _has_few_items(raw: RawItem, website_id: object) -> bool:
+    """Whether a batch has so few items that the event loop may validate them, of one website."""
+    items = raw["events"]
+    return (
+        isinstance(items, list)
+        and len(items) <= _MAX_ITEMS_ON_LOOP
+        and all(_names_only(item, website_id) for item in items)
+    )
+
+
+def _names_only(item: object, website_id: object) -> bool:
+    return not isinstance(item, dict) or item.get("websiteId", website_id) == website_id
+
+
 def _parse_tracked(body: bytes) -> tuple[dict[str, Any], object]:
-    """The body, and the ID of the website that it names, or else its first item."""
+    """The body, and the website ID in it, or else in its first item."""
     raw = parse_object_with_list(body, "events", EVENT_LIST)
     items = raw.get("events")
     if "websiteId" not in raw and isinstance(items, list | UnreadList) and items:

@@ -69,12 +69,18 @@ async def read_bytes(
     return await held.run_in_turn(_inflate, body, limit, held)
 
 
-async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items: int = 1) -> T:
+async def compute_on(
+    body: bytes,
+    function: Callable[..., T],
+    *args: Any,
+    items: int = 1,
+    max_values: int = _FEW_VALUES,
+) -> T:
     """The result of a function that processes a body; runs in a thread unless the body is light.
 
-    items: number of items in the body that the function processes.
+    items: number of items in the body that the function processes. max_values: like `is_light`.
     """
-    if is_light(body) and items <= _FEW_ITEMS:
+    if items <= _FEW_ITEMS and is_light(body, max_values):
         return function(*args)
     return await to_thread.run_sync(partial(function, *args))
 
@@ -109,14 +115,18 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
         if len(declared) > MAX_LENGTH_DIGITS or int(declared) > max_bytes:
             raise _too_large(max_bytes)
         held.require_room(int(declared))
-    chunks, received = [], 0
-    async for chunk in request.stream():
-        received += len(chunk)
+    chunks, received, is_whole = list[bytes](), 0, False
+    while not is_whole:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise Malformed("The connection was closed before the whole body had arrived.")
+        received += len(message["body"])
         if received > max_bytes:
             raise _too_large(max_bytes)
         held.grow_to(received)
-        chunks.append(chunk)
-    return b"".join(chunks)
+        chunks.append(message["body"])
+        is_whole = not message["more_body"]
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def sender_address(request: AnyRequest) -> str:

@@ -25,10 +25,11 @@ class AnyOriginCors(ASGIMiddleware):
     """Allow any origin to read the response, including errors. Credentials are not allowed."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        async def send_with_header(message: Message) -> None:
+        # Returns the coroutine of `send` instead of creating one.
+        def send_with_header(message: Message) -> Any:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *ANY_ORIGIN]
-            await send(message)
+            return send(message)
 
         await next_app(scope, receive, send_with_header)
 

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from litestar.types import ASGIApp, Receive, Send
 
-from penstock.http.fast_path import FastPath
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE
 from penstock.links.model import slug_of_path
 from penstock.links.redirect.asgi import link_not_found
@@ -25,10 +24,6 @@ class LinkHost:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         app = link_not_found(scope) if self._refuses(scope) else self._app
         await app(scope, receive, send)
-
-    def guard(self, fast_path: FastPath) -> FastPath:
-        """The fast path, without requests that this host does not serve."""
-        return lambda scope: None if self._refuses(scope) else fast_path(scope)
 
     def _refuses(self, scope: Any) -> bool:
         return (

@@ -46,6 +46,7 @@ class LinksRoom(Room):
         *attribution_routes.ROUTES,
         *redirect_routes.ROUTES,
     )
+    direct_routes = redirect_routes.DIRECT_ROUTES
 
     def workers(self) -> Sequence[Worker]:
         return [self.click_buffer.worker, self.click_quota.worker, self.attribution.worker]

@@ -150,12 +150,9 @@ def test_a_click_stores_only_the_host_of_the_referrer(make_link, open_link, clic
     assert clicks(link, 1)[0]["referrer_host"] == host
 
 
-def test_a_failure_of_the_fast_path_counts_the_click_once(
-    open_fast, make_link, clicks, monkeypatch
-):
-    """The framework responds instead."""
+def test_a_visit_without_a_page_counts_no_click(open_on_wire, make_link, clicks, monkeypatch):
     link, render = make_link(), service.landing_page
-    assert [open_fast(link["slug"], CHROME).status_code for _ in range(2)] == [200, 200]
+    assert [open_on_wire(link["slug"], CHROME).status_code for _ in range(2)] == [200, 200]
     failures = iter([RuntimeError("the first rendering fails")])
 
     def fail_once(*args):
@@ -164,8 +161,9 @@ def test_a_failure_of_the_fast_path_counts_the_click_once(
         return render(*args)
 
     monkeypatch.setattr(service, "landing_page", fail_once)
-    assert open_fast(link["slug"], CHROME).status_code == 200
+    assert open_on_wire(link["slug"], CHROME).status_code == 500
     assert next(failures, None) is None
+    assert open_on_wire(link["slug"], CHROME).status_code == 200
     assert [click["first_of_day"] for click in clicks(link, 3)] == [True, False, False]
 
 

@@ -54,19 +54,6 @@ class KeyService:
         async with self.worker.running():
             yield
 
-    def authenticate_cached(
-        self, authorization: str | None, scope: KeyScope | None = None
-    ) -> Caller | None:
-        """Like `authenticate`, but returns None unless the caller is cached. Never blocks."""
-        key = _bearer_key(authorization)
-        caller = None if key is None else self._callers.get(hash_secret(key))
-        if caller is None:
-            return None
-        self._record_use(caller)
-        if scope is not None:
-            require_scope(caller.scopes, (scope,))
-        return caller
-
     async def authenticate(
         self, authorization: str | None, scope: KeyScope | None = None
     ) -> Caller:
@@ -74,12 +61,6 @@ class KeyService:
 
         scope: scope that the key must have, otherwise `Forbidden`. Does not block the event loop.
         """
-        caller = self.authenticate_cached(authorization) or await self._read_caller(authorization)
-        if scope is not None:
-            require_scope(caller.scopes, (scope,))
-        return caller
-
-    async def _read_caller(self, authorization: str | None) -> Caller:
         key = _bearer_key(authorization)
         if key is None:
             raise Unauthorized(
@@ -92,14 +73,13 @@ class KeyService:
             with self._database.read() as db:
                 return store.key_holder(db, key_hash, self._clock())
 
-        caller = await self._callers.fetch(key_hash, read_caller)
+        caller = self._callers.get(key_hash) or await self._callers.fetch(key_hash, read_caller)
         if caller is None:
             raise Unauthorized("The API key is not valid.", code="key_not_valid")
-        return self._record_use(caller)
-
-    def _record_use(self, caller: Caller) -> Caller:
         if caller.key_id is not None:
             self._used_at_ms[caller.key_id] = self._clock()
+        if scope is not None:
+            require_scope(caller.scopes, (scope,))
         return caller
 
     def write_last_uses(self) -> None:

@@ -137,10 +137,6 @@ class WebsiteService:
             else self._websites.load(website_id, partial(self._read_website, website_id))
         )
 
-    def cached_website(self, website_id: str) -> Website | None:
-        """The website if it is cached. Never blocks."""
-        return self._websites.get(website_id)
-
     async def find_website_async(self, website_id: str) -> Website | None:
         """Like `find_website`, without blocking the event loop."""
         if (website := self._websites.get(website_id)) is not None or "\x00" in website_id:

@@ -38,14 +38,6 @@ class MatchKeys:
         self._database, self._clock = database, clock
         self._secrets: TtlCache[int, bytes] = TtlCache(_PERIOD_MS / 1000)
 
-    def find_cached(self, website_id: WebsiteId, address: str) -> bytes | None:
-        """Like `fetch`, but returns None unless the period's secret is cached. Never blocks."""
-        network = network_of(address)
-        if not network:
-            return b""
-        secret = self._secrets.get(self._clock() // _PERIOD_MS)
-        return None if secret is None else _match_key(secret, website_id, network)
-
     async def fetch(self, website_id: WebsiteId, address: str) -> bytes:
         """The match key of a click at the current time.
 

@@ -152,14 +152,6 @@ class LinkService:
         with self._database.read() as db:
             return store.tags(db, workspace_id)
 
-    def find_cached(self, slug: str) -> tuple[Link, Website] | None:
-        """Like `find_public`, but returns None unless link and app are cached. Never blocks."""
-        link = self._by_slug.get(slug)
-        if link is None or not link.is_active:
-            return None
-        website = self._websites.cached_website(link.website_id)
-        return None if website is None else (link, website)
-
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """An active link of any workspace, and its app. Does not block the event loop."""
         if not SLUG.fullmatch(slug):

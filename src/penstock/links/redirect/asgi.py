@@ -1,20 +1,16 @@
-"""Raw requests and responses of public links, with a fast path around the framework.
+"""Raw requests and responses of public links.
 
-The framework's routing and its request and response objects take longer than the rest of a
-redirect. So the fast path answers a plain `GET /l/{slug}` before the framework sees it. All other
-requests, and any failure before the click is recorded, go to the route.
+The framework's request and response objects take longer than the rest of a redirect.
 """
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
 from litestar import HttpMethod
 from litestar.types import HTTPScope
 
-from penstock.http.fast_path import Answer, RawResponse, Respond
+from penstock.http.direct import RawResponse
 from penstock.links.management.qr import SCAN_MARK
-from penstock.links.model import PUBLIC_PATH, slug_of_path
+from penstock.links.model import slug_of_path
 from penstock.links.redirect.landing_page import (
     HEADERS,
     PAGE_HEADERS,
@@ -25,7 +21,6 @@ from penstock.links.redirect.languages import accepted_languages, page_language
 from penstock.links.redirect.model import LinkResponse, Visit
 from penstock.links.redirect.service import RedirectService
 
-_ROUTE = PUBLIC_PATH + "{slug}"
 _SCAN_MARK = SCAN_MARK.encode()
 _PURPOSE_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
 _PREFETCH_MARKS = (b"prefetch", b"prerender", b"preview")
@@ -39,34 +34,6 @@ _REDIRECT_HEADERS = _raw_headers({**HEADERS, "Content-Type": "text/plain", "Cont
 _HTML = {"Content-Type": "text/html; charset=utf-8"}
 _PAGE_HEADERS = _raw_headers({**PAGE_HEADERS, **_HTML})
 _SCRIPTED_PAGE_HEADERS = _raw_headers({**SCRIPTED_PAGE_HEADERS, **_HTML})
-
-
-class RedirectFastPath:
-    """Answers a plain `GET /l/{slug}` whose link is cached."""
-
-    def __init__(self, redirects: RedirectService) -> None:
-        self._redirects = redirects
-
-    def __call__(self, scope: Any) -> Answer | None:
-        slug = slug_of_path(scope["path"]) if scope["method"] == HttpMethod.GET else None
-        if slug is None:
-            return None
-        scope["path_template"] = _ROUTE
-        return partial(self._answer, scope, slug)
-
-    def _answer(self, scope: HTTPScope, slug: str, _body: bytes, respond: Respond) -> bool:
-        visit = _visit(scope, slug)
-        try:
-            response = self._redirects.respond_cached(visit)
-            if response is None:
-                return False
-            raw = _raw_response(visit, response)
-        except Exception:  # the route meets the same error and reports it
-            return False
-        if response.click is not None:
-            self._redirects.record(visit, response.click)
-        respond(raw)
-        return True
 
 
 async def respond(redirects: RedirectService, scope: HTTPScope) -> RawResponse:

@@ -3,7 +3,7 @@
 from litestar import HttpMethod, route
 from litestar.di import NamedDependency
 
-from penstock.http.fast_path import RawResponse
+from penstock.http.direct import RawResponse
 from penstock.http.requests import AnyRequest
 from penstock.links.model import PUBLIC_PATH
 from penstock.links.redirect.asgi import respond
@@ -19,8 +19,9 @@ async def open_link(
 _METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _SLUG = "{slug:path}"
 
+DIRECT_ROUTES = (route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),)
 ROUTES = (
-    route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),
+    *DIRECT_ROUTES,
     # Some people and programs write addresses in capitals.
     route(
         PUBLIC_PATH.upper() + _SLUG, http_method=_METHODS, status_code=200, include_in_schema=False

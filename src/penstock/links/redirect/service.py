@@ -5,7 +5,7 @@ from collections.abc import Callable
 from penstock.accounts.model import MobileApp, Website
 from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
-from penstock.base.user_agent import Platform, UserAgent, cached_user_agent, parse_in_thread
+from penstock.base.user_agent import Platform, UserAgent, parse_in_thread
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
@@ -48,21 +48,6 @@ class RedirectService:
         match_key = b""
         if _has_match_key(visit, user_agent):
             match_key = await self._match_keys.fetch(target[1].id, visit.address)
-        return self._response(visit, target, user_agent, match_key)
-
-    def respond_cached(self, visit: Visit) -> LinkResponse | None:
-        """Like `respond`, but returns None unless everything is cached. Never blocks."""
-        target, user_agent = (
-            self._links.find_cached(visit.slug),
-            cached_user_agent(visit.user_agent),
-        )
-        if target is None or user_agent is None:
-            return None
-        match_key: bytes | None = b""
-        if _has_match_key(visit, user_agent):
-            match_key = self._match_keys.find_cached(target[1].id, visit.address)
-        if match_key is None:
-            return None
         return self._response(visit, target, user_agent, match_key)
 
     def _response(

@@ -1,7 +1,4 @@
-"""The fast paths for plain posts: as the route, and to the route only before an event is submitted.
-
-Its key and website are cached, as after a first post.
-"""
+"""Posts over the protocol, whose key and website are cached as after a first post."""
 
 import gc
 import json
@@ -17,7 +14,6 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.errors import Unavailable
-from penstock.events.fast_path import EVENT_PATH, TRACK_PATH
 from penstock.events.model import NewEvent, Receipt
 from tests.edge.wire import answer_to, read_to_end
 from tests.events.conftest import Stored
@@ -26,6 +22,7 @@ from tests.user_agents import DESKTOP
 from tests.waiting import eventually
 from tests.wired import Wire
 
+EVENT_PATH, TRACK_PATH = "/api/v1/events", "/api/track"
 CHROME = DESKTOP["chrome_windows"]
 FORWARDED = {"X-Forwarded-For": "203.0.113.5"}
 
@@ -69,13 +66,8 @@ def send(wire: Wire, workspace: Tenant, site: str, services: Services) -> Sender
 
 
 @pytest.fixture
-def no_route(send: Sender, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Posts that take the route fail, once the first one has filled the caches."""
-
-    async def fail(*_: object, **__: object) -> None:
-        raise AssertionError("this post did not take the fast path")
-
-    monkeypatch.setattr(services.events, "read_event", fail)
+def no_framework(send: Sender, forbid_framework: Callable[[], None]) -> None:
+    forbid_framework()
 
 
 @pytest.fixture
@@ -84,8 +76,8 @@ def connection(wire: Wire) -> Iterator[socket.socket]:
         yield connection
 
 
-@pytest.mark.usefixtures("no_route")
-def test_a_plain_post_takes_the_fast_path(send: Sender, stored: Stored) -> None:
+@pytest.mark.usefixtures("no_framework")
+def test_a_post_is_answered_without_the_framework(send: Sender, stored: Stored) -> None:
     answer = send(eventId="1", visitorId="null")
     assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -97,7 +89,7 @@ def test_a_plain_post_takes_the_fast_path(send: Sender, stored: Stored) -> None:
     assert len(stored()) == 3
 
 
-def test_what_is_wrong_is_answered_by_the_route(send: Sender) -> None:
+def test_the_answer_says_what_is_wrong(send: Sender) -> None:
     assert send(event="").json()["errors"][0]["field"] == "event"
     assert send(headers={"Authorization": "Bearer none"}).status_code == 401
     assert send(websiteId="web_none").status_code == 401
@@ -106,7 +98,7 @@ def test_what_is_wrong_is_answered_by_the_route(send: Sender) -> None:
     assert large.json()["errors"][0]["field"] == "properties.text"
 
 
-@pytest.mark.usefixtures("no_route")
+@pytest.mark.usefixtures("no_framework")
 def test_a_post_in_pieces_is_answered_once_it_is_whole(
     send: Sender, connection: socket.socket, stored: Stored
 ) -> None:
@@ -118,7 +110,7 @@ def test_a_post_in_pieces_is_answered_once_it_is_whole(
     assert len(stored()) == 2
 
 
-@pytest.mark.usefixtures("no_route")
+@pytest.mark.usefixtures("no_framework")
 def test_pipelined_posts_are_answered_in_order(
     send: Sender, connection: socket.socket, stored: Stored
 ) -> None:
@@ -198,7 +190,7 @@ def test_a_closed_connection_is_no_garbage(send: Sender) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"address_requests_per_second": 1}])
-def test_the_rate_of_an_address_holds_on_the_fast_path(send: Sender, stored: Stored) -> None:
+def test_the_rate_of_an_address_holds_for_posts(send: Sender, stored: Stored) -> None:
     answers = [send(headers=FORWARDED) for _ in range(12)]
     assert [answer.status_code for answer in answers] == [202] * 10 + [429] * 2
     assert answers[0].headers["ratelimit"].startswith('"address";r=9;')
@@ -208,7 +200,7 @@ def test_the_rate_of_an_address_holds_on_the_fast_path(send: Sender, stored: Sto
 
 
 @pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
-def test_the_rate_of_a_website_holds_on_the_fast_path(send: Sender, stored: Stored) -> None:
+def test_the_rate_of_a_website_holds_for_posts(send: Sender, stored: Stored) -> None:
     answers = [send() for _ in range(11)]
     assert [answer.status_code for answer in answers] == [202] * 9 + [429] * 2
     assert answers[10].headers["ratelimit-policy"] == '"website";q=10;w=10'
@@ -222,14 +214,14 @@ def lose_answers(
     """Makes the store commit without an answer; returns the list of all submissions since then."""
 
     def lose() -> list[Sequence[NewEvent]]:
-        submit, submissions = services.intake.hand_in, list[Sequence[NewEvent]]()
+        submit, submissions = services.intake.submit, list[Sequence[NewEvent]]()
 
         async def submit_and_fail(events: Sequence[NewEvent]) -> list[Receipt]:
             submissions.append(events)
             await submit(events)
             raise Unavailable("No answer.", code="store_unavailable", retry_after_s=1)
 
-        monkeypatch.setattr(services.intake, "hand_in", submit_and_fail)
+        monkeypatch.setattr(services.intake, "submit", submit_and_fail)
         return submissions
 
     return lose
@@ -279,7 +271,7 @@ def test_a_refusal_of_the_intake_costs_one_submission(
         submissions.append(events)
         return refuse(error)
 
-    monkeypatch.setattr(services.intake, "hand_in", submit)
+    monkeypatch.setattr(services.intake, "submit", submit)
     answer = send()
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert len(submissions) == 1
@@ -311,16 +303,10 @@ def tracker(wire: Wire, site: str, services: Services) -> Tracker:
     return tracker
 
 
-@pytest.fixture
-def no_track_route(tracker: Tracker, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*_: object, **__: object) -> None:
-        raise AssertionError("this post did not take the fast path")
-
-    monkeypatch.setattr(services.events, "track", fail)
-
-
-@pytest.mark.usefixtures("no_track_route")
-def test_what_a_browser_tracks_takes_the_fast_path(tracker: Tracker, stored: Stored) -> None:
+def test_tracked_items_are_answered_without_the_framework(
+    tracker: Tracker, stored: Stored, forbid_framework: Callable[[], None]
+) -> None:
+    forbid_framework()
     answer = tracker.send(tracker.item(dedupeKey="1", visitorId="null"))
     assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
     assert answer.headers["access-control-allow-origin"] == "*"
@@ -346,49 +332,34 @@ def test_an_ambiguous_commit_stores_a_tracked_item_without_key_once(
     assert (len(submissions), len(stored())) == (1, 2)
 
 
-def test_a_key_that_is_sent_along_is_checked_on_the_fast_path(
-    tracker: Tracker, stored: Stored
-) -> None:
+def test_a_key_that_is_sent_along_is_checked(tracker: Tracker, stored: Stored) -> None:
     answer = tracker.send(tracker.item(), {"Authorization": "Bearer psk_wrong"})
     assert answer.status_code == 401
     assert len(stored()) == 1
 
 
-def test_the_fast_path_answers_as_the_route(
-    tracker: Tracker, server: TestClient[Litestar], site: str
-) -> None:
-    """`server` calls the application without the protocol, and so without fast paths."""
-    bodies: list[Any] = [
-        {**tracker.item(dedupeKey="1"), "droppedBefore": 2},
-        {"events": [tracker.item(dedupeKey="2"), tracker.item(dedupeKey="1")]},
-        {"events": [tracker.item(), tracker.item(country="Germany", name="other")], "sentAt": 5},
-        {"events": []},
-        {"events": [tracker.item(), tracker.item(name="")]},
-        {"events": [tracker.item(websiteId="web_none")]},
-        tracker.item(userId="ada"),
-        {"events": [tracker.item(dedupeKey=f"e{number}") for number in range(11)]},
+def test_each_item_of_a_small_post_has_its_own_result(tracker: Tracker) -> None:
+    item = tracker.item
+    cases: list[tuple[Any, int, list[str]]] = [
+        ({**item(dedupeKey="1"), "droppedBefore": 2}, 202, ["accepted"]),
+        ({"events": [item(dedupeKey="2"), item(dedupeKey="1")]}, 202, ["accepted", "duplicate"]),
+        ({"events": [item(), item(name="other")], "sentAt": 5}, 202, ["accepted"] * 2),
+        ({"events": [item(), item(name="")]}, 202, ["accepted", "rejected"]),
+        ({"events": [item(websiteId="web_none"), item()]}, 202, ["rejected", "accepted"]),
+        ({"events": [item(websiteId=5), item(websiteId=None)]}, 202, ["rejected", "rejected"]),
+        ({"events": [item(), 1]}, 202, ["accepted", "rejected"]),
+        ({"events": [item(dedupeKey=f"e{n}") for n in range(11)]}, 202, ["accepted"] * 11),
+        ({"events": []}, 422, []),
+        ({"events": 1}, 422, []),
+        (item(userId="ada"), 422, []),
     ]
-    for body in bodies:
-        fast = tracker.send(body)
-        content = json.dumps({"websiteId": site, **body}).encode()
-        headers = {"Content-Type": "text/plain;charset=UTF-8", "User-Agent": CHROME}
-        slow = server.post(TRACK_PATH, content=content, headers=headers)
-        assert fast.status_code == slow.status_code
-        assert _comparable(fast) == _comparable(slow), body
-        for name in ("content-type", "access-control-allow-origin"):
-            assert fast.headers[name] == slow.headers[name]
-
-
-def _comparable(answer: httpx.Response) -> Any:
-    """An answer without what differs each time: IDs, and whether an item is a repeat."""
-    answered = answer.json()
-    answered.pop("serverTime", None)
-    for name in ("requestId", "accepted", "duplicates"):
-        answered.pop(name, None)
-    for result in answered.get("results", []):
-        result |= {"eventId": None}
-        result["status"] = result["status"].replace("duplicate", "accepted")
-    return answered
+    for body, status, results in cases:
+        answer = tracker.send(body)
+        assert answer.status_code == status, body
+        assert [result["status"] for result in answer.json().get("results", [])] == results, body
+        assert answer.headers["access-control-allow-origin"] == "*"
+        media_type = "application/json" if status == 202 else "application/problem+json"
+        assert answer.headers["content-type"] == media_type
 
 
 @pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])

@@ -1,0 +1,110 @@
+"""Routes that are answered without the framework, because they are called most.
+
+The framework's routing, dependencies and response objects cost as much as all that a handler does
+with a small event.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from penstock.http.problems import problem_response
+
+
+@dataclass(slots=True)
+class RawResponse:
+    """An ASGI response, sent unchanged. headers: must include the length of the body."""
+
+    status: int
+    headers: Iterable[tuple[bytes, bytes]]
+    body: bytes = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+def raw_json(
+    body: bytes, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> RawResponse:
+    """A response with a body that is already JSON."""
+    length = (b"content-length", b"%d" % len(body))
+    return RawResponse(status, ((b"content-type", b"application/json"), length, *headers), body)
+
+
+class DirectRoutes:
+    """ASGI middleware: calls the handlers of direct routes itself, and the framework for the rest.
+
+    The framework has the same handlers. It describes them, and answers other methods and other
+    spellings of their paths.
+    """
+
+    def __init__(
+        self, framework: ASGIApp, handlers: Iterable[HTTPRouteHandler], services: object
+    ) -> None:
+        """handlers: take `request` and services, and return an ASGI response."""
+        self._framework = framework
+        self._routes: dict[tuple[str, str], tuple[ASGIApp, str, bool]] = {}
+        self._prefixes = set[str]()
+        for handler in handlers:
+            app, takes_query = _application(handler, services), _takes_query(handler)
+            for template in handler.paths:
+                prefix, _, parameter = template.partition("{")
+                if parameter:
+                    self._prefixes.add(prefix)
+                    template = f"{prefix}{{{parameter.partition(':')[0]}}}"
+                for method in handler.http_methods:
+                    self._routes[method, prefix] = app, template, takes_query
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            route = self._find(scope["method"], scope["path"])
+            if route is not None:
+                app, template, takes_query = route
+                if takes_query or not scope["query_string"]:
+                    scope["path_template"] = template
+                    await app(scope, receive, send)
+                    return
+        await self._framework(scope, receive, send)
+
+    def _find(self, method: str, path: str) -> tuple[ASGIApp, str, bool] | None:
+        if path in self._prefixes:  # the parameter is missing
+            return None
+        if (route := self._routes.get((method, path))) is not None:
+            return route
+        for prefix in self._prefixes:
+            if path.startswith(prefix) and "\0" not in path:  # the framework rejects NUL
+                return self._routes.get((method, prefix))
+        return None
+
+
+def _application(handler: HTTPRouteHandler, services: object) -> ASGIApp:
+    """The handler as an ASGI application, with its services and middleware."""
+    names = signature(handler.fn).parameters.keys() - {"request"}
+    handle = partial(handler.fn, **{name: getattr(services, name) for name in names})
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await handle(Request(scope, receive, send))
+        except Exception as error:
+            response = problem_response(error)
+        await response(scope, receive, send)
+
+    app: ASGIApp = respond
+    for middleware in handler.middleware or ():
+        assert isinstance(middleware, ASGIMiddleware)
+        app = partial(middleware.handle, next_app=app)
+    return app
+
+
+def _takes_query(handler: HTTPRouteHandler) -> bool:
+    """Whether the route accepts any query parameters; the framework rejects those of others."""
+    described = handler.opt.get("described")
+    return not described or bool(described["open"])
