@@ -1,7 +1,7 @@
-"""Answers to events that are on disk, as JSON: the documents that `schema` describes.
+"""JSON responses for events that are on disk: the documents that `schema` describes.
 
-Written as they are: an answer to a thousand events that pydantic validates first takes six times
-as long. A test compares them with their description.
+They are written directly: with models, which pydantic validates first, a response for a thousand
+events takes six times as long. A test compares them with their description.
 """
 
 from collections.abc import Sequence

@@ -23,7 +23,7 @@ def defaults_of(raw: RawItem) -> RawItem:
 
 
 MAX_BODY_FAULTS = 1_000
-"""Faults that the answer to one body has at most, of all its items together."""
+"""Maximum number of faults in the response to one body."""
 
 
 class ItemResult(NamedTuple):
@@ -38,14 +38,14 @@ class ItemResult(NamedTuple):
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch after validation: every index is in one of the two."""
+    """A batch after validation. Every index is in one of the two."""
 
     events: dict[int, NewEvent]
     rejected: dict[int, ItemResult]
 
     @classmethod
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
-        """read: validates one item; raises for an invalid one. `Malformed` refuses the body."""
+        """read: validates one item, or raises. `Malformed` rejects the whole body."""
         batch = cls({}, {})
         for index in range(len(items)):
             try:
@@ -68,7 +68,7 @@ class ValidatedBatch(NamedTuple):
 
 
 def within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
-    """The results with one fault for each item, and for the first items as many as are left."""
+    """Limit the faults of all items together. Each item keeps its first fault."""
     faults_left = MAX_BODY_FAULTS - len(rejected)
     results = {}
     for index, result in rejected.items():

@@ -156,33 +156,33 @@ class Intake:
         return cast("list[Receipt | Rejected]", await self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
-        """Store an event whose property keys Penstock or a provider chose. Errors as `submit`."""
+        """Like `submit`, for an event whose property keys Penstock or a provider chose."""
         [receipt] = await self.submit([event._replace(has_free_keys=False)])
         assert isinstance(receipt, Receipt)
         return receipt
 
     def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
-        """As `submit`, from a thread without an event loop. Blocks."""
+        """Like `submit`, from a thread without an event loop. Blocks."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
-        """Durably link or merge the visitors and users of a claim. Errors as `submit`."""
+        """Durably link or merge the visitors and users of a claim. Raises like `submit`."""
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
 
     async def store(self, items: Sequence[NewEvent | Claim | Refusal]) -> list[Outcome]:
-        """Store the items of one body in one transaction and in order. Errors as `submit`."""
+        """Store the items of one body in one transaction and in order. Raises like `submit`."""
         return await self._stored(items)
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
-        """Durably store and count refused items. Errors as `submit`."""
+        """Durably store and count rejected items. Raises like `submit`."""
         await self._stored(refusals)
 
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
         """Store events of the quarantine and remove their entries. None if there is no entry.
 
-        Errors as `submit`.
+        Raises like `submit`.
         """
         return cast("list[Receipt | Rejected | None]", await self._stored(replays))
 

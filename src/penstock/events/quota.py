@@ -19,21 +19,22 @@ from penstock.settings import DAY_S
 
 
 class DayCount(NamedTuple):
-    """A website's events of one UTC day that count, and how many it may store."""
+    """A website's counted events of one UTC day, and its quota."""
 
     events: int
     quota: int
 
 
 class DailyQuota:
-    """Counts the events that anyone may send for a website in a UTC day, and refuses more.
+    """Counts public events of each website in a UTC day, and rejects those over the quota.
 
-    These are new events and identify calls without a key. Events with a key neither count nor are
-    refused: what a stranger sends in the name of a website must not stop its backends.
+    Public events are new events and identify calls without a key. Events with a key neither count
+    nor are rejected: strangers who send in the name of a website must not stop its backends.
 
     The counts are rows that the intake's transactions increase. A check reads no row: it uses the
-    counts of this node's last commits, which include those of all nodes. What passed the check
-    before such a commit is stored: on each node no more than may wait without a key.
+    counts of this node's last commits, which include those of all nodes. Events that passed the
+    check before such a commit are still stored: on each node at most as many as may wait without a
+    key.
     """
 
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
@@ -66,7 +67,7 @@ class DailyQuota:
         outcomes: Sequence[Outcome],
         now_ms: int,
     ) -> Mapping[WebsiteId, int]:
-        """Count what a transaction stores. Returns the new counts, to `note` after the commit."""
+        """Count the events that a transaction stores. Returns the new counts, for `note`."""
         stored = Counter(
             website_id
             for item, outcome in zip(items, outcomes, strict=True)
@@ -77,7 +78,7 @@ class DailyQuota:
         return store.count_events(connection, utc_day(now_ms), stored)
 
     def note(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
-        """counts: as `add` returned them."""
+        """Remember counts after their commit. counts: the result of `add`."""
         if self._day != utc_day(now_ms):
             self._day, self._exhausted = utc_day(now_ms), frozenset()
         used_up = {website_id for website_id, count in counts.items() if count >= self._quota}
@@ -85,14 +86,14 @@ class DailyQuota:
             self._exhausted |= used_up
 
     def today(self, website_id: WebsiteId) -> DayCount:
-        """The stored count, of all nodes. Blocks."""
+        """The stored count of all nodes. Blocks."""
         with self._database.read() as db:
             events = store.events_of_day(db, website_id, utc_day(self._clock()))
         return DayCount(events, self._quota)
 
 
 def _counted(item: Item) -> WebsiteId | None:
-    """The website whose quota an item uses; None if it uses none."""
+    """The website whose quota an item uses; None for an item without a quota."""
     if type(item) is NewEvent:
         return item.website_id if item.is_public else None
     if isinstance(item, Claim) and item.trust < Trust.BACKEND:

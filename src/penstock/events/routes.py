@@ -149,7 +149,7 @@ async def post_event(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """From a trusted backend, with an API key. The answer comes when the event is on disk.
+    """For a trusted backend, with an API key. The response is sent once the event is on disk.
 
     A repeat of the same `eventId` changes nothing.
     """

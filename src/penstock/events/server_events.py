@@ -1,4 +1,4 @@
-"""Events of trusted backends, from JSON to `NewEvent`."""
+"""Converts events of trusted backends from JSON to `NewEvent`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -87,9 +87,9 @@ def server_event(
     *,
     legacy: bool = False,
 ) -> NewEvent:
-    """`Invalid` with every fault, `Unauthorized` for a foreign website.
+    """Validate an event. `Invalid` with every fault, `Unauthorized` for a foreign website.
 
-    legacy: visitorId is the user. Source: interface, events rule 5.
+    legacy: whether visitorId means the user. Source: interface, events rule 5.
     """
     canonical = canonical_json(raw)
     item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context, canonical)
@@ -114,7 +114,7 @@ def transaction(
     *,
     legacy: bool = False,
 ) -> NewEvent:
-    """As `server_event`. Amount, currency and transaction ID become properties."""
+    """Like `server_event`, but amount, currency and transaction ID become properties."""
     canonical = canonical_json(raw)
     rules = (*(LEGACY_RULES if legacy else EVENT_RULES), has_transaction_fields_once)
     item = validate(raw, TransactionEvent, rules, context, canonical)

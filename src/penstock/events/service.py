@@ -1,7 +1,7 @@
-"""Use cases of events in, from a body to the results.
+"""Use cases of incoming events, from a body to the results.
 
 Every route takes the same steps: parse the body, find its website, validate its items, submit the
-valid ones to the intake, and answer with the results once they are on disk.
+valid ones to the intake, and return the results once the events are on disk.
 """
 
 from collections import Counter
@@ -77,9 +77,9 @@ class EventReader(Protocol):
 
 
 class EventService:
-    """Validates bodies and submits them to the intake.
+    """Validates bodies and submits their events to the intake.
 
-    Bodies are JSON text; `Malformed` or `Invalid` when they are wrong.
+    Bodies are JSON text. `Malformed` or `Invalid` for a wrong body.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class EventService:
     async def parse(
         self, body: bytes, address: str, function: Callable[..., T], *arguments: object
     ) -> T:
-        """The result of a function that parses a body, in the address's turn if it is large."""
+        """Parse a body by a function. Large bodies wait for their address's turn."""
         if EVENT_LIST.is_small(body):
             return await _compute_on(body, function, body, *arguments)
         return await self._validation.run(address, function, body, *arguments)
@@ -303,7 +303,10 @@ def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt
 
 
 def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:
-    """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
+    """Put rows of a warehouse table into the outbox, in the caller's transaction.
+
+    rows: JSON texts.
+    """
     store.put_rows_in_outbox(db, target, rows, now_ms)
 
 
@@ -313,7 +316,7 @@ def _number_of_items(raw: RawItem) -> int:
 
 
 def _has_few_items(raw: RawItem, website_id: object) -> bool:
-    """Whether a batch has so few items that the event loop may validate them, of one website."""
+    """Whether the event loop may validate a batch: it is short and names only this website."""
     items = raw["events"]
     return (
         isinstance(items, list)

@@ -1,4 +1,4 @@
-"""Events of browsers and apps, from JSON to `NewEvent`."""
+"""Converts events of browsers and apps from JSON to `NewEvent`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,9 +44,10 @@ def tracked_event(
     *,
     is_public: bool | None = None,
 ) -> NewEvent:
-    """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one.
+    """Validate an item. `Invalid` with every fault; `Unauthorized` for a foreign website.
 
-    is_public: whether it came without a key; by default, whether the context has no caller.
+    An unknown website is a fault of the item. is_public: whether the item came without a key; by
+    default, whether the context has no caller.
     """
     if is_public is None:
         is_public = context.caller is None

@@ -1,4 +1,4 @@
-"""The fields that tracker items and import lines share: pages, screens, events, transactions."""
+"""Fields that items of trackers and lines of imports share."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -57,7 +57,7 @@ def _columns(item: TrackedItem, path: str, url: SplitResult | None) -> dict[str,
 def _campaign(query: str) -> Mapping[str, str]:
     """The UTM parameters of a URL's query, in any letter case.
 
-    Links copied from HTML have `&amp;`, and tools that encode a URL twice `%2520` for a blank.
+    Links copied from HTML contain `&amp;`. Tools that encode a URL twice write `%2520` for a space.
     """
     fields = parse_qsl(query.replace("&amp;", "&"), errors="replace")
     return {
