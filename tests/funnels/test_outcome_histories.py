@@ -218,14 +218,14 @@ class History:
         self.clock.advance(seconds=self.random.choice([1, 200, 700]))
 
     def work(self) -> None:
-        self.maintenance._step()
+        self.maintenance.step()
 
     def kill(self) -> None:
         """Kill the process during a step of the worker or during a query."""
         self.life.statements_left = self.random.randint(0, 16)
         if self.random.random() < 0.5:
             with suppress(Killed):
-                self.maintenance._step()
+                self.maintenance.step()
         else:
             self.client.get(f"/api/funnels/{self.random.choice(self.funnels)}/results")
         self.start()

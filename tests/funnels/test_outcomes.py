@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
-from penstock.funnels.outcomes import model, service
+from penstock.funnels.outcomes import model, policy
 from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
@@ -106,7 +106,7 @@ def marks(funnel: Stored) -> list[Mark]:
 def retire(funnel: Stored) -> None:
     maintenance = funnel.services.outcome_maintenance
     [mark] = marks(funnel)
-    with maintenance.locks.locked(mark.outcome, 0) as locked:
+    with maintenance.locks.hold(mark.outcome, 0) as locked:
         assert locked is not None
         maintenance.refresher.retire(locked, mark, "test")
 
@@ -194,9 +194,9 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     with funnel.services.outcomes.reading(StoredBuild(mark.build, ())):
         retire(funnel)
         clock.advance(seconds=300)
-        maintenance._drop_unused()
+        maintenance.rows.drop_unmarked()
         assert funnel.rows(warehouse) > 0
-    maintenance._drop_unused()
+    maintenance.rows.drop_unmarked()
     assert funnel.rows(warehouse) == 0
 
 
@@ -395,7 +395,7 @@ def damage(warehouse: Warehouse) -> None:
 def test_a_comparison_in_the_background_finds_a_difference(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.funnels.outcomes.maintenance._COMPARED_SHARE", 1)
+    monkeypatch.setattr("penstock.funnels.outcomes.policy.COMPARED_SHARE", 1)
     funnel.from_outcomes()
     [before] = marks(funnel)
     damage(warehouse)
@@ -424,9 +424,9 @@ def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
     [mark] = marks(funnel)
     funnel.scene.story("100/C", attempt="a2", plan="pro")
     funnel.directly()  # waits for it
-    assert funnel.services.outcome_maintenance._agrees(mark, (1, 0)) is True
+    assert funnel.services.outcome_maintenance.upkeep.compare(mark, (1, 0)) is True
     damage(warehouse)
-    assert funnel.services.outcome_maintenance._agrees(mark, (1, 0)) is False
+    assert funnel.services.outcome_maintenance.upkeep.compare(mark, (1, 0)) is False
 
 
 def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
@@ -548,7 +548,7 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
         with pytest.raises(QueryFailed):
             retire(funnel)
         clock.advance(seconds=300)
-        maintenance._drop_unused()
+        maintenance.rows.drop_unmarked()
         assert funnel.rows(warehouse) > 0
 
 
@@ -665,8 +665,8 @@ def test_changed_attempts_are_folded_if_that_is_cheaper_than_reading_all_events(
 ) -> None:
     """Four attempts change, among 16 events in total."""
     funnel.from_outcomes()
-    funnel.patch.setattr(service, "_FEW_UNITS", 1)
-    funnel.patch.setattr(service, "_EVENTS_PER_UNIT", events_per_unit)
+    funnel.patch.setattr(policy, "_FEW_UNITS", 1)
+    funnel.patch.setattr(policy, "_EVENTS_PER_UNIT", events_per_unit)
     for number in range(4):
         scene.story("120/A", attempt=f"new{number}")
     body = funnel.ask()

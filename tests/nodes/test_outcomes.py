@@ -92,7 +92,7 @@ class Funnel:
     def locked(self, node: Node) -> Iterator[LockedOutcome]:
         """The lock of the outcome, at a node."""
         locks = node.services.outcome_maintenance.locks
-        with locks.locked(self.mark(self.nodes[0]).outcome, 60) as locked:
+        with locks.hold(self.mark(self.nodes[0]).outcome, 60) as locked:
             assert locked is not None
             yield locked
 
@@ -277,11 +277,11 @@ def test_one_node_builds_and_the_other_shows_it(
     building = Building(funnel, first)
     assert funnel.ask(second)["servedFrom"] == "query"
     maintenance = second.services.outcome_maintenance
-    maintenance._read_marks()
-    maintenance._drop_unmarked(at_once=True)
+    maintenance.rows.read_marks()
+    maintenance.rows.drop_unmarked(at_once=True)
     assert maintenance.tables.builds()
     with monkeypatch.context() as patch:  # to ask is no try to lock
-        patch.setattr(maintenance.locks, "locked", None)
+        patch.setattr(maintenance.locks, "hold", None)
         assert funnel.status(second)["state"] == "building"
     assert funnel.ask(second)["directReason"] == "building"
     building.released.set()
@@ -321,12 +321,12 @@ def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     for _ in range(4):
         clock.advance(days=10)
         assert funnel.ask(first)["servedFrom"] == "outcomes"
-        maintenance._read_marks()
-        maintenance._maintain(mark)
+        maintenance.rows.read_marks()
+        maintenance.upkeep.maintain(mark)
     assert funnel.ask(second)["servedFrom"] == "outcomes"
     assert funnel.mark(second).build == mark.build
     clock.advance(days=31)
-    maintenance._maintain(mark)
+    maintenance.upkeep.maintain(mark)
     assert funnel.status(first)["state"] == "none"
 
 
@@ -359,7 +359,7 @@ def test_a_build_whose_lock_was_lost_does_not_hold_when_its_rows_were_dropped(
     first, second = funnel.nodes
     building = Building(funnel, first)
     break_locks(metadb_url)
-    second.services.outcome_maintenance._drop_unmarked(at_once=True)
+    second.services.outcome_maintenance.rows.drop_unmarked(at_once=True)
     building.released.set()
     eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
     assert funnel.ask(first)["aggregate"]["entered"] == 2
@@ -370,7 +370,7 @@ def unavailable(*_: Any) -> Any:
     raise StoreUnavailable(reason="away")
 
 
-@pytest.mark.parametrize("name", ["locked", "change"])
+@pytest.mark.parametrize("name", ["hold", "change"])
 def test_without_the_metadata_database_answers_come_from_events(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -1,10 +1,10 @@
-"""Locks of stored outcomes: of all nodes, one process at a time changes the rows of an outcome.
+"""Locks of stored outcomes: only one process of all nodes changes the rows of an outcome at a time.
 
 There is a lock in the process and, on PostgreSQL, an advisory lock, which the database releases
 when a node dies. A process can lose that lock without notice, so the metadata DB also records each
 change of rows: it is opened before rows are written, and closed when their mark is saved. An open
 change means that rows may include more events than the mark says. A change and its mark have the
-same number. So a process whose lock was lost can neither open another change nor save a valid mark.
+same number. So a process that lost its lock can neither open another change nor save a valid mark.
 """
 
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ from penstock.settings import DAY_S
 
 
 class LockedOutcome:
-    """An outcome whose lock the caller holds. Methods block, and raise as `OutcomeLocks` does.
+    """An outcome whose lock the caller holds. Methods block, and raise like `OutcomeLocks`.
 
-    mark: of the rows; None: no rows are in use. change: the last change of the rows.
-    is_interrupted: that change has not ended.
+    mark: the mark of the rows; None if no rows are in use. change: the last change of the rows.
+    is_interrupted: whether that change has not ended.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class LockedOutcome:
         self._number = max(change.number, 0 if newest is None else newest.number)
         self.outcome = change.outcome
         self.mark = newest if newest is not None and newest.build else None
-        # A mark with the change's number was saved when all rows were there.
+        # A mark with the change's number is saved after all rows.
         is_saved = newest is not None and newest.number == change.number
         self.is_interrupted = change.is_open and not is_saved
 
     def open_change(self, read_until_ms: int = 0, build: str = "") -> None:
-        """Record that a change of rows begins. `Overtaken`.
+        """Record that a change of rows starts. Raises `Overtaken`.
 
         read_until_ms: rows may include events up to this time. build: the build that it writes.
         """
@@ -66,7 +66,7 @@ class LockedOutcome:
         self.change, self._number = opened, opened.number
 
     def save(self, mark: Mark) -> Mark:
-        """Save the mark of the changed rows and end the change. `Overtaken`: it is not valid."""
+        """Save the mark of the changed rows and end the change. `Overtaken` if it is not valid."""
         mark = replace(mark, number=self._number)
         self._tables.save(mark)
         self.close_change()
@@ -78,7 +78,7 @@ class LockedOutcome:
         return mark
 
     def close_change(self) -> None:
-        """End the change: its rows are complete, or it has written none. `Overtaken`."""
+        """End the change: its rows are complete, or it wrote none. Raises `Overtaken`."""
         with self._database.write() as db:
             if not store.close_change(db, self.change):
                 raise Overtaken
@@ -115,8 +115,11 @@ class OutcomeLocks:
         self._locks: dict[str, Lock] = {}
 
     @contextmanager
-    def locked(self, outcome: str, wait_s: float) -> Iterator[LockedOutcome | None]:
-        """The lock that folding, dropping and comparing rows needs. None after `wait_s` seconds."""
+    def hold(self, outcome: str, wait_s: float) -> Iterator[LockedOutcome | None]:
+        """Hold the lock that folding, dropping and comparing rows needs.
+
+        Yields None if another process still holds it after `wait_s` seconds.
+        """
         until_s, lock = monotonic() + wait_s, self._lock(outcome)
         if not lock.acquire(timeout=wait_s):
             yield None
@@ -154,7 +157,10 @@ class OutcomeLocks:
             return store.find(db, outcome)
 
     def mark(self, change: RowChange) -> Mark | None:
-        """The mark of the rows; None: no rows are in use. Rows of an open change may have more."""
+        """The mark of the rows; None if no rows are in use.
+
+        While the change is open, the rows may include more events than the mark says.
+        """
         mark = self._newest_mark(change)
         return mark if mark is not None and mark.build else None
 
@@ -174,7 +180,7 @@ class OutcomeLocks:
         """Delete the last changes of outcomes that have had no rows for a month.
 
         Numbers still only rise, because empty marks have them too. A process that was overtaken
-        before finds no change to continue.
+        earlier finds no change to continue.
         """
         with_rows = [mark.outcome for mark in self._tables.marks()]
         now_ms = self._clock()

@@ -1,5 +1,6 @@
 """Plain types of stored outcomes. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
@@ -12,18 +13,19 @@ from penstock.settings import DAY_S
 from penstock.warehouse.work import Work
 
 COUNTING_RULES = 4
-"""Raise it with every change of the counting rules: rows of other rules are not read, and built
-again. 2: ties do not depend on the order of arrival. 3: `null` is not an attempt ID. 4: paths are
+"""Raise it with every change of the counting rules: rows by earlier rules are then built again.
+
+2: ties do not depend on the order of arrival. 3: `null` is not an attempt ID. 4: paths are
 canonical.
 """
 
 
 class Unsettled(Exception):
-    """Inserts followed each other so fast that their events could not be counted."""
+    """Events could not be counted, because inserts followed each other too fast."""
 
 
 class Overtaken(ConcurrentUpdate):
-    """Another process changes the rows, because this one had lost its lock."""
+    """Another process changes the rows, because this process lost its lock."""
 
     def __init__(self) -> None:
         super().__init__(reason="another node has begun to change the outcomes")
@@ -42,10 +44,10 @@ class Subject:
 
     @property
     def outcome(self) -> str:
-        """Its name in the event store. Equal definitions over equal websites share their rows.
+        """The name of the rows in the event store. Equal definitions and websites share them.
 
-        Another version of Penstock, or of its rules, may count differently, so it has rows of its
-        own.
+        Other versions of Penstock and of its counting rules may count differently, so they have
+        other rows.
         """
         parts = (__version__, COUNTING_RULES, self.definition, tuple(sorted(self.website_ids)))
         return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -55,11 +57,11 @@ class Subject:
 class Mark:
     """The high-water mark of a stored outcome: which events its rows include.
 
-    build: ID of the rows; '' when they are dropped. events_block: number of the newest insert into
+    build: ID of the rows; '' if they were dropped. events_block: number of the newest insert into
     the event store that the rows include. events: number of the websites' events up to that insert.
-    read_until_ms: rows include no event that occurs later. next_event_ms: time of the first such
-    event, 0 for none. queried_at_ms: time of the last query for the outcome, saved every half hour.
-    number: of several marks, the one with the highest number is valid.
+    read_until_ms: rows include no event that occurs later. next_event_ms: time of the first later
+    event, 0 without one. queried_at_ms: time of the last query for the outcome, saved every half
+    hour. number: the mark with the highest number is valid.
     """
 
     outcome: str
@@ -79,17 +81,46 @@ class Mark:
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
+class Backlog(NamedTuple):
+    """The events since a mark.
+
+    events: how many. block: number of the newest insert. events_in_all: number of all events of the
+    websites. has_lost: whether events before the mark were deleted.
+    """
+
+    events: int
+    block: int
+    events_in_all: int
+    has_lost: bool
+
+
+class ChangedUnits(NamedTuple):
+    """The units that the events since a mark change.
+
+    units: the time of the first of these events, by unit. has_unitless: whether some events have no
+    unit. next_event_ms: time of the first event that is still in the future; 0 without one.
+    """
+
+    units: Mapping[int, int]
+    has_unitless: bool
+    next_event_ms: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.units and not self.has_unitless
+
+
 DROPPED_MS = DAY_S * 1000
-"""How long nobody builds an outcome that was dropped on request."""
+"""How long an outcome that was dropped on request is not built again."""
 
 
 class RowChange(NamedTuple):
     """The last change of an outcome's rows, as recorded in the metadata DB.
 
-    number: the mark that ends the change has the same. is_open: the change has not ended, so rows
-    may include more events than the mark says. build: the build that it writes; '' for none.
-    read_until_ms: rows include no event that occurs later. dropped_until_ms: no node builds the
-    outcome before this time.
+    number: the mark that ends the change has the same number. is_open: whether the change has not
+    ended, so that rows may include more events than the mark says. build: the build that it writes,
+    or ''. read_until_ms: rows include no event that occurs later. dropped_until_ms: no node builds
+    the outcome before this time.
     """
 
     outcome: str
@@ -101,17 +132,18 @@ class RowChange(NamedTuple):
     dropped_until_ms: int = 0
 
     def dropped_for_ms(self, now_ms: int) -> int:
-        """For how much longer nobody builds the outcome; 0: it may be built.
-
-        More than the whole period means that it was dropped while the clock was ahead.
-        """
+        """How much longer no node builds the outcome; 0 if it may be built."""
+        # More than the whole period is left if the outcome was dropped while the clock was ahead.
         left_ms = self.dropped_until_ms - now_ms
         return left_ms if 0 < left_ms <= DROPPED_MS else 0
 
 
 @dataclass(slots=True)
 class PendingBuild:
-    """A build that waits or runs. work: its statements. started_at_ms: None while it waits."""
+    """A build that waits or runs.
+
+    work: controls its statements. started_at_ms: None while it waits.
+    """
 
     subject: Subject
     workspace_id: WorkspaceId

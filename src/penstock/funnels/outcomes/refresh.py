@@ -6,20 +6,17 @@ from dataclasses import replace
 import structlog
 
 from penstock.funnels.outcomes.locks import LockedOutcome
-from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
+from penstock.funnels.outcomes.model import Backlog, Mark, NotStorable, Subject
 from penstock.funnels.outcomes.registry import OutcomeRegistry
-from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
+from penstock.funnels.outcomes.tables import OutcomeTables
 
 log = structlog.get_logger()
-
-FEW_EVENTS = 50_000
-"""New events that a query evaluates itself. The worker evaluates more, from a tenth of this on."""
 
 
 class OutcomeRefresher:
     """Evaluates changed units again, or retires their build.
 
-    Methods block, and raise as `LockedOutcome` does. The caller holds the lock and has a mark.
+    Methods block, and raise like `LockedOutcome`. The caller holds the lock and has a mark.
     """
 
     def __init__(
@@ -46,8 +43,8 @@ class OutcomeRefresher:
     ) -> Mark | None:
         """The mark after changed units were evaluated again.
 
-        None when there are too many, then nothing was changed; or when payment events match the
-        funnel, then the build was retired. until_ms: later events are not read.
+        None if there are more than `max_units`, and nothing was changed; or if payment events match
+        the funnel, and the build was retired. until_ms: later events are not read.
         """
         try:
             changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)
@@ -57,7 +54,7 @@ class OutcomeRefresher:
             return None
         if changed is None:
             return None
-        if changed.none:
+        if changed.is_empty:
             mark = self._tables.refresh(subject, mark, backlog, changed, until_ms)
             self._registry.remember(mark)
             return mark

@@ -68,20 +68,23 @@ class OutcomeRegistry:
 
         seen: the marks in memory before the stored ones were read.
         """
-        gone = {mark.outcome: mark for mark in seen}
+        dropped = {mark.outcome: mark for mark in seen}
         for mark in stored:
-            gone.pop(mark.outcome, None)
-        for outcome, mark in gone.items():
+            dropped.pop(mark.outcome, None)
+        for outcome, mark in dropped.items():
             if self.mark(outcome) == mark:
                 self.forget(outcome)
 
     def discard_build(self, build: str) -> None:
-        """Let the rows of a build that never had a mark be dropped at once."""
+        """Allow the rows of a build that never had a mark to be dropped at once."""
         with self._state:
             self._unmarked_since_ms[build] = self._clock.elapsed_ms() - _RETIRE_AFTER_MS
 
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
-        """Of builds without a mark, those that no statement reads or is about to read."""
+        """The builds without a mark that no statement reads or is about to read.
+
+        at_once: include builds that lost their mark only now.
+        """
         now_ms = self._clock.elapsed_ms()
         before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
         with self._state:
@@ -111,7 +114,7 @@ class OutcomeRegistry:
             self._not_storable.add(outcome)
 
     def is_storable(self, outcome: str) -> bool:
-        """Whether no known event prevents storing the outcome."""
+        """Whether the outcome may be stored: no payment events match it, as far as is known."""
         with self._state:
             return outcome not in self._not_storable
 
@@ -146,7 +149,7 @@ class OutcomeRegistry:
             return list(self._pending.values())
 
     def start_build(self, build: PendingBuild) -> bool:
-        """False when it was cancelled."""
+        """Note that a build starts. False if it was cancelled."""
         with self._state:
             build.started_at_ms = self._clock()
             return not build.is_cancelled

@@ -26,7 +26,7 @@ async def read_outcomes(
     caller: NamedDependency[Caller],
     outcomes: NamedDependency[OutcomeService],
 ) -> Response[bytes]:
-    """Whether results are counted from stored outcomes, and how far a build is."""
+    """Whether results are counted from stored outcomes, and the progress of a build."""
     query = read_query(request, OutcomesQuery)
     return answer(await to_thread.run_sync(outcomes.status, caller.workspace_id, funnel_id, query))
 
@@ -41,7 +41,7 @@ async def drop_outcomes(
     caller: NamedDependency[Caller],
     outcomes: NamedDependency[OutcomeService],
 ) -> Response[None]:
-    """Cancels a build, or drops what is stored. They are not built again for a day.
+    """Cancels a build, or drops stored outcomes. They are not built again for a day.
 
     Results stay the same; they are computed from events.
     """

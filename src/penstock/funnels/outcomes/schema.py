@@ -11,7 +11,7 @@ from penstock.http.schema import Query, Record
 
 
 class OutcomesState(StrEnum):
-    """How far the stored outcomes of a funnel are."""
+    """The state of a funnel's stored outcomes."""
 
     NONE = "none"
     QUEUED = "queued"
@@ -21,7 +21,7 @@ class OutcomesState(StrEnum):
 
 class OutcomesQuery(Query):
     website_id: Annotated[
-        str | None, Field(description="Outcomes over this website alone; by default over all.")
+        str | None, Field(description="Outcomes over this website only; by default over all.")
     ] = None
 
 
@@ -31,7 +31,7 @@ class OutcomesRecord(Record):
     state: OutcomesState
     reason: Annotated[
         DirectReason | None,
-        Field(description="With `none`: why. null otherwise."),
+        Field(description="With `none`: the reason. null otherwise."),
     ] = None
     started_at: Annotated[str | None, Field(description="When the build started.")] = None
     rows_read: Annotated[int, Field(description="Rows of the event store that the build read.")] = 0

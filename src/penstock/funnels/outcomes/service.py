@@ -13,12 +13,11 @@ import structlog
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.outcomes import policy
 from penstock.funnels.outcomes.locks import LockedOutcome
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.model import DROPPED_MS, Mark, RowChange, Subject, Unsettled
-from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
-from penstock.funnels.outcomes.tables import Backlog
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
@@ -34,13 +33,8 @@ _LOCK_S = 1.0
 """Seconds that a query waits for another one to evaluate the same units, before it reads events."""
 _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
-"""Time for which outcomes that were dropped by request are not built again."""
 _QUERY_TIME_SAVED_MS = 1_800_000
-"""How often at most a mark is saved only to record that a query asked for the outcome."""
-_FEW_UNITS, _MOST_UNITS = 10_000, 50_000
-"""Changed units that a query evaluates itself at least and at most; the worker evaluates more."""
-_EVENTS_PER_UNIT = 200
-"""Events that are read in the time in which one changed unit is evaluated."""
+"""Shortest time between two saves of a mark that only record a query for the outcome."""
 
 
 class OutcomeService:
@@ -61,7 +55,7 @@ class OutcomeService:
         if not context.is_fresh:
             return DirectReason.BEHIND
         try:
-            with self._locks.locked(outcome, _LOCK_S) as locked:
+            with self._locks.hold(outcome, _LOCK_S) as locked:
                 build = None if locked is None else self._refreshed_build(context, subject, locked)
         except Stopped:
             raise
@@ -95,7 +89,7 @@ class OutcomeService:
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and include no event after the query's evaluation time.
 
-        Since `current`, another query may have added such an event, or a node dropped the rows.
+        After `current`, another query may have added such an event, or a node dropped the rows.
         """
         subject = _subject_of(context)
         try:
@@ -123,7 +117,7 @@ class OutcomeService:
         if isinstance(error, StoreUnavailable) and not self._maintenance.is_embedded:
             return
         try:
-            with self._locks.locked(_subject_of(context).outcome, _LOCK_S) as locked:
+            with self._locks.hold(_subject_of(context).outcome, _LOCK_S) as locked:
                 mark = None if locked is None else locked.mark
                 if locked is not None and mark is not None and mark.build == build.name:
                     self._refresher.retire(locked, mark, "statement_failed")
@@ -156,7 +150,7 @@ class OutcomeService:
     ) -> OutcomesRecord:
         """Whether the outcomes of the current revision are stored, or how far their build is.
 
-        NotFound (funnel), Unauthorized (website), Conflict (as of `FunnelService.resolve`).
+        NotFound (funnel), Unauthorized (website), Conflict (like `FunnelService.resolve`).
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         if not self._maintenance.is_enabled:
@@ -181,14 +175,14 @@ class OutcomeService:
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
-        """Whether another node, which is alive, builds it and the build was not cancelled."""
+        """Whether a running node builds it, and nobody cancelled the build."""
         is_cancelled = change.dropped_for_ms(self._clock()) > 0
         return bool(change.build) and not is_cancelled and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
-        """Cancel a build, or drop what is stored; a query requests it again after a day.
+        """Cancel a build, or drop its rows; a query may request it again after a day.
 
-        Errors as of `status`.
+        Raises like `status`.
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         self._registry.postpone(subject.outcome, DROPPED_MS)
@@ -197,9 +191,9 @@ class OutcomeService:
         if pending is not None:
             self._maintenance.cancel(pending)
         is_built = bool(self._locks.change(subject.outcome).build)
-        with self._locks.locked(subject.outcome, 0 if is_built else _DROP_S) as locked:
+        with self._locks.hold(subject.outcome, 0 if is_built else _DROP_S) as locked:
             if locked is None and is_built:
-                return  # the node that builds checks for the request after it saved its mark
+                return  # the building node checks for the request after it saves its mark
             if locked is None:
                 raise Unavailable(
                     "The outcomes are being updated. Try again in a minute.",
@@ -211,7 +205,7 @@ class OutcomeService:
     def _refreshed_build(
         self, context: QueryContext, subject: Subject, locked: LockedOutcome
     ) -> str | None:
-        """The build, after changed units were evaluated again; None when there are too many."""
+        """The build after changed units were evaluated again; None if there are too many."""
         mark = locked.mark
         if mark is None:
             self._registry.forget(subject.outcome)
@@ -230,13 +224,18 @@ class OutcomeService:
                 return None
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             refreshed: Mark | None = None
-            if backlog.events <= FEW_EVENTS:
-                # In a work of its own: the client may disconnect, but rows that are only partly
-                # updated are useless.
+            if backlog.events <= policy.FEW_EVENTS:
+                # In a separate work, which continues when the client disconnects: rows that are
+                # only partly updated are useless.
                 request = current_work() or Work()
                 with working_on(Work(request.limits, request.owner)):
                     refreshed = self._refresher.fold_changes(
-                        subject, locked, mark, backlog, at_ms, _units_worth_evaluating(backlog)
+                        subject,
+                        locked,
+                        mark,
+                        backlog,
+                        at_ms,
+                        policy.units_worth_evaluating(backlog),
                     )
             if refreshed is None:
                 self._maintenance.worker.wake()
@@ -251,7 +250,7 @@ class OutcomeService:
         self._registry.note_query(mark.outcome, now_ms)
         if mark.queried_at_ms < now_ms - _QUERY_TIME_SAVED_MS:
             mark = replace(mark, queried_at_ms=now_ms)
-            self._tables.save(mark)  # it says nothing else that is new, so it keeps its number
+            self._tables.save(mark)  # the rows are the same, so the mark keeps its number
         self._registry.remember(mark)
         return mark
 
@@ -260,11 +259,6 @@ class OutcomeService:
         return after_ms >= until_ms or not (
             0 < self._tables.next_event(subject, after_ms) <= until_ms
         )
-
-
-def _units_worth_evaluating(backlog: Backlog) -> int:
-    """Up to so many changed units, evaluating them takes less time than reading all events."""
-    return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
 
 
 def _subject_of(context: QueryContext) -> Subject:

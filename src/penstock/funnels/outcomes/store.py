@@ -29,6 +29,7 @@ _DROP = text("""
 
 
 def find(db: Connection, outcome: str) -> RowChange:
+    """The last change of an outcome; an empty one if there was none."""
     row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
     return RowChange(outcome) if row is None else RowChange(*row)
 
@@ -66,9 +67,9 @@ def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
 
 
 def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
-    """Delete changes from before a time that write no build.
+    """Delete the changes from before a time that write no build.
 
-    Keeps those of outcomes that have rows, or must not be built now.
+    Keeps the changes of outcomes that have rows or must not be built now.
     """
     db.execute(
         delete(outcome_claims).where(

@@ -31,7 +31,7 @@ class SubjectReader:
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
         """The current revision over one website, or over all.
 
-        NotFound (funnel), Unauthorized (website), Conflict (as of `FunnelService.resolve`).
+        NotFound (funnel), Unauthorized (website), Conflict (like `FunnelService.resolve`).
         """
         source = SavedFunnel(funnel_id, None)
         definition = resolve_definition(self._funnels, workspace_id, source).definition
@@ -44,6 +44,6 @@ class SubjectReader:
         return any(each.outcome == subject.outcome for each in current)
 
     def subject_of(self, mark: Mark) -> Subject | None:
-        """The subject of a mark; None when the funnel has changed since."""
+        """The subject of a mark; None if the funnel has changed since."""
         current = self.subjects(mark.workspace_id, mark.funnel_id)
         return next((each for each in current if each.outcome == mark.outcome), None)

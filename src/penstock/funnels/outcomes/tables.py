@@ -1,10 +1,10 @@
-"""The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
+"""Fills, updates, compares and drops the rows of outcomes in the event store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 
@@ -12,7 +12,14 @@ from penstock.base.chunks import chunks
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
-from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
+from penstock.funnels.outcomes.model import (
+    Backlog,
+    ChangedUnits,
+    Mark,
+    NotStorable,
+    Subject,
+    Unsettled,
+)
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.queries.versions import read_state
@@ -38,35 +45,7 @@ _EVENTS_PER_FOLD = 32_000_000
 _STOP_S = 10.0
 """Seconds that a build may take to stop. A server that hangs takes 20 seconds more."""
 _TRIES = 5
-"""How often the backlog is counted, until no insert happens at the same time."""
-
-
-class Backlog(NamedTuple):
-    """The events since a mark. events: their number. block: number of the newest insert.
-
-    events_in_all: all events of the websites. has_lost: whether events before the mark are gone.
-    """
-
-    events: int
-    block: int
-    events_in_all: int
-    has_lost: bool
-
-
-class ChangedUnits(NamedTuple):
-    """What the events since a mark change.
-
-    units: with the time of the first of these events of each. has_unitless: whether some events
-    have no unit. next_event_ms: the first event that is still in the future; 0 for none.
-    """
-
-    units: Mapping[int, int]
-    has_unitless: bool
-    next_event_ms: int
-
-    @property
-    def none(self) -> bool:
-        return not self.units and not self.has_unitless
+"""How often the backlog is counted at most, until no insert happens at the same time."""
 
 
 class OutcomeTables:
@@ -80,7 +59,7 @@ class OutcomeTables:
     def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`. Returns their mark.
 
-        `NotStorable` when provider events are among them.
+        `NotStorable` if provider events are among them.
         """
         backlog = self.backlog(subject.website_ids, None)
         # The profile is read after the number, so it covers every event that is evaluated.
@@ -104,7 +83,7 @@ class OutcomeTables:
         try:
             self._run(storing.merge_parts(mark.build))
         except QueryFailed as error:
-            if error.code != ABORTED:  # another node has stopped merges; these rows are complete
+            if error.code != ABORTED:  # another node stopped merges; the rows are complete
                 raise
         return replace(
             mark,
@@ -114,10 +93,10 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when none of its statements runs, or when a server takes too long.
+        """Stop a build. Returns when none of its statements runs, or a server takes too long.
 
-        The engine kills no statement that merges parts, so merges are stopped meanwhile. If they
-        cannot be resumed, `has_stopped_merges` says so.
+        The engine cannot kill a statement that merges parts, so merges are stopped meanwhile. If
+        they cannot be resumed, `has_stopped_merges` stays true.
         """
         until_s = monotonic() + _STOP_S
         work.stop()  # before its merge fails
@@ -126,7 +105,7 @@ class OutcomeTables:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # a merge runs to its end
             log.warning("merges_not_stopped", error=str(error))
-            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # unknown
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
         self._warehouse.stop(work, until_s)
         if self.has_stopped_merges:
             try:
@@ -151,7 +130,7 @@ class OutcomeTables:
 
         until_ms: later events are not read.
         """
-        if changed.none:
+        if changed.is_empty:
             return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
         if backlog.events:
             new = Subset(after_block=mark.events_block, until_block=backlog.block)
@@ -159,8 +138,8 @@ class OutcomeTables:
         first_times = self._first_times(mark.build, changed.units, until_ms)
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
-            # Read from the first event of these units on, so that the cost does not grow with
-            # history. Read no newer insert: its deletion before the next mark would go unnoticed.
+            # Start at the first event of these units, so that the cost does not grow with history.
+            # Leave out newer inserts: their deletion before the next mark would go unnoticed.
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
@@ -178,9 +157,10 @@ class OutcomeTables:
     def _first_times(
         self, build: str, units: Mapping[int, int], until_ms: int
     ) -> Mapping[int, int]:
-        """Time of the first event of each unit, earliest first; without units of the future.
+        """The time of the first event of each unit, earliest first.
 
-        units: with the time of the first new event of each.
+        Leaves out units whose first event is in the future. units: the time of the first new event,
+        by unit.
         """
         first_times = dict(units)
         for chunk in chunks(list(units), _UNITS_PER_STATEMENT):
@@ -190,7 +170,7 @@ class OutcomeTables:
         return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
-        """The events since a mark; all events for None. `Unsettled`."""
+        """The events since a mark, or all events if it is None. Raises `Unsettled`."""
         known = 0 if mark is None else mark.events_block
         state = read_state(self._warehouse.query)
         for _ in range(_TRIES):
@@ -199,7 +179,7 @@ class OutcomeTables:
             )[1]
             earlier, state = state, read_state(self._warehouse.query)
             if state.has_same_inserts(earlier):
-                # Counts of different moments would look like a loss.
+                # Counts from different times would look like a loss.
                 has_lost = mark is not None and in_all - new != mark.events
                 # The newest insert may be deleted; newer rows never have a lower number.
                 return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
@@ -208,11 +188,11 @@ class OutcomeTables:
     def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
     ) -> ChangedUnits | None:
-        """What the events since a mark change; None for more than `max_units`.
+        """The units that the events since a mark change; None for more than `max_units`.
 
-        `NotStorable` when provider events are among them.
+        `NotStorable` if provider events are among them.
         """
-        # Also new events of the future: their texts are stored now, although they count later.
+        # Include new events of the future: their texts are stored now, although they count later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)
         subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
@@ -233,14 +213,14 @@ class OutcomeTables:
                 return None
         has_unitless = units.pop(0, None) is not None
         next_event_ms = min(future, default=0)
-        if 0 < mark.next_event_ms <= until_ms:  # the one after it is not known
+        if 0 < mark.next_event_ms <= until_ms:  # the next one is not known
             next_event_ms = self.next_event(subject, until_ms)
         return ChangedUnits(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of the units agree with their events up to the mark.
 
-        share: as in `Subset`. None: events were deleted meanwhile.
+        None if events were deleted meanwhile. share: see `Subset`.
         """
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # none of them matches
@@ -254,7 +234,7 @@ class OutcomeTables:
         return list(events) == list(rows)
 
     def next_event(self, subject: Subject, after_ms: int) -> int:
-        """Time of the first event after a time, 0 if there is none."""
+        """The time of the first event after a time; 0 without one."""
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
         [[first_ms]] = self._run(storing.first_event(plan))
         return int(first_ms)
@@ -267,9 +247,9 @@ class OutcomeTables:
         profile: DataProfile,
         changed: ChangedUnits | None = None,
     ) -> None:
-        """Store entry values and events without a unit, also of events in the future.
+        """Store entry values and events without a unit, including events of the future.
 
-        changed: what the events change; None: not known.
+        changed: the units that the events change; None if they are not known.
         """
         if subject.definition.breakdown_properties and (changed is None or changed.units):
             plan = self._plan(subject, LATEST_MS, profile, subset)
@@ -324,8 +304,8 @@ class OutcomeTables:
         """Every build that has rows."""
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
-    def newest(self, build: str) -> int | None:
-        """Number of the newest insert that a row of the build includes; None: no rows."""
+    def newest_insert(self, build: str) -> int | None:
+        """Number of the newest insert that a row of the build includes; None without rows."""
         [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
         return int(newest) if rows else None
 

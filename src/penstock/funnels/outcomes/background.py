@@ -1,0 +1,42 @@
+"""The statements of the worker: slow, so that queries come first, and stopped with the service."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.base.worker import WorkerStopped
+from penstock.warehouse.work import Stopped, Work, working_on
+
+_BUILD_S = 4 * 3600
+"""Time limit of a statement of the worker."""
+
+
+class BackgroundWork:
+    """Limits the worker's statements. work: those that run now; None if none do."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self.work: Work | None = None
+
+    @contextmanager
+    def limit(self, work: Work) -> Iterator[None]:
+        """Limit statements to one thread, to leave the others to the intake and queries."""
+        work.limits |= {
+            "max_threads": 1,
+            "max_execution_time": _BUILD_S,
+            "max_memory_usage": self._memory_bytes,
+        }
+        outer, self.work = self.work, work
+        try:
+            with working_on(work):
+                yield
+        finally:
+            self.work = outer
+
+    @contextmanager
+    def limit_step(self) -> Iterator[None]:
+        """Limit the statements of one step. `WorkerStopped` when the service stops them."""
+        try:
+            with self.limit(Work()):
+                yield
+        except Stopped:
+            raise WorkerStopped from None

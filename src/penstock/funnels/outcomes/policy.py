@@ -1,0 +1,78 @@
+"""The policy of stored outcomes: which are built, kept, evaluated again and compared. No I/O."""
+
+from enum import Enum, auto
+
+from penstock.funnels.outcomes.model import Backlog, Mark
+from penstock.settings import DAY_S
+
+RETRY_MS = 600_000
+"""Time between a failed build and the next try."""
+MANY_UNITS = 200_000
+"""Number of changed units from which a new build costs less than evaluating them again."""
+FEW_EVENTS = 50_000
+"""New events that a query evaluates itself. The worker evaluates more, from a tenth of this on."""
+LOCK_S = 5.0
+"""Seconds that the worker waits for a lock before it continues with other work."""
+COMPARED_SHARE = 100
+"""One of this many units is compared; all of its events are read."""
+
+_UNUSED_MS = 30 * DAY_S * 1000
+"""Time after its last query when an outcome is dropped."""
+_RECENT_QUERY_MS = 3_600_000
+"""Outcomes that a query has read within this time are kept up to date without a query."""
+_FEW_UNITS, _MOST_UNITS = 10_000, 50_000
+"""Changed units that a query evaluates itself at least and at most; the worker evaluates more."""
+_EVENTS_PER_UNIT = 200
+"""Events that are read in the time in which one changed unit is evaluated."""
+
+
+class Upkeep(Enum):
+    """The work that an outcome needs."""
+
+    NOTHING = auto()
+    DROP = auto()
+    UPDATE = auto()
+
+
+def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
+    """The work that an outcome needs, by the time of its last query.
+
+    is_interrupted: whether a change of its rows was not finished.
+    """
+    if queried_at_ms < now_ms - _UNUSED_MS:
+        return Upkeep.DROP
+    if is_interrupted or is_in_use(queried_at_ms, now_ms):
+        return Upkeep.UPDATE
+    return Upkeep.NOTHING
+
+
+def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
+    """Whether to keep it up to date without a query. Looking for changes costs a scan."""
+    return queried_at_ms > now_ms - _RECENT_QUERY_MS
+
+
+def rows_fit(mark: Mark, newest_insert: int | None) -> bool:
+    """Whether the rows include no event that their mark does not count.
+
+    They may include more after a kill. A deletion of these events would go unnoticed.
+    newest_insert: number of the newest insert that a row includes; None without rows.
+    """
+    return newest_insert is not None and newest_insert <= mark.events_block
+
+
+def is_worth_updating(backlog: Backlog) -> bool:
+    """Whether the worker evaluates new events before a query asks for them."""
+    return backlog.events > FEW_EVENTS // 10
+
+
+def units_worth_evaluating(backlog: Backlog) -> int:
+    """The largest number of changed units that take less time than reading all events."""
+    return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
+
+
+def compared_sample(number: int, marks: int) -> tuple[int, tuple[int, int]]:
+    """The outcome and the share of its units that comparison `number` reads.
+
+    Each outcome gets a different share each time, so that every unit is compared in the end.
+    """
+    return number % marks, (COMPARED_SHARE, number // marks % COMPARED_SHARE)
