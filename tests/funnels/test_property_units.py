@@ -29,7 +29,7 @@ from penstock.funnels.statements.one_unit import (
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
-from penstock.funnels.units.traced_unit import unit_of
+from penstock.funnels.units.traced_unit import trace_unit
 from penstock.warehouse.client import Warehouse
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.matching import as_json
@@ -207,7 +207,7 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
                     visitors_of_attempt(definition, params, profile, selector)
                 )
             }
-        unit = unit_of(definition, params, name, events, visitors, matching_only=False)
+        unit = trace_unit(definition, params, name, events, visitors, matching_only=False)
         path = unit.path
         assert path is not None
         assert unit.selected

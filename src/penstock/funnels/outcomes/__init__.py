@@ -1,1 +1,1 @@
-"""Stored outcomes: what the folds decided about each unit of a saved funnel, kept up to date."""
+"""Stored outcomes: the result of each unit of a saved funnel, kept up to date as events arrive."""

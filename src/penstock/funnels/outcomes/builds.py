@@ -107,7 +107,7 @@ class OutcomeBuilder:
                 self._refresher.retire(locked, mark, "by_request")
 
     def _discard(self, locked: LockedOutcome, build: str) -> None:
-        """Let the rows of a failed build be dropped."""
+        """Allow the rows of a failed build to be dropped."""
         self._registry.discard_build(build)
         with suppress(StoreUnavailable):  # then the next process finds the change open
             locked.close_change()

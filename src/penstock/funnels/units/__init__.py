@@ -1,1 +1,1 @@
-"""Single counted units: who is behind a number, and the decision on each of their events."""
+"""Single units: lists of the units behind a number, and the decision on each of their events."""

@@ -18,8 +18,8 @@ from penstock.funnels.units.trace import (
 class Explanation(NamedTuple):
     """The decision on one event.
 
-    step, row: the required step or diagnostic row of the decision. diagnostic_rows: those that
-    counted the event.
+    step: number of the required step that the decision is about. row: position of its row, or of
+    the first diagnostic row that counted the event. diagnostic_rows: all that counted it.
     """
 
     decision: Decision
@@ -29,8 +29,11 @@ class Explanation(NamedTuple):
     sentence: str
 
 
-def left_out(*, verified: bool) -> Explanation:
-    """Of a payment provider's event that takes no part in its attempt (R18)."""
+def explain_left_out(*, verified: bool) -> Explanation:
+    """Why a payment provider's event does not count in its attempt (R18).
+
+    verified: whether the event has a verified link to a visitor.
+    """
     reason = (
         "its visitor has none of the attempt's other events"
         if verified
@@ -45,7 +48,7 @@ def explain_events(
 ) -> dict[str, Explanation]:
     """The decision on each event of a unit, by event ID.
 
-    path: the one that counts; None when the unit never completed step 1.
+    path: the counted path; None if the unit never completed step 1.
     """
     rows_of: dict[str, list[int]] = {}
     if path is not None:
@@ -67,7 +70,7 @@ def _explain(
     verdict = None if path is None else path.verdicts.get(event.event_id)
     if path is not None and verdict is not None:
         place, row = required_rows(definition)[verdict.step - 1]
-        sentence = _of_verdict(row, path, event, verdict)
+        sentence = _explain_verdict(row, path, event, verdict)
         if event.coarse:
             end = "start" if verdict.step == 1 else "end"
             sentence += f" Its provider sends whole seconds; it counts at the {end} of its second."
@@ -76,10 +79,10 @@ def _explain(
         place = diagnostic_rows[0]
         sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
         return Explanation(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
-    return Explanation(Decision.NO_MATCH, None, None, (), _why_ignored(definition, path, event))
+    return Explanation(Decision.NO_MATCH, None, None, (), _explain_ignored(definition, path, event))
 
 
-def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
+def _explain_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
     step = f"step {verdict.step}"
     match verdict.decision:
         case Decision.ENTRY:
@@ -90,7 +93,7 @@ def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdic
         case Decision.ACCEPTED if verdict.completes:
             return f"Accepted: completes {step}."
         case Decision.ACCEPTED:
-            parts = _joined([str(part + 1) for part in sorted(verdict.parts)])
+            parts = _join_words([str(part + 1) for part in sorted(verdict.parts)])
             return f"Accepted: fills part {parts} of {len(row.matches)} of {step}."
         case Decision.SEQUENCE_SKIP:
             return (
@@ -102,10 +105,10 @@ def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdic
             end = iso(path.window_end_ms)
             return f"Matches {step}, but comes after the window, which ended at {end}."
         case _:
-            return f"Not accepted for {step}: {_why_tied(event, verdict)}"
+            return f"Not accepted for {step}: {_explain_tie(event, verdict)}"
 
 
-def _why_tied(event: MatchedEvent, verdict: Verdict) -> str:
+def _explain_tie(event: MatchedEvent, verdict: Verdict) -> str:
     assert verdict.against is not None
     same = f"it has the same timestamp as the event that completed step {verdict.step - 1}, and "
     if event.number is None or verdict.against.number is None:
@@ -115,8 +118,8 @@ def _why_tied(event: MatchedEvent, verdict: Verdict) -> str:
     )
 
 
-def _why_ignored(definition: Definition, path: FunnelPath | None, event: MatchedEvent) -> str:
-    """Of an event that no step and no diagnostic row counted."""
+def _explain_ignored(definition: Definition, path: FunnelPath | None, event: MatchedEvent) -> str:
+    """Why no step and no diagnostic row counted an event."""
     steps = [
         number
         for number, (place, _) in enumerate(required_rows(definition), start=1)
@@ -124,7 +127,7 @@ def _why_ignored(definition: Definition, path: FunnelPath | None, event: Matched
     ]
     if not steps:
         return "Matches no step."
-    matches = f"Matches step {_joined([str(step) for step in steps])}, but "
+    matches = f"Matches step {_join_words([str(step) for step in steps])}, but "
     if path is None:
         return f"{matches}step 1 was never completed, so nothing counts."
     n = len(required_rows(definition))
@@ -145,5 +148,5 @@ def _why_ignored(definition: Definition, path: FunnelPath | None, event: Matched
     return f"{matches}step {next_step} was next."
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

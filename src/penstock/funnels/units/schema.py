@@ -64,7 +64,7 @@ class UnitRecord(Record):
 
     unit: Annotated[str, Field(description="The attempt ID, or the canonical visitor's ID.")]
     entry_at: str
-    window_ends_at: Annotated[str | None, Field(description="null: never.")]
+    window_ends_at: Annotated[str | None, Field(description="null if it never ends.")]
     reached: Annotated[int, Field(description="Steps completed, from 1.")]
     outcome: Outcome
     completed_at: str | None
@@ -93,9 +93,9 @@ class UnitsRecord(HeadRecord):
 
 
 class EntryValueRecord(Record):
-    """Where an entry value comes from.
+    """The origin of an entry value.
 
-    how: from the entry event, or whether tied events agree, disagree or all lack it.
+    how: `entryEvent`, or whether tied events agree, disagree or all lack the value.
     """
 
     value: Scalar | None
@@ -124,14 +124,14 @@ class TracedEventRecord(Record):
 
     event_id: str
     client_event_id: Annotated[
-        str | None, Field(description="The sender's own ID of the event; null: none was sent.")
+        str | None, Field(description="The sender's ID of the event; null if none was sent.")
     ]
     occurred_at: str
     whole_second: Annotated[
         bool,
         Field(
-            description="Its provider sends whole seconds: for step 1 it counts as at the start of "
-            "its second, for later steps as at the end."
+            description="Its provider sends whole seconds: it counts at the start of its second "
+            "for step 1, and at the end for later steps."
         ),
     ]
     type: str
@@ -205,20 +205,20 @@ class ExplainRecord(HeadRecord):
 
     event_id: Annotated[str, Field(description="Penstock's own ID of the event.")]
     client_event_id: Annotated[
-        str | None, Field(description="The sender's own ID of the event; null: none was sent.")
+        str | None, Field(description="The sender's ID of the event; null if none was sent.")
     ]
-    unit: Annotated[str | None, Field(description="null: the event has no attempt ID.")]
+    unit: Annotated[str | None, Field(description="null if the event has no attempt ID.")]
     counts: Annotated[
         bool | None,
         Field(
             description="Whether it is the entry, is accepted, or counts for a diagnostic row. "
-            "null: not decided, because the trace of its unit ends before it."
+            "null if it is not decided, because the trace of its unit ends before it."
         ),
     ]
     selected: Annotated[
-        bool | None, Field(description="As `selected` in a trace; null if not decided.")
+        bool | None, Field(description="Like `selected` in a trace; null if not decided.")
     ]
-    decision: Annotated[Decision | None, Field(description="null: not decided, as `counts`.")]
+    decision: Annotated[Decision | None, Field(description="null if not decided, like `counts`.")]
     step: int | None
     row: int | None
     explanation: str

@@ -29,22 +29,22 @@ _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
 
 @dataclass(frozen=True, slots=True)
 class UnitNames:
-    """What units are called, by their key; and where that comes from, None without a statement."""
+    """The names of units by their key, and their provenance; None if no statement was needed."""
 
     by_unit: Mapping[int, str]
     provenance: Provenance | None
 
 
 class UnitService:
-    """Methods block: call them from a worker thread."""
+    """Lists counted units. Methods block: call them from a worker thread."""
 
     def __init__(self, runner: FunnelQueryRunner) -> None:
         self._runner = runner
 
     def units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitsQuery) -> UnitsRecord:
-        """One page. Errors as of `FunnelQueryRunner.prepare`.
+        """One page of units. Malformed if a parameter does not fit the funnel.
 
-        Malformed for a parameter that does not fit the funnel.
+        Otherwise raises like `FunnelQueryRunner.prepare`.
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
@@ -54,7 +54,7 @@ class UnitService:
         if query.cursor is not None:
             now_ms = self._runner.now_ms()
             evaluated_at_ms, after = _position(query.cursor, fingerprint, now_ms)
-            # All pages have the evaluation time of the first: no unit changes its outcome between.
+            # All pages have the evaluation time of the first, so no unit changes its outcome.
             params = replace(context.params, evaluated_at_ms=evaluated_at_ms)
             context = replace(context, params=params)
         result = self._runner.fetch(
@@ -91,9 +91,10 @@ class UnitService:
         every_name: bool = False,
         entries_ms: Sequence[int] | None = None,
     ) -> UnitNames:
-        """definition: of another counting unit than the query's.
+        """The names of units.
 
-        every_name: also of units that match no row. entries_ms: when they entered, if known.
+        definition: if it counts units differently from the query. every_name: include units that
+        match no row. entries_ms: the times at which the units entered, if known.
         """
         if not units:
             return UnitNames({}, None)
@@ -147,7 +148,7 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
 def outcome_of(
     definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int
 ) -> Outcome:
-    """Source: semantics, "Outcome"."""
+    """The outcome of a unit. window_end_ms: the last millisecond of its window; None for none."""
     if reached == len(definition.steps):
         return Outcome.COMPLETED
     return (
@@ -201,7 +202,7 @@ def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]
 
 
 def _position(cursor: str, fingerprint: int, now_ms: int) -> tuple[int, Position]:
-    """When the first page was evaluated, and where this one begins."""
+    """The time at which the first page was evaluated, and the position where this one starts."""
     try:
         sent, evaluated_at_ms, entry_ms, unit = json.decode(
             decode_cursor(cursor), type=tuple[int, int, int, int]

@@ -1,8 +1,9 @@
 """The counting rules in plain Python, for one unit, with the decision on each of its events.
 
-The same rules as in the engine's statement (`penstock.funnels.statements.fold`), in their own
-words. They explain single units to people, and the property tests hold the statement against them.
-Source: funnel semantics; "R7" and the like are the attempt counting rules.
+This is the readable specification of docs/funnels.md. The engine's statement applies the same rules
+to all units at once (`penstock.funnels.statements.fold`). The property tests compare both with an
+evaluation that shares no code with them (tests/funnels/reference). "R7" and the like are the
+numbers of the attempt counting rules.
 """
 
 from bisect import bisect_right
@@ -18,7 +19,7 @@ from penstock.funnels.statements.entries import MAX_COMPARISONS
 
 
 class Decision(StrEnum):
-    """The decision on an event. Source: contract, "Funnels"."""
+    """The decision on an event, as docs/funnels.md names them under "Trace"."""
 
     ENTRY = "entry"
     ACCEPTED = "accepted"
@@ -35,18 +36,18 @@ SERVED = (Decision.ENTRY, Decision.ACCEPTED)
 
 
 Order = tuple[int, bool, bool, int, str]
-"""Time in milliseconds, whether a whole second ends with it, whether without a usable number, the
-number, the event ID."""
+"""Sort key of an event: its time in milliseconds, whether it comes after everything else in that
+millisecond, whether it has no usable number, the number, the event ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedEvent:
     """An event as one funnel reads it.
 
-    number: its usable sequence number. invalid: it has a sequence value that is not usable.
-    matched: for each row of the definition, the indexes of the matches that it satisfies.
-    values: tagged entry values, one per breakdown property. coarse: its time is a whole second of
-    a provider whose format has nothing smaller ("Whole seconds").
+    number: its usable sequence number. invalid: whether it has a sequence value that is not usable.
+    matched: for each row of the definition, the indexes of the matches that it satisfies. values:
+    tagged entry values, one per breakdown property. coarse: whether its provider states times in
+    whole seconds ("Whole seconds").
     """
 
     event_id: str
@@ -59,17 +60,17 @@ class MatchedEvent:
 
     @property
     def order(self) -> Order:
-        """Sorts events into reading order for step 1: a whole second is its start."""
+        """Reading order for step 1: a whole second counts at its start."""
         return self.at_ms, False, *self._within_time
 
     @property
     def late_order(self) -> Order:
-        """Sorts events into reading order for later steps: a whole second is after its end."""
+        """Reading order for later steps: a whole second counts after everything else in it."""
         return self.late_ms, self.coarse, *self._within_time
 
     @property
     def late_ms(self) -> int:
-        """When the event completes a later step: the last millisecond of a whole second."""
+        """The time at which it completes a later step: the last millisecond of a whole second."""
         return self.at_ms // 1000 * 1000 + 999 if self.coarse else self.at_ms
 
     @property
@@ -77,7 +78,7 @@ class MatchedEvent:
         return self.number is None, self.number or 0, self.event_id
 
 
-def provably_after(order: Order, earlier: Order) -> bool:
+def is_provably_after(order: Order, earlier: Order) -> bool:
     """Whether time, or at equal times both numbers, prove the order (R6)."""
     if order[:2] != earlier[:2]:
         return order[:2] > earlier[:2]
@@ -88,8 +89,8 @@ def provably_after(order: Order, earlier: Order) -> bool:
 class Verdict:
     """The decision on an event that matches the next step.
 
-    step: the required step, from 1. parts: of a group, the parts that the event filled. against:
-    for a tie, the event that it was compared with. number: for a skip, the last accepted number.
+    step: the required step, from 1. parts: the parts of a group that the event filled. against: the
+    event that a tie was compared with. number: the last accepted number before a skip.
     """
 
     decision: Decision
@@ -102,14 +103,15 @@ class Verdict:
 
 @dataclass(slots=True)
 class FunnelPath:
-    """The way of one unit through the funnel from one entry on.
+    """How far one unit came from one entry.
 
     entry: the event that completed step 1. values: tagged entry values. candidates: the events
     that decide the values. tied: whether they decide by agreement. completed: the event that
-    completed each step. done: when, in the order of reading. options: for each completed step, the
-    matches that count. events: all of the unit, in reading order. later: those read after the
-    entry. accepted: by rule 5, after the entry. verdicts: by event ID, for the events that matched
-    the next step.
+    completed each step. done: the sort key at which each step was completed. options: for each
+    completed step, the matches that count. events: all events of the unit, in reading order. later:
+    the events that are read after the entry. accepted: the events after the entry that rule 5
+    accepted. verdicts: by event ID, for the events that matched the next step. ties: number of
+    unordered ties.
     """
 
     entry: MatchedEvent
@@ -132,7 +134,7 @@ class FunnelPath:
 
     @property
     def done_ms(self) -> list[int]:
-        """When each step was completed."""
+        """The time at which each step was completed."""
         return [order[0] for order in self.done]
 
     @property
@@ -144,7 +146,7 @@ class FunnelPath:
         return sum(verdict.decision is Decision.SEQUENCE_SKIP for verdict in self.verdicts.values())
 
     def first_ms(self, definition: Definition) -> int | None:
-        """From when on a diagnostic row above step 1 looks; None: from the first event."""
+        """The start of the span of diagnostic rows above step 1; None for the first event."""
         return None if definition.window_s is None else self.entry_ms - definition.window_s * 1000
 
     def is_open(self, evaluated_at_ms: int) -> bool:
@@ -164,7 +166,7 @@ def required_rows(definition: Definition) -> list[tuple[int, Row]]:
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
     """A path for each completion of step 1, the earliest first.
 
-    events: of one unit, in reading order.
+    events: the events of one unit, in reading order.
     """
     place, step = required_rows(definition)[0]
     sequel = _Sequel(definition, events)
@@ -186,17 +188,17 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
                 continue
         candidates = [
             other
-            for other in _simultaneous(events, now_index)
+            for other in _events_at_once(events, now_index)
             if other.matched[place] - filled_before
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
         start = _Start(index, matches, number, candidates, verdicts)
-        yield _followed(definition, events, sequel, start)
+        yield _follow(definition, events, sequel, start)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
 
 
-def _simultaneous(events: Sequence[MatchedEvent], first: int) -> Iterator[MatchedEvent]:
-    """The events at one time. first: the index of the first of them."""
+def _events_at_once(events: Sequence[MatchedEvent], first: int) -> Iterator[MatchedEvent]:
+    """The events with the same time as event `first`, an index, and after it."""
     at_ms = events[first].at_ms
     from_first = (events[index] for index in range(first, len(events)))
     return takewhile(lambda event: event.at_ms == at_ms, from_first)
@@ -205,7 +207,8 @@ def _simultaneous(events: Sequence[MatchedEvent], first: int) -> Iterator[Matche
 class _Sequel:
     """The events of a unit in the order in which they follow an entry.
 
-    positions: of the events that match each row: a visitor may enter thousands of times.
+    positions: for each row, the indexes of the events that match it. A visitor may enter thousands
+    of times, so they are computed once.
     """
 
     def __init__(self, definition: Definition, events: Sequence[MatchedEvent]) -> None:
@@ -221,8 +224,9 @@ class _Sequel:
 class _Start:
     """A completion of step 1.
 
-    index: of the entry among the events. matches: of step 1 that the entry counts for. number: the
-    last usable one of step 1. candidates: *S* of the rules. verdicts: on events up to the entry.
+    index: the entry's index among the events. matches: the matches of step 1 that the entry counts
+    for. number: the last usable sequence number of step 1. candidates: the events that decide the
+    entry values. verdicts: the decisions on the events up to the entry.
     """
 
     index: int
@@ -232,13 +236,13 @@ class _Start:
     verdicts: dict[str, Verdict]
 
 
-def _followed(
+def _follow(
     definition: Definition,
     events: Sequence[MatchedEvent],
     sequel: _Sequel,
     start: _Start,
 ) -> FunnelPath:
-    """The path from an entry on."""
+    """The path that starts at an entry."""
     number, verdicts = start.number, start.verdicts
     steps, entry = required_rows(definition), events[start.index]
     index = bisect_right(sequel.orders, entry.order) - 1
@@ -250,7 +254,7 @@ def _followed(
         tied=tied,
         completed=[entry],
         done=[entry.order],
-        options=[_counted(steps[0][1], start.matches)],
+        options=[_counted_matches(steps[0][1], start.matches)],
         events=events,
         later=[event for event in sequel.events[index + 1 :] if event.event_id not in verdicts],
         window_end_ms=None
@@ -277,7 +281,7 @@ def _followed(
         if not path.in_window(event.at_ms):
             verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
-        if not provably_after(event.late_order, path.done[-1]):
+        if not is_provably_after(event.late_order, path.done[-1]):
             path.ties += 1
             verdicts[event.event_id] = Verdict(
                 Decision.UNORDERED_TIE, next_step, matches, against=path.completed[-1]
@@ -298,7 +302,7 @@ def _followed(
         verdicts[event.event_id] = Verdict(Decision.ACCEPTED, next_step, matches, completes=True)
         path.completed.append(event)
         path.done.append(event.late_order)
-        path.options.append(_counted(step, matches))
+        path.options.append(_counted_matches(step, matches))
         filled = frozenset()
         _refuse_earlier_ties(path, steps, sequel, index)
     return path
@@ -307,10 +311,11 @@ def _followed(
 def _refuse_earlier_ties(
     path: FunnelPath, steps: Sequence[tuple[int, Row]], sequel: _Sequel, index: int
 ) -> None:
-    """Rule 3 for events that were read before the one that completed a step, at its time.
+    """Apply rule 3 to events that have the time of the last completion but were read before it.
 
-    They match the next step and served none; whether they came before or after is not known. So
-    the order of arrival changes no figure. index: of the last event up to the completion.
+    They match the next step and served none; it is not known whether they came before or after. So
+    ties do not depend on the order of arrival. index: the index of the event that completed the
+    step, or of the last event before it.
     """
     if path.reached == len(steps):
         return
@@ -323,7 +328,7 @@ def _refuse_earlier_ties(
         verdict = path.verdicts.get(event.event_id)
         if (
             event.matched[place]
-            and not provably_after(path.done[-1], event.late_order)
+            and not is_provably_after(path.done[-1], event.late_order)
             and (verdict is None or verdict.decision not in SERVED)
         ):
             path.ties += 1
@@ -331,8 +336,8 @@ def _refuse_earlier_ties(
             path.verdicts.setdefault(event.event_id, tie)
 
 
-def _counted(row: Row, matches: frozenset[int]) -> frozenset[int]:
-    """Every part of a complete group; else the first option that matched."""
+def _counted_matches(row: Row, matches: frozenset[int]) -> frozenset[int]:
+    """All parts of a complete group, or the first option that matched."""
     return frozenset(range(len(row.matches))) if row.all_of else frozenset((min(matches),))
 
 
@@ -341,8 +346,8 @@ def entry_values(
 ) -> tuple[tuple[str, ...], bool]:
     """The entry values, and whether agreement decided them.
 
-    They are the entry's own (R9, R10), or at a tie without usable order what all candidates
-    agree on (R11).
+    They are the values of the entry event (R9, R10). If the order of several candidates is not
+    known, only the values count that all of them agree on (R11).
     """
     numbers = [candidate.number for candidate in candidates]
     ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
@@ -356,8 +361,8 @@ def entry_values(
 def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[MatchedEvent]:
     """The later events that disagree with an entry value that is not missing (R12).
 
-    Of a visitor, who may enter again: accepted events. Of an attempt: events inside the window
-    that match a required step, accepted or not. place: index of the breakdown property.
+    For a visitor, who may enter again, only accepted events count; for an attempt, all events
+    inside the window that match a required step. place: index of the breakdown property.
     """
     events: Sequence[MatchedEvent] = path.accepted
     if definition.counting_unit is CountingUnit.ATTEMPT:
@@ -376,11 +381,11 @@ def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[Matc
 
 
 def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
-    """The events that each diagnostic row counts, by the row's index; no key if not reached.
+    """The events that each diagnostic row counts, by the row's index, for the rows reached.
 
     They lie between the completion of the step above and that of the next step, or the window's
-    end; both ends included. Above step 1 they lie in one window before the entry. A whole second
-    lies there if any of its milliseconds does.
+    end; both ends are included. Above step 1 they lie in one window before the entry. A whole
+    second lies there if any of its milliseconds does.
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
@@ -403,7 +408,7 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
 
 
 def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
-    """Whether a diagnostic row counts a unit. place: of the row. seen: its events there."""
+    """Whether a diagnostic row counts a unit. place: the row's index. seen: the row's events."""
     if row.all_of:
         filled = frozenset[int]().union(*(event.matched[place] for event in seen))
         return len(filled) == len(row.matches)
@@ -411,10 +416,7 @@ def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
 
 
 def coarse_times(definition: Definition, events: Sequence[MatchedEvent]) -> int:
-    """The events of a unit with a whole second in which another of its events lies.
-
-    Of those that match a required step.
-    """
+    """The number of events of steps whose whole second has another event of a step."""
     rows = [row for row, _ in required_rows(definition)]
     own = [event for event in events if any(event.matched[row] for row in rows)]
     seconds = Counter(event.at_ms // 1000 for event in own)
@@ -430,13 +432,13 @@ def chosen_path(
 ) -> FunnelPath | None:
     """The path that counts for a unit, if its entry is inside the period.
 
-    An attempt has only its first (R12, R13); a visitor the one that leads furthest, the earliest
-    among equals. check: called for each path; raises when there is no time left.
+    For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest, and
+    the earliest among equals. check: called for each path; raises when no time is left.
     """
 
     def inside(path: FunnelPath) -> bool:
         check()
-        return in_period(path.entry_ms, start_ms, end_ms)
+        return is_in_period(path.entry_ms, start_ms, end_ms)
 
     if definition.counting_unit is CountingUnit.ATTEMPT:
         first = next(funnel_paths(definition, events), None)
@@ -449,7 +451,7 @@ def chosen_path(
 
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
-    """How many entries of a visitor compete, as in a report; None: all, where time decides."""
+    """How many entries of a visitor compete, like in a report; None for all of them."""
     if (
         definition.sequence_property is None
         and not any(row.all_of for _, row in required_rows(definition))
@@ -459,5 +461,5 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
     return max(1, MAX_COMPARISONS // max(1, sum(any(event.matched) for event in events)))
 
 
-def in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:
+def is_in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:
     return (start_ms is None or start_ms <= at_ms) and (end_ms is None or at_ms < end_ms)

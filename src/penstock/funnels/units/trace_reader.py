@@ -28,13 +28,13 @@ from penstock.funnels.units.trace_records import (
     record_without_attempt,
     trace_record,
 )
-from penstock.funnels.units.traced_unit import Unit, unit_of
+from penstock.funnels.units.traced_unit import Unit, trace_unit
 
 MAX_EVENTS = 5_000
 
 
 class _UnitEvents(NamedTuple):
-    """Events of a unit. matching_only, truncated: as of `Unit`."""
+    """Events of a unit. matching_only, truncated: see `Unit`."""
 
     rows: Sequence[Mapping[str, Any]]
     provenance: Provenance
@@ -43,7 +43,7 @@ class _UnitEvents(NamedTuple):
 
 
 class TraceReader:
-    """What became of the events of one unit. Methods block: call them from a worker thread."""
+    """Traces units and explains events. Methods block: call them from a worker thread."""
 
     def __init__(self, runner: FunnelQueryRunner, units: UnitService) -> None:
         self._runner, self._units = runner, units
@@ -51,7 +51,10 @@ class TraceReader:
     def trace(
         self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str
     ) -> TraceRecord:
-        """NotFound when no event of the unit is retained; else errors as of `prepare`."""
+        """The trace of a unit. NotFound if none of its events is retained.
+
+        Otherwise raises like `FunnelQueryRunner.prepare`.
+        """
         context = self._prepare(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
             raise _unknown_unit(context.definition)
@@ -74,9 +77,10 @@ class TraceReader:
     def explain(
         self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery
     ) -> ExplainRecord:
-        """NotFound when no such event is retained; Malformed when the sender's ID names several.
+        """Whether an event counts, and why.
 
-        Else errors as of `prepare`.
+        NotFound if no such event is retained; Malformed if several events have the sender's ID.
+        Otherwise raises like `FunnelQueryRunner.prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
         definition = context.definition
@@ -115,9 +119,9 @@ class TraceReader:
         selector: UnitSelector,
         also: Mapping[str, Any] | None = None,
     ) -> tuple[Unit, Provenance]:
-        """NotFound without events; Malformed when a visitor ID stands for several visitors.
+        """NotFound without events; Malformed if several visitors have this visitor ID.
 
-        also: an event of the unit that shall have a decision, even if it was not read.
+        also: an event of the unit that needs a decision even if the limit leaves it out.
         """
         definition, params = context.definition, context.params
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
@@ -139,7 +143,7 @@ class TraceReader:
             others = self._runner.fetch_events(context, statement)
             visitors = {row["visitor"] for row in others.rows}
             provenance += others.provenance
-        unit = unit_of(
+        unit = trace_unit(
             definition,
             params,
             name,
@@ -153,7 +157,7 @@ class TraceReader:
         return unit, provenance
 
     def _events(self, context: QueryContext, selector: UnitSelector) -> _UnitEvents:
-        """All of the unit's events; else those that match a row; else the first of these."""
+        """All events of the unit; if there are too many, the first of those that match a row."""
         for matching in (False, True):
             statement = unit_events(
                 context.definition,

@@ -20,7 +20,7 @@ from penstock.funnels.units.schema import (
     TraceRecord,
 )
 from penstock.funnels.units.service import outcome_of
-from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, in_period
+from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, is_in_period
 from penstock.funnels.units.traced_unit import Unit, matched_event
 
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
@@ -29,7 +29,7 @@ _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
 def trace_record(
     context: QueryContext, provenance: Provenance, unit: Unit, visitors: Mapping[int, str]
 ) -> TraceRecord:
-    """visitors: the names of the unit's visitors by their key."""
+    """The trace of a unit. visitors: the names of its visitors by their key."""
     definition, path = context.definition, unit.path
     outcome = None
     if path is not None:
@@ -109,7 +109,7 @@ def _ids(event: Mapping[str, Any]) -> dict[str, str | None]:
 def record_without_attempt(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
 ) -> ExplainRecord:
-    """Of an event that belongs to no attempt."""
+    """The explanation of an event without an attempt ID."""
     attempt_property = context.definition.attempt_property
     return ExplainRecord.model_validate(
         {
@@ -233,5 +233,5 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
     else:
         end = iso(path.window_end_ms)
         outcome = f"and reached step {reached} of {n}; the window ended at {end}."
-    in_report = unit.selected or in_period(path.entry_ms, params.start_ms, params.end_ms)
+    in_report = unit.selected or is_in_period(path.entry_ms, params.start_ms, params.end_ms)
     return f"{entry} {outcome}{'' if in_report else ' The entry is outside the period.'}"

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.base.scalar import COMPOSITE, MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.statements.query import UNUSABLE, QueryParams
-from penstock.funnels.units.explanation import Explanation, explain_events, left_out
+from penstock.funnels.units.explanation import Explanation, explain_events, explain_left_out
 from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
 
 
@@ -15,9 +15,9 @@ from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
 class Unit:
     """The events of a unit, and what the rules make of them.
 
-    path: the one that counts; of a unit outside the period, the one that would count without it.
-    matching_only: whether events that match no row are left out. truncated: whether only the
-    first of those that match one were read.
+    path: the path that counts; for a unit outside the period, the path that would count without
+    the period. matching_only: whether events that match no row are left out. truncated: whether
+    only the first of the events that match a row were read.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Unit:
     truncated: bool
 
 
-def unit_of(
+def trace_unit(
     definition: Definition,
     params: QueryParams,
     name: str,
@@ -43,9 +43,9 @@ def unit_of(
 ) -> Unit:
     """A unit with the decision on each of its events.
 
-    visitors: of the attempt's events that do not come from a payment provider (R18).
-    matching_only, truncated: as of `Unit`. also: an event of a truncated unit, which gets a
-    decision too, if no event that was not read can change it. check: as of `chosen_path`.
+    visitors: keys of the visitors of the attempt's events that do not come from a payment provider
+    (R18). matching_only, truncated: see `Unit`. also: another event of a truncated unit; it gets a
+    decision unless an event that was not read can change it. check: see `chosen_path`.
     """
     in_order = sorted(
         ((matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
@@ -60,10 +60,10 @@ def unit_of(
         period = None, None
         path = chosen_path(definition, events, *period, check)
     decisions = explain_events(definition, path, events)
-    decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
+    decisions |= {row["event_id"]: explain_left_out(verified=row["verified"]) for row in outside}
     if also is not None and also["event_id"] not in decisions:
         if not _takes_part(definition, also, visitors):
-            decisions[also["event_id"]] = left_out(verified=also["verified"])
+            decisions[also["event_id"]] = explain_left_out(verified=also["verified"])
         elif _is_settled(definition, path, rows[-1]["ts"], also["ts"]):
             event = matched_event(definition, also)
             whole_path = chosen_path(definition, [*events, event], *period, check)
@@ -73,24 +73,24 @@ def unit_of(
 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
-    """Whether an event counts in its unit (R18). visitors: as of `unit_of`."""
+    """Whether an event counts in its unit (R18). visitors: see `trace_unit`."""
     if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
         return True
     return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
 
 
 def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, at_ms: int) -> bool:
-    """Whether the events of a unit up to read_ms decide on one at at_ms, whatever is between."""
+    """Whether the events up to `read_ms` decide on an event at `at_ms`, whatever lies between."""
     if path is None or at_ms <= read_ms:
         return False
-    if path.reached == len(definition.steps):  # the earliest that leads as far
+    if path.reached == len(definition.steps):  # no later entry leads further
         return True
     by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
     return by_attempt and not path.in_window(read_ms)
 
 
 def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
-    """An event as the engine matched it. row: of `unit_events`."""
+    """An event as the engine matched it. row: a row of the statement `unit_events`."""
     matched, bits = [], row["mask"]
     for definition_row in definition.rows:
         matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))
