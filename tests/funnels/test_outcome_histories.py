@@ -267,7 +267,7 @@ class History:
 class _Nothing:
     """Stands in for stored outcomes that are switched off."""
 
-    def current(self, context: Any) -> DirectReason:
+    def find_build(self, context: Any) -> DirectReason:
         return DirectReason.OFF
 
     def note_direct(self, context: Any, took_s: float) -> None:

@@ -80,7 +80,7 @@ class Stored:
 
     def directly(self, path: str = "results", **query: Any) -> Json:
         with self.patch.context() as patch:
-            patch.setattr(self.services.outcomes, "current", lambda context: DirectReason.OFF)
+            patch.setattr(self.services.outcomes, "find_build", lambda context: DirectReason.OFF)
             body = self.ask(path, **query)
         assert body["servedFrom"] == "query"
         return body
@@ -168,18 +168,18 @@ def test_a_response_includes_no_later_event_that_another_query_folded(
 ) -> None:
     funnel.from_outcomes()
     outcomes = funnel.services.outcomes
-    first_reading = outcomes.reading
+    keep = outcomes.keep
 
     @contextmanager
     def after_another_question(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "reading", first_reading)
+        monkeypatch.setattr(outcomes, "keep", keep)
         clock.advance(seconds=60)
         Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
         assert funnel.ask()["aggregate"]["entered"] == 6
-        with first_reading(build):
+        with keep(build):
             yield
 
-    monkeypatch.setattr(outcomes, "reading", after_another_question)
+    monkeypatch.setattr(outcomes, "keep", after_another_question)
     period = {"startAt": funnel.scene.at(-60), "endAt": funnel.scene.at(101 * DAY_S)}
     assert funnel.ask(**period)["aggregate"]["entered"] == 5
     assert funnel.ask()["aggregate"]["entered"] == 6
@@ -191,7 +191,7 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     funnel.from_outcomes()
     maintenance = funnel.services.outcome_maintenance
     [mark] = maintenance.registry.marks()
-    with funnel.services.outcomes.reading(StoredBuild(mark.build, ())):
+    with funnel.services.outcomes.keep(StoredBuild(mark.build, ())):
         retire(funnel)
         clock.advance(seconds=300)
         maintenance.rows.drop_unmarked()
@@ -203,7 +203,7 @@ def test_rows_that_a_statement_reads_are_not_dropped(
 def exported(funnel: Stored, *, directly: bool = False) -> bytes:
     with funnel.patch.context() as patch:
         if directly:
-            patch.setattr(funnel.services.outcomes, "current", lambda context: DirectReason.OFF)
+            patch.setattr(funnel.services.outcomes, "find_build", lambda context: DirectReason.OFF)
         answer = funnel.scene.client.get(f"/api/funnels/{funnel.id}/export")
     assert answer.status_code == 200, answer.text
     return answer.content
@@ -245,18 +245,18 @@ def test_an_export_includes_no_later_event_that_another_query_folded(
 ) -> None:
     funnel.from_outcomes()
     outcomes, expected = funnel.services.outcomes, exported(funnel, directly=True)
-    reading = outcomes.reading
+    keep = outcomes.keep
 
     @contextmanager
     def after_another_query(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "reading", reading)
+        monkeypatch.setattr(outcomes, "keep", keep)
         clock.advance(seconds=60)
         Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
         assert funnel.ask()["aggregate"]["entered"] == 6
-        with reading(build):
+        with keep(build):
             yield
 
-    monkeypatch.setattr(outcomes, "reading", after_another_query)
+    monkeypatch.setattr(outcomes, "keep", after_another_query)
     assert exported(funnel) == expected
 
 
@@ -533,7 +533,7 @@ def test_marks_that_do_not_match_their_rows_are_dropped_after_a_kill(
     else:
         funnel.services.outcome_maintenance.tables.drop([mark.build])
     after = build_services(funnel.services.settings, clock, warehouse).outcome_maintenance
-    after._read_marks()
+    after.rows.read_marks()
     assert not after.registry.marks()
     assert funnel.rows(warehouse) == 0
 

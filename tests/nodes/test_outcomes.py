@@ -72,7 +72,7 @@ class Funnel:
         """The stored answer, which is the direct one."""
         stored = self.from_outcomes(node)
         with self.patch.context() as patch:
-            patch.setattr(node.services.outcomes, "current", lambda context: DirectReason.OFF)
+            patch.setattr(node.services.outcomes, "find_build", lambda context: DirectReason.OFF)
             direct = self.ask(node)
         for body in (stored, direct):
             for name in _DIFFERS:
@@ -141,18 +141,18 @@ def test_an_answer_knows_no_event_after_its_time_that_the_other_node_folded(
     funnel.from_outcomes(first)
     funnel.from_outcomes(second)
     outcomes = first.services.outcomes
-    reading = outcomes.reading
+    keep = outcomes.keep
 
     @contextmanager
     def after_the_other_node(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "reading", reading)
+        monkeypatch.setattr(outcomes, "keep", keep)
         clock.advance(seconds=60)
         Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
         assert funnel.from_outcomes(second)["aggregate"]["entered"] == 3
-        with reading(build):
+        with keep(build):
             yield
 
-    monkeypatch.setattr(outcomes, "reading", after_the_other_node)
+    monkeypatch.setattr(outcomes, "keep", after_the_other_node)
     body = funnel.ask(first)
     assert (body["servedFrom"], body["aggregate"]["entered"]) == ("query", 2)
     assert funnel.ask(first)["aggregate"]["entered"] == 3
@@ -164,18 +164,18 @@ def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
     first, second = funnel.nodes
     funnel.from_outcomes(first)
     outcomes, others = first.services.outcomes, second.services.outcome_maintenance
-    reading, mark = outcomes.reading, funnel.mark(first)
+    keep, mark = outcomes.keep, funnel.mark(first)
 
     @contextmanager
     def after_they_are_gone(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "reading", reading)
+        monkeypatch.setattr(outcomes, "keep", keep)
         with funnel.locked(second) as locked:
             others.refresher.retire(locked, mark, "test")
-        others._drop_unmarked(at_once=True)
-        with reading(build):
+        others.rows.drop_unmarked(at_once=True)
+        with keep(build):
             yield
 
-    monkeypatch.setattr(outcomes, "reading", after_they_are_gone)
+    monkeypatch.setattr(outcomes, "keep", after_they_are_gone)
     body = funnel.ask(first)
     assert (body["servedFrom"], body["aggregate"]["entered"]) == ("query", 2)
 

@@ -220,14 +220,14 @@ class FunnelQueryRunner:
         Returns the result of `run`, and why it read events; None if it read stored outcomes. The
         statement runs again over events if stored outcomes fail or may include later events.
         """
-        build = self._outcomes.current(context)
+        build = self._outcomes.find_build(context)
         if isinstance(build, DirectReason):
             reason = build
         else:
             try:
-                with self._outcomes.reading(build):
+                with self._outcomes.keep(build):
                     result = run(build_statement(replace(context.profile, build=build)))
-                    if self._outcomes.holds(context, build):
+                    if self._outcomes.is_valid(context, build):
                         return result, None
                 reason = DirectReason.BEHIND
             except (QueryFailed, StoreUnavailable) as error:

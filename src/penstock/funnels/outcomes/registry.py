@@ -97,7 +97,7 @@ class OutcomeRegistry:
             ]
 
     @contextmanager
-    def reading(self, build: str) -> Iterator[None]:
+    def keep(self, build: str) -> Iterator[None]:
         """Keep a build from being dropped while a statement reads it."""
         with self._state:
             self._readers[build] += 1

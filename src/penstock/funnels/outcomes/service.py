@@ -1,7 +1,7 @@
 """Use cases of stored outcomes: answer queries from them, show their state, drop them.
 
-A query asks for `current` rows, which include every event of its data: the units that changed are
-evaluated again first. Where that is not possible or would take long, the query reads events.
+A query needs rows that include every event of its data: the units that changed are evaluated again
+first. Where that is not possible or would take long, the query reads events.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class OutcomeService:
         self._subjects, self._refresher = maintenance.subjects, maintenance.refresher
         self._locks = maintenance.locks
 
-    def current(self, context: QueryContext) -> StoredBuild | DirectReason:
+    def find_build(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Rows that include every event of the query's data, or why the query must read events."""
         subject = _subject_of(context)
         outcome = subject.outcome
@@ -86,10 +86,10 @@ class OutcomeService:
             return DirectReason.BUILDING
         return DirectReason.NOT_STORED if is_saved else DirectReason.PREVIEW
 
-    def holds(self, context: QueryContext, build: StoredBuild) -> bool:
+    def is_valid(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and include no event after the query's evaluation time.
 
-        After `current`, another query may have added such an event, or a node dropped the rows.
+        After `find_build`, another query may have added such an event, or a node dropped the rows.
         """
         subject = _subject_of(context)
         try:
@@ -104,9 +104,9 @@ class OutcomeService:
             return False
 
     @contextmanager
-    def reading(self, build: StoredBuild) -> Iterator[None]:
+    def keep(self, build: StoredBuild) -> Iterator[None]:
         """Keep rows from being dropped while a statement reads them."""
-        with self._registry.reading(build.name):
+        with self._registry.keep(build.name):
             yield
 
     def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
