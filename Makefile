@@ -190,6 +190,14 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
 
+.PHONY: release
+release: $(DEV) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)
+	@scripts/release $(VERSION)
+
+.PHONY: dist
+dist: $(DEV) ## Build the packages of the current version in dist/
+	@scripts/release --build
+
 .PHONY: clean
 clean: ## Remove .venv and caches; data folders stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache
