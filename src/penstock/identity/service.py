@@ -16,16 +16,16 @@ __all__ = [
     "close_release",
     "forget",
     "forget_absorbed",
-    "ids_of",
     "release_some",
     "resolve",
+    "visitor_ids",
 ]
 
 all_ids = removal.all_ids
 any_open_release = open_releases.any_by_claim
 close_release = open_releases.close
 forget_absorbed = removal.forget_absorbed
-ids_of = removal.ids_of
+visitor_ids = removal.visitor_ids
 release_some = store.release_some
 
 

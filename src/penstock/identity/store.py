@@ -21,7 +21,7 @@ from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_t
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
-"""Most visitors that one transaction releases, because all other writes wait for it."""
+"""Maximum number of visitors that one transaction releases. All other writes wait for it."""
 _ABSORBED_COUNT = f"""(
     SELECT count(*) FROM (
         SELECT 1 FROM merges
@@ -65,7 +65,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     read too, and so are the links of their users, which end when another user gets the visitor.
 
     Most claims change nothing: the visitor already belongs to the claim's user, and no other claim
-    may move it. For those no link is read.
+    may move it. No link is read for such claims.
     """
     scopes = {claim.scope_id for claim in claims}
     releases = open_releases.read(connection, scopes)

@@ -32,9 +32,9 @@ from penstock.warehouse.errors import (
     QUERY_WAS_CANCELLED,
     WAREHOUSE_RIGHT_MISSING,
     QueryFailed,
-    explained,
+    explain_failure,
     translate_errors,
-    unavailable,
+    unavailable_error,
 )
 from penstock.warehouse.low_priority import EngineThreads
 from penstock.warehouse.parameters import split_into_fields
@@ -219,7 +219,7 @@ class Warehouse:
         try:
             return self.query(sql, parameters)
         except QueryFailed as error:
-            raise explained(error) from error
+            raise explain_failure(error) from error
 
     @contextmanager
     def _open_reader(
@@ -354,7 +354,7 @@ class Warehouse:
                 )
             except OSError as error:
                 self._written.pause_merges()
-                raise unavailable(str(error)) from error
+                raise unavailable_error(str(error)) from error
             finally:
                 file.unlink(missing_ok=True)
             return self._written.check(table)

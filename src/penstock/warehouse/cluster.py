@@ -58,7 +58,7 @@ class Cluster:
     def render(self, statement: str) -> str:
         """Rewrite a statement for one server into a statement for the cluster."""
         text = _CHANGE.sub(
-            lambda match: f"{match[1]} TABLE {local(match[2])} {self._on_cluster}", statement
+            lambda match: f"{match[1]} TABLE {shard_table(match[2])} {self._on_cluster}", statement
         )
         text = _KILL.sub(lambda _: f"KILL QUERY {self._on_cluster}", text)
         text = _NODES.sub(
@@ -73,8 +73,8 @@ class Cluster:
     def distributed_tables(self) -> list[str]:
         """Statements that recreate the `Distributed` tables with the columns of their shards."""
         return [
-            f"CREATE OR REPLACE TABLE {table} {self._on_cluster} AS {local(table)} "
-            f"ENGINE = Distributed(`{self.name}`, currentDatabase(), {local(table)}, {key})"
+            f"CREATE OR REPLACE TABLE {table} {self._on_cluster} AS {shard_table(table)} "
+            f"ENGINE = Distributed(`{self.name}`, currentDatabase(), {shard_table(table)}, {key})"
             for table, key in SHARDED.items()
         ]
 
@@ -85,7 +85,7 @@ class Cluster:
             else ("{uuid}/all", "{shard}-{replica}")
         )
         text = _CREATE.sub(
-            lambda _: f"CREATE TABLE IF NOT EXISTS {local(table)} {self._on_cluster}", text
+            lambda _: f"CREATE TABLE IF NOT EXISTS {shard_table(table)} {self._on_cluster}", text
         )
         text = _ENGINE.sub(
             lambda match: (
@@ -107,13 +107,13 @@ class Cluster:
         text = _VIEW.sub(
             lambda match: (
                 f"CREATE MATERIALIZED VIEW IF NOT EXISTS {match[1]} {self._on_cluster} "
-                f"TO {local(match[2])}"
+                f"TO {shard_table(match[2])}"
             ),
             text,
         )
-        return _FROM.sub(lambda match: f"FROM {local(match[1])} AS {match[1]}", text)
+        return _FROM.sub(lambda match: f"FROM {shard_table(match[1])} AS {match[1]}", text)
 
 
-def local(table: str) -> str:
+def shard_table(table: str) -> str:
     """The name of a table on one server, which differs for a sharded table."""
     return f"{table}_local" if table in SHARDED else table

@@ -30,8 +30,8 @@ _REFUSED_FORM = "HTML Form Exception"
 """Part of the message about a refused parameter. The code alone also means network errors."""
 
 _LOST_SHARD = "Attempt to read after eof: while receiving packet from "
-"""How the message of a server begins that lost its connection to another one. The same code, 32, is
-that of a row that ends too early, so the code alone says too little.
+"""Start of the message of a server that lost its connection to another server. Its code, 32, is not
+enough to recognise the error: a row that ends too early has the same code.
 """
 
 _DAMAGED = frozenset(
@@ -73,14 +73,14 @@ def translate_errors() -> Iterator[None]:
     except ClickHouseError as error:
         code = _code_of(error)
         if str(error).partition("Exception: ")[2].startswith(_LOST_SHARD):
-            raise unavailable(str(error)) from error
+            raise unavailable_error(str(error)) from error
         is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
         if code in _DAMAGED:
             raise _damage_error(str(error)) from error
         if code == _RIGHT_IS_MISSING:
             raise _missing_right_error(str(error)) from error
         if is_driver_error or code in _SERVER_IS_AWAY:
-            raise unavailable(str(error)) from error
+            raise unavailable_error(str(error)) from error
         raise QueryFailed(str(error), code) from error
 
 
@@ -93,7 +93,7 @@ def _code_of(error: ClickHouseError) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def explained(error: QueryFailed) -> Exception:
+def explain_failure(error: QueryFailed) -> Exception:
     """Turn a failure into the error for the caller. Failures other than limits are our bugs."""
     if error.code == TIMEOUT_EXCEEDED:
         return Unavailable(
@@ -107,10 +107,10 @@ def explained(error: QueryFailed) -> Exception:
             "Choose a shorter period or one website.",
             code="query_too_large",
         )
-    return unavailable() if error.code in (0, QUERY_WAS_CANCELLED) else error
+    return unavailable_error() if error.code in (0, QUERY_WAS_CANCELLED) else error
 
 
-def unavailable(reason: str = "") -> StoreUnavailable:
+def unavailable_error(reason: str = "") -> StoreUnavailable:
     """The error for a store that does not answer. reason: the driver's message, for logs."""
     return StoreUnavailable(
         "The event store is not responding. Try again.",

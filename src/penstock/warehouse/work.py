@@ -120,7 +120,7 @@ def current_work() -> Work | None:
 
 @contextmanager
 def working_on(work: Work) -> Iterator[Work]:
-    """Make queries in this context belong to the work."""
+    """Attribute all queries in this context to a work."""
     token = _current.set(work)
     try:
         yield work

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
-from penstock.warehouse.errors import QueryFailed, unavailable
+from penstock.warehouse.errors import QueryFailed, unavailable_error
 from penstock.warehouse.queries import load
 
 log = structlog.get_logger()
@@ -90,7 +90,7 @@ class WrittenParts:
             self._run(f"ALTER TABLE {part.table} DROP PART '{part.name}'")
         if damaged:
             self.pause_merges()
-            raise unavailable("the event store could not write its files")
+            raise unavailable_error("the event store could not write its files")
         for part in new:
             self._checked[part.table] = max(self._checked[part.table], part.block)
         return any(part.table == table for part in new)
@@ -109,7 +109,7 @@ class WrittenParts:
                 # The part may have been merged in the meantime.
                 if error.code != _NO_SUCH_DATA_PART:
                     raise
-        raise unavailable("the parts of an insert could not be read back")
+        raise unavailable_error("the parts of an insert could not be read back")
 
     def _is_whole(self, table: str, part: str) -> bool:
         """Whether a part matches its checksums. part: its name, such as `all_1_1_0`."""

@@ -51,7 +51,7 @@ _Ignored = Annotated[str | None, Field(description="Ignored: an export has all r
 
 
 class AttributionExportQuery(AttributionSelection):
-    """Query parameters of the export. It accepts the parameters of the report, so URLs fit both."""
+    """Query parameters of the export. It also accepts and ignores those of the report."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None

@@ -20,9 +20,9 @@ CONFIDENCE_LEVEL = 0.95
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
 _SMALLEST_EXPECTED = 5
 _EQUAL = 1e-7
-"""Relative difference under which two probabilities of a table count as equal."""
+"""Relative difference below which the probabilities of two tables count as equal."""
 _CHUNK = 1_000_000
-"""Terms of a series that are held in memory at a time."""
+"""Number of terms of a series in memory at a time."""
 
 
 class Method(StrEnum):

@@ -42,7 +42,7 @@ from penstock.http.bodies import bad_parameter
 
 MAX_COHORTS = 50
 MIN_UNITS = 30
-"""Smallest cohort whose rate means much, in units that entered."""
+"""Number of units that must enter a cohort before its rate is meaningful."""
 
 _DECIMALS = 6
 

@@ -17,7 +17,7 @@ from penstock.funnels.definitions.schema import (
 from penstock.http.schema import RulesBroken, join_path
 
 
-def goals_in(definition: SavedDefinition) -> frozenset[str]:
+def goal_names(definition: SavedDefinition) -> frozenset[str]:
     """Names of the goals that a definition uses."""
     return frozenset(
         match.value
@@ -43,7 +43,7 @@ def resolve(
     too_costly = cost_fault(row_costs(definition.steps, matches), "steps")
     if too_costly is not None:
         raise Conflict(too_costly.message, code="definition_too_costly", faults=[too_costly])
-    used = [goals[name] for name in sorted(goals_in(definition))]
+    used = [goals[name] for name in sorted(goal_names(definition))]
     rows, faults = [], []
     for place, step in enumerate(definition.steps):
         try:

@@ -1,4 +1,4 @@
-"""Resolves stored matches of goals and steps, which say what an event must be."""
+"""Resolves the stored matches of goals and steps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

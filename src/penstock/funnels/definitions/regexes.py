@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.errors import QueryFailed, unavailable
+from penstock.warehouse.errors import QueryFailed, unavailable_error
 
 _CANNOT_COMPILE = {
     427: (", error: ", ". Look at "),
@@ -31,7 +31,7 @@ def regex_checker(warehouse: Warehouse) -> Callable[[str], None]:
             warehouse.query(_COMPILE, {"pattern": pattern})
         except QueryFailed as error:
             if error.code not in _CANNOT_COMPILE:
-                raise unavailable() from error
+                raise unavailable_error() from error
             raise RuleBroken(
                 "bad_regex", f"Must be a regular expression in RE2's syntax{_reason(error)}."
             ) from None

@@ -114,7 +114,7 @@ def collect_faults(
 
 
 def limit_items(limit: int) -> WrapValidator:
-    """Limit the length of a list. A longer list gets a fault besides those of its first items."""
+    """Limit the length of a list. A longer list gets a fault, and its first items are validated."""
 
     def check(items: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         if not isinstance(items, list) or len(items) <= limit:

@@ -67,7 +67,7 @@ class GoalService:
     ) -> dict[str, list[tuple[str, str]]]:
         """The funnels that use these goals, with ID and name, by goal ID."""
         with self._database.read() as db:
-            uses = store.uses_of(db, workspace_id, [goal.id for goal in goals])
+            uses = store.goal_uses(db, workspace_id, [goal.id for goal in goals])
         funnels: dict[str, list[tuple[str, str]]] = {}
         for goal_id, funnel_id, name in uses:
             funnels.setdefault(goal_id, []).append((funnel_id, name))
@@ -122,7 +122,7 @@ def _unique_name(name: str) -> Iterator[None]:
 
 
 def _refuse_in_use(db: Connection, goal_id: str, action: str) -> None:
-    if funnels := store.funnels_using(db, goal_id):
+    if funnels := store.funnel_names(db, goal_id):
         others = f" and {len(funnels) - 5} more" if len(funnels) > 5 else ""
         raise Conflict(
             f"The goal cannot be {action} while funnels use it: {', '.join(funnels[:5])}{others}. "

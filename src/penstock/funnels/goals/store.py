@@ -106,7 +106,7 @@ def delete_goal(db: Connection, goal_id: str) -> None:
     db.execute(delete(goals).where(goals.c.id == goal_id))
 
 
-def uses_of(
+def goal_uses(
     db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]
 ) -> list[tuple[str, str, str]]:
     """Goal ID, funnel ID and funnel name of each use of these goals, sorted by funnel name."""
@@ -122,7 +122,7 @@ def uses_of(
     ]
 
 
-def funnels_using(db: Connection, goal_id: str) -> list[str]:
+def funnel_names(db: Connection, goal_id: str) -> list[str]:
     """Names of the funnels that use a goal, in alphabetical order."""
     uses = (
         select(funnels.c.name)

@@ -24,7 +24,7 @@ from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
 from penstock.settings import Settings
 from penstock.warehouse.client import Progress
-from penstock.warehouse.errors import QueryFailed, explained
+from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.work import Stopped, Work, current_work, working_on
 
 log = structlog.get_logger()
@@ -159,7 +159,7 @@ class OutcomeService:
         try:
             mark = self._locks.mark(change)
         except QueryFailed as error:
-            raise explained(error) from error
+            raise explain_failure(error) from error
         if mark is not None:
             return OutcomesRecord.stored(mark.read_until_ms)
         pending = self._registry.pending_build(subject.outcome)

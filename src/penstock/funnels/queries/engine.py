@@ -15,7 +15,7 @@ from penstock.warehouse.errors import (
     MEMORY_LIMIT_EXCEEDED,
     TIMEOUT_EXCEEDED,
     QueryFailed,
-    explained,
+    explain_failure,
 )
 from penstock.warehouse.work import current_work
 
@@ -98,7 +98,7 @@ class Engine:
         try:
             yield
         except QueryFailed as error:
-            raise self._explained(error) from error
+            raise self._explain_failure(error) from error
 
     def deadline(self) -> Callable[[], None]:
         """A check for work in Python, which has as much time from now on as a statement.
@@ -123,7 +123,7 @@ class Engine:
             code="query_timeout",
         )
 
-    def _explained(self, error: QueryFailed) -> Exception:
+    def _explain_failure(self, error: QueryFailed) -> Exception:
         """What the caller can do about a stopped statement; any other failure is ours."""
         limits = self._limits()
         if error.code == TIMEOUT_EXCEEDED:
@@ -134,7 +134,7 @@ class Engine:
                 f"limit queryMemoryBytes. {_SUGGESTION}",
                 code="query_too_large",
             )
-        return explained(error)
+        return explain_failure(error)
 
     def _settings_of(self, statement: Statement) -> Mapping[str, Any]:
         return {**ENGINE_SETTINGS, **statement.settings, **self._limits()}

@@ -112,7 +112,7 @@ def write_table(
 ) -> None:
     """Write blocks of rows from `build_export` to a file.
 
-    describe: returns the details of the report for the figures of the total.
+    describe: returns the details of the report, given the figures of the total.
     """
     write_rows(
         definition.breakdown_properties,

@@ -51,7 +51,7 @@ _Ignored = Annotated[
 
 
 class ExportQuery(CohortQuery):
-    """Query parameters of an export. It accepts the parameters of results, so URLs fit both."""
+    """Query parameters of an export. It also accepts and ignores those of results."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None

@@ -243,7 +243,7 @@ def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterat
             continue
         try:
             match = resolve_match(saved, context.goals, context.check_regex)
-        except RulesBroken:  # The goal is invalid, which the routes of goals report.
+        except RulesBroken:  # The routes of goals report an invalid goal.
             continue
         meaning = (match.type, match.value, frozenset(match.filters))
         if meaning in seen:

@@ -9,7 +9,7 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.definition import goals_in, resolve
+from penstock.funnels.definitions.definition import goal_names, resolve
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.regexes import regex_checker
 from penstock.funnels.definitions.revisions import Revision
@@ -59,7 +59,7 @@ class FunnelService:
         Raises Conflict if a goal no longer exists, a filter is no longer valid, or the filters cost
         too much.
         """
-        names, goals = goals_in(definition), dict[str, GoalRecord]()
+        names, goals = goal_names(definition), dict[str, GoalRecord]()
         if names:
             with self._database.read() as db:
                 goals = dict(goals_store.goals_by_name(db, workspace_id))
@@ -181,7 +181,7 @@ def _save_goal_uses(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, definition: SavedDefinition
 ) -> None:
     """Store which goals a funnel uses. Invalid if one was deleted after the definition was read."""
-    names = goals_in(definition)
+    names = goal_names(definition)
     goals = goals_store.hold_goals(db, workspace_id, names)
     if missing := sorted(names - goals.keys()):
         raise Invalid(

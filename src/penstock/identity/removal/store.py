@@ -104,7 +104,7 @@ def forget_absorbed(
     open_releases.remove_merges(connection, ended)
 
 
-def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
+def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
     """All IDs of a visitor, the canonical ID first. An unknown ID is returned as it is."""
     canonical = _canonical(connection, scope, visitor_id, None)
     canonical_id = canonical[0] if canonical else VisitorId(visitor_id)

@@ -183,7 +183,7 @@ class AttributionService:
         """
         website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
-            ids = identity.ids_of(db, website.scope_id, visitor_id)
+            ids = identity.visitor_ids(db, website.scope_id, visitor_id)
             first_touches, last_touches = store.touches_of_visitors(db, website.scope_id, ids)
         return Touches.combine(ids[0], first_touches, last_touches)
 
