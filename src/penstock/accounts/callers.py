@@ -5,35 +5,21 @@ session is accepted only for JSON bodies, which a foreign form cannot send, and 
 origin if the browser names one.
 """
 
-from ipaddress import ip_address
-from typing import Any
-from urllib.parse import urlsplit
-
 from anyio import to_thread
-from litestar import Response
-from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, CurrentUser
-from penstock.accounts.service import PENDING_S, AccountService
-from penstock.accounts.single_sign_on.service import ATTEMPT_S
+from penstock.accounts.origins import require_same_origin
+from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.scopes import require_scope, scopes_of
-from penstock.settings import DAY_S, Settings
+from penstock.settings import Settings
 
-SESSION_COOKIE = "service_session"
-_HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
-"""A second cookie over HTTPS: browsers accept it only from this exact host, with `Secure`."""
-_PENDING_COOKIE = "service_pending_log_in"
-"""Cookie of a log-in that waits for a code of the second factor."""
-_SIGN_ON_COOKIE = "service_sign_on"
-"""Cookie of a sealed single sign-on attempt."""
-_COOKIE_DAYS = 400
-"""Maximum lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 CHECKS_WEBSITE = "checks_website"
 """Route `opt` key: the route itself checks that a key for one website matches the record."""
 UPLOAD_MEDIA_TYPES = "upload_media_types"
@@ -41,74 +27,6 @@ UPLOAD_MEDIA_TYPES = "upload_media_types"
 
 They must be types that an HTML form cannot send.
 """
-
-
-def session_token(request: AnyRequest) -> str | None:
-    """The token of the session cookie, under either name; None if there is none."""
-    return request.cookies.get(_HOST_COOKIE) or request.cookies.get(SESSION_COOKIE)
-
-
-def set_session(
-    response: Response[Any], request: AnyRequest, settings: Settings, token: str | None
-) -> None:
-    """Set the session cookie; None removes it.
-
-    Over HTTPS, also behind a trusted proxy, it is set under both names: clients know the documented
-    name, and the other takes precedence, so that no other host of the domain can plant a session.
-    """
-    names = (SESSION_COOKIE, _HOST_COOKIE) if _is_https(request, settings) else (SESSION_COOKIE,)
-    for name in names:
-        _set_cookie(response, request, settings, name, token, _COOKIE_DAYS * DAY_S)
-
-
-def pending_log_in_token(request: AnyRequest) -> str:
-    """The token of the log-in that waits for a code; empty if there is none."""
-    return request.cookies.get(_PENDING_COOKIE, "")
-
-
-def set_pending_log_in(
-    response: Response[Any], request: AnyRequest, settings: Settings, token: str | None
-) -> None:
-    """Set the cookie of a log-in that waits for a code; None removes it."""
-    _set_cookie(response, request, settings, _PENDING_COOKIE, token, PENDING_S)
-
-
-def sign_on_attempt(request: AnyRequest) -> str:
-    """The sealed single sign-on attempt; empty if there is none."""
-    return request.cookies.get(_SIGN_ON_COOKIE, "")
-
-
-def set_sign_on_attempt(
-    response: Response[Any], request: AnyRequest, settings: Settings, sealed: str | None
-) -> None:
-    """Set the cookie of a sealed single sign-on attempt; None removes it."""
-    _set_cookie(response, request, settings, _SIGN_ON_COOKIE, sealed, ATTEMPT_S)
-
-
-def _is_https(request: AnyRequest, settings: Settings) -> bool:
-    return request.scope["scheme"] == "https" or settings.base_url.startswith("https://")
-
-
-def _set_cookie(
-    response: Response[Any],
-    request: AnyRequest,
-    settings: Settings,
-    name: str,
-    value: str | None,
-    max_age_s: int,
-) -> None:
-    """Set a cookie. value: None removes the cookie."""
-    response.cookies.append(
-        Cookie(
-            key=name,
-            value=value or "",
-            path="/",
-            httponly=True,
-            samesite="lax",
-            secure=_is_https(request, settings),
-            max_age=max_age_s if value else 0,
-        )
-    )
 
 
 async def provide_caller(
@@ -178,57 +96,6 @@ async def _session(
     return current_user
 
 
-def require_same_origin(request: AnyRequest, settings: Settings) -> None:
-    """`Forbidden` for a browser request from another site.
-
-    Clients other than browsers send neither header and pass.
-    """
-    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    own = (
-        f"{request.scope['scheme']}://{request.headers.get('host', '')}".lower(),
-        _origin_of(settings.base_url),
-    )
-    if (origin is not None and origin.lower() not in own) or site not in (
-        None,
-        "same-origin",
-        "none",
-    ):
-        raise Forbidden(
-            "A browser may use its session only from Penstock's own pages. If this page is one, "
-            "set PENSTOCK_PUBLIC_URL to its address.",
-            code="foreign_origin",
-        )
-
-
-def is_local_client(request: AnyRequest) -> bool:
-    """Whether the client connects directly from this machine.
-
-    A local reverse proxy also connects from this machine, but sends forwarding headers. A `Host`
-    other than the loopback name also indicates a proxy, or a foreign page (DNS rebinding).
-    """
-    forwarded = any(
-        name in ("forwarded", "via", "x-real-ip") or name.startswith("x-forwarded-")
-        for name in request.headers
-    )
-    host = urlsplit("//" + request.headers.get("host", "")).hostname or ""
-    return (
-        not forwarded
-        and _is_loopback(host)
-        and request.client is not None
-        and _is_loopback(request.client.host)
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
 def _is_bearer(authorization: str | None) -> bool:
     return (authorization or "")[:7].lower() == "bearer "
 
@@ -237,8 +104,3 @@ def _has_body(request: AnyRequest) -> bool:
     return (
         request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
     )
-
-
-def _origin_of(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()

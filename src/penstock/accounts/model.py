@@ -15,6 +15,11 @@ from penstock.base.ids import (
 )
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 
+PENDING_S = 300
+"""Seconds to finish a log-in with a code."""
+SIGN_ON_ATTEMPT_S = 600
+"""Seconds to finish a single sign-on at the identity provider."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

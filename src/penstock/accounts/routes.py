@@ -4,17 +4,16 @@ from anyio import to_thread
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 
-from penstock.accounts.callers import (
-    is_local_client,
+from penstock.accounts.model import CurrentUser, PendingLogIn
+from penstock.accounts.origins import is_local_client, require_same_origin
+from penstock.accounts.schema import CodeForm, LogIn, SessionRecord, SignUp
+from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import (
     pending_log_in_token,
-    require_same_origin,
     session_token,
     set_pending_log_in,
     set_session,
 )
-from penstock.accounts.model import CurrentUser, PendingLogIn
-from penstock.accounts.schema import CodeForm, LogIn, SessionRecord, SignUp
-from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
 from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json

@@ -25,6 +25,7 @@ from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.known_networks.service import KnownNetworks
 from penstock.accounts.log_in_limits import LogInLimits
 from penstock.accounts.model import (
+    PENDING_S,
     CurrentUser,
     PendingLogIn,
     Role,
@@ -43,8 +44,6 @@ from penstock.base.networks import client_network
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
-PENDING_S = 300
-"""Seconds to finish a log-in with a code."""
 _MAX_WRONG_CODES = 5
 """A pending log-in ends after this many wrong codes, and the password is needed again."""
 _PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)

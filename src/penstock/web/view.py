@@ -11,11 +11,11 @@ from litestar import Response
 from litestar.di import NamedDependency
 from pydantic import ValidationError
 
-from penstock.accounts.callers import session_token
 from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.model import CurrentUser, Role, Website
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page

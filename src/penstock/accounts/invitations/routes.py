@@ -5,7 +5,6 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import require_same_origin
 from penstock.accounts.invitations.schema import (
     InvitationRecord,
     InvitationToken,
@@ -15,6 +14,7 @@ from penstock.accounts.invitations.schema import (
 )
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.model import CurrentUser
+from penstock.accounts.origins import require_same_origin
 from penstock.accounts.own_account.schema import MembershipRecord
 from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query

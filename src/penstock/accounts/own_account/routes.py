@@ -7,7 +7,6 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import session_token
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.own_account.schema import (
     MembershipRecord,
@@ -18,6 +17,7 @@ from penstock.accounts.own_account.schema import (
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import session_token
 from penstock.base.networks import client_network
 from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query

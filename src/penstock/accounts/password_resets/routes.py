@@ -3,7 +3,7 @@
 from litestar import Response, post
 from litestar.di import NamedDependency
 
-from penstock.accounts.callers import require_same_origin
+from penstock.accounts.origins import require_same_origin
 from penstock.accounts.password_resets.schema import PasswordReset, PasswordResetRequest
 from penstock.accounts.password_resets.service import PasswordResetService
 from penstock.accounts.service import AccountService

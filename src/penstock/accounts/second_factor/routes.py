@@ -7,7 +7,6 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import session_token
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.schema import CodeForm
 from penstock.accounts.second_factor.schema import (
@@ -19,6 +18,7 @@ from penstock.accounts.second_factor.schema import (
 )
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import session_token
 from penstock.base.networks import client_network
 from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json

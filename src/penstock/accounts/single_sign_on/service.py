@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from penstock.accounts.credentials import new_token
-from penstock.accounts.model import Role, VerifiedLogIn
+from penstock.accounts.model import SIGN_ON_ATTEMPT_S, Role, VerifiedLogIn
 from penstock.accounts.schema import Email
 from penstock.accounts.service import AccountService
 from penstock.accounts.single_sign_on.model import Claims, ProviderAnswer, SignOnAttempt
@@ -21,8 +21,6 @@ from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.secret_box import SecretBox
 from penstock.settings import Settings
 
-ATTEMPT_S = 600
-"""Seconds for a person to come back from the provider."""
 _ATTEMPTS = RatePolicy("sign_on", quota=200, window_s=300)
 """Sign-on requests per network; each log-in takes two."""
 _WORK = QueueLimits(slots=4, slots_per_key=2, waiting=40, waiting_per_key=8)
@@ -59,7 +57,7 @@ class SingleSignOnService:
         """
         provider, network = self._require_provider(), client_network(address)
         self._attempts.count(network)
-        expires_at_ms = self._clock() + ATTEMPT_S * 1000
+        expires_at_ms = self._clock() + SIGN_ON_ATTEMPT_S * 1000
         attempt = SignOnAttempt(new_token(), new_token(), new_token(), next_path, expires_at_ms)
         url = await self._work.run(network, provider.authorization_url, attempt, self._redirect_uri)
         return url, self._box.seal_token(to_json(attempt).decode())

@@ -3,12 +3,12 @@
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from penstock.accounts.callers import session_token
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.second_factor.service import SecondFactorService
+from penstock.accounts.session_cookies import session_token
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import PageQuery
 from penstock.settings import Settings

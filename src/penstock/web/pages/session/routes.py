@@ -9,8 +9,14 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
-from penstock.accounts.callers import (
-    is_local_client,
+from penstock.accounts.confirmations.service import ConfirmationService
+from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.model import PendingLogIn
+from penstock.accounts.origins import is_local_client
+from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.password_resets.service import PasswordResetService
+from penstock.accounts.service import AccountService
+from penstock.accounts.session_cookies import (
     pending_log_in_token,
     session_token,
     set_pending_log_in,
@@ -18,12 +24,6 @@ from penstock.accounts.callers import (
     set_sign_on_attempt,
     sign_on_attempt,
 )
-from penstock.accounts.confirmations.service import ConfirmationService
-from penstock.accounts.invitations.service import InvitationService
-from penstock.accounts.model import PendingLogIn
-from penstock.accounts.own_account.service import OwnAccountService
-from penstock.accounts.password_resets.service import PasswordResetService
-from penstock.accounts.service import AccountService
 from penstock.accounts.single_sign_on.model import ProviderAnswer
 from penstock.accounts.single_sign_on.service import SingleSignOnService
 from penstock.accounts.websites.service import WebsiteService
