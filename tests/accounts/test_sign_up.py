@@ -35,6 +35,7 @@ def another_node(services):
         services.second_factors,
         services.confirmations,
         services.networks,
+        services.password_work,
         services.settings,
         services.clock,
     )

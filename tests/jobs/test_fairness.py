@@ -107,7 +107,7 @@ def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
 
 def test_log_ins_of_one_network_wait_for_each_other_and_for_nobody_else(services, workspace):
     form = {"email": workspace.email, "password": "wrong horse battery"}
-    fill(services.accounts.password_work, "2001:db8::/64")
+    fill(services.password_work, "2001:db8::/64")
     app = application(services)
     for address, is_busy in (
         ("2001:db8::1", True),

@@ -26,6 +26,7 @@ from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.password_resets import routes as password_reset_routes
 from penstock.accounts.password_resets.service import PasswordResetService
+from penstock.accounts.password_work import password_queue
 from penstock.accounts.second_factor import routes as second_factor_routes
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
@@ -34,6 +35,7 @@ from penstock.accounts.websites import routes as website_routes
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace import routes as workspace_routes
 from penstock.accounts.workspace.service import WorkspaceService
+from penstock.base.fair_queue import FairQueue
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.metadb.secret_box import SecretBox
@@ -42,6 +44,7 @@ from penstock.metadb.secret_box import SecretBox
 @dataclass(frozen=True)
 class AccountsRoom(Room):
     accounts: AccountService
+    password_work: FairQueue
     key_service: KeyService
     website_service: WebsiteService
     identity_secrets: IdentitySecretService
@@ -98,11 +101,13 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
     second_factors = SecondFactorService(database, own_account, box, clock)
     confirmations = ConfirmationService(database, keys, mailer, settings, clock)
     networks = KnownNetworks(database, box)
+    password_work = password_queue()
     accounts = AccountService(
-        database, audit_log, second_factors, confirmations, networks, settings, clock
+        database, audit_log, second_factors, confirmations, networks, password_work, settings, clock
     )
     return AccountsRoom(
         accounts=accounts,
+        password_work=password_work,
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),

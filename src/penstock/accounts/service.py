@@ -38,7 +38,7 @@ from penstock.accounts.second_factor import store as second_factor_store
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, QueueFull, RateLimited, Unauthorized
-from penstock.base.fair_queue import FairQueue, QueueLimits
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
 from penstock.base.networks import client_network
 from penstock.metadb.database import Database
@@ -46,14 +46,12 @@ from penstock.settings import DAY_S, Settings
 
 _MAX_WRONG_CODES = 5
 """A pending log-in ends after this many wrong codes, and the password is needed again."""
-_PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
-"""A hash takes 50 ms of a core and 64 MB. A full queue of one network takes half a second."""
 
 
 class AccountService:
     """Users and their sessions.
 
-    password_work: limits concurrent password hashes; its key is the client's network.
+    password_work: the queue of password hashes, from `password_queue`.
     """
 
     def __init__(
@@ -63,6 +61,7 @@ class AccountService:
         second_factors: SecondFactorService,
         confirmations: ConfirmationService,
         networks: KnownNetworks,
+        password_work: FairQueue,
         settings: Settings,
         clock: Clock,
     ) -> None:
@@ -70,7 +69,7 @@ class AccountService:
         self._audit_log, self._second_factors = audit_log, second_factors
         self._confirmations, self._networks = confirmations, networks
         self._limits = LogInLimits(settings.limits.failed_log_ins, clock)
-        self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
+        self._password_work = password_work
         self._has_accounts = False
         self._setup_token = new_token()
         if not self.has_accounts():
@@ -107,7 +106,7 @@ class AccountService:
         """
         network = client_network(address)
         work = partial(self._sign_up, form, network, is_local_client, setup_token)
-        token, account = await self.password_work.run(network, work)
+        token, account = await self._password_work.run(network, work)
         self._confirmations.send_after_sign_up(account.user, network)
         return token, account
 
@@ -193,7 +192,7 @@ class AccountService:
         network = client_network(address)
         is_shared = await self._count_attempt(email, network)
         try:
-            opened = await self.password_work.run(network, self._log_in, email, password, network)
+            opened = await self._password_work.run(network, self._log_in, email, password, network)
         except QueueFull:  # no password was compared
             self._forgive(email, network, is_shared=is_shared)
             raise

@@ -18,7 +18,9 @@ from sqlalchemy import (
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
 from penstock.metadb.tables import (
+    invitations,
     memberships,
+    password_resets,
     pending_log_ins,
     sessions,
     setup_tokens,
@@ -254,3 +256,22 @@ def delete_expired_sessions(db: Connection, now_ms: int) -> None:
     """Delete expired sessions, and log-ins that were never finished."""
     for table in (sessions, pending_log_ins):
         db.execute(delete(table).where(table.c.expires_at <= now_ms))
+
+
+def role(db: Connection, workspace_id: WorkspaceId, user_id: str) -> Role | None:
+    """The user's role in the workspace; None if they are not a member."""
+    is_member = (memberships.c.workspace_id == workspace_id, memberships.c.user_id == user_id)
+    value = db.scalar(select(memberships.c.role).where(*is_member))
+    return None if value is None else Role(value)
+
+
+def end_resets(db: Connection, user_id: UserAccountId) -> None:
+    """Delete the user's open password resets."""
+    db.execute(delete(password_resets).where(password_resets.c.user_id == user_id))
+
+
+def end_invitations_by(db: Connection, user: User) -> None:
+    """Delete the user's open invitations to their current workspaces."""
+    own = select(memberships.c.workspace_id).where(memberships.c.user_id == user.id)
+    is_theirs = (invitations.c.workspace_id.in_(own), invitations.c.invited_by == user.email)
+    db.execute(delete(invitations).where(*is_theirs))

@@ -5,9 +5,9 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
+from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import store
 from penstock.accounts.audit.model import Action, AuditEntry
-from penstock.accounts.members.store import member
 from penstock.accounts.model import Caller, Role
 from penstock.base.clock import Clock
 from penstock.base.errors import Forbidden
@@ -71,8 +71,8 @@ class AuditLog:
         """Entries of the workspace, newest first. `Forbidden` for a member who is not an owner."""
         with self._database.read() as db:
             if actor.user_id is not None:
-                reader = member(db, actor.workspace_id, actor.user_id)
-                if reader is None or reader.role is not Role.OWNER:
+                role = accounts_store.role(db, actor.workspace_id, actor.user_id)
+                if role is not Role.OWNER:
                     raise Forbidden(
                         "Only an owner of the workspace may read the audit log.",
                         code="owner_required",

@@ -15,7 +15,6 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.confirmations import store
 from penstock.accounts.credentials import hash_secret, new_token, unusable_password_hash
-from penstock.accounts.invitations import store as invitations_store
 from penstock.accounts.keys import store as keys_store
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.known_networks import store as networks_store
@@ -24,7 +23,6 @@ from penstock.accounts.mail.service import Mailer
 from penstock.accounts.model import Caller, CurrentUser, User
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store as own_account_store
-from penstock.accounts.password_resets import store as resets_store
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, QueueFull, RateLimited, RatePolicy
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -135,10 +133,10 @@ class ConfirmationService:
         user = account.user
         sessions = accounts_store.end_sessions(db, user.id)
         own_account_store.change_password(db, user.id, unusable_password_hash())
-        resets_store.end_resets(db, user.id)
+        accounts_store.end_resets(db, user.id)
         store.end_confirmations(db, user.id)
         networks_store.forget_all(db, user.id)
-        invitations_store.end_invitations_by(db, user)
+        accounts_store.end_invitations_by(db, user)
         revoked = keys_store.revoke_all_keys_of(db, user.id, now_ms)
         if revoked:
             self._keys.announce(db)

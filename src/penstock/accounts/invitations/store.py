@@ -5,11 +5,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, insert, or_, select
 
 from penstock.accounts.invitations.model import Invitation
-from penstock.accounts.model import Role, User, Workspace
+from penstock.accounts.model import Role, Workspace
 from penstock.base.ids import InvitationId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import invitations, memberships, workspaces
+from penstock.metadb.tables import invitations, workspaces
 
 
 def add_invitation(
@@ -85,13 +85,6 @@ def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | N
     has_token = or_(c.token_hash == token_hash, c.mailed_token_hash == token_hash)
     row = db.execute(_open_invitations(now_ms).where(has_token)).first()
     return None if row is None else _invitation(row, token_hash)
-
-
-def end_invitations_by(db: Connection, user: User) -> None:
-    """Delete the user's open invitations to their current workspaces."""
-    own = select(memberships.c.workspace_id).where(memberships.c.user_id == user.id)
-    is_theirs = (invitations.c.workspace_id.in_(own), invitations.c.invited_by == user.email)
-    db.execute(delete(invitations).where(*is_theirs))
 
 
 def end_invitation(db: Connection, workspace_id: WorkspaceId, invitation_id: str) -> bool:

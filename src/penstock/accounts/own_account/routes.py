@@ -16,8 +16,8 @@ from penstock.accounts.own_account.schema import (
 )
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
-from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
+from penstock.base.fair_queue import FairQueue
 from penstock.base.networks import client_network
 from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
@@ -38,7 +38,7 @@ async def change_password(
     request: AnyRequest,
     current_user: Me,
     own_account: OwnAccount,
-    accounts: NamedDependency[AccountService],
+    password_work: NamedDependency[FairQueue],
 ) -> Response[None]:
     """Ends the user's other sessions."""
     form = await read_json(request, PasswordChange)
@@ -50,7 +50,7 @@ async def change_password(
         current,
         new,
     )
-    await accounts.password_work.run(client_network(address_of(request)), use_case)
+    await password_work.run(client_network(address_of(request)), use_case)
     return no_content()
 
 

@@ -1,5 +1,6 @@
 """Use cases of a user's own account: password, open sessions, workspaces."""
 
+from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret, password_hash, password_matches
@@ -7,7 +8,6 @@ from penstock.accounts.model import CurrentUser, User
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
-from penstock.accounts.password_resets.store import end_resets
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
 from penstock.base.paging import Listing, Page
@@ -42,7 +42,7 @@ class OwnAccountService:
             store.change_password(db, user.id, new_hash)
             store.end_other_sessions(db, user.id, hash_secret(token))
             store.end_pending_log_ins(db, user.id)
-            end_resets(db, user.id)
+            accounts_store.end_resets(db, user.id)
             target = f"{user.id} {user.email}"
             audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
 

@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from penstock.accounts.origins import require_same_origin
 from penstock.accounts.password_resets.schema import PasswordReset, PasswordResetRequest
 from penstock.accounts.password_resets.service import PasswordResetService
-from penstock.accounts.service import AccountService
+from penstock.base.fair_queue import FairQueue
 from penstock.base.networks import client_network
 from penstock.http.answers import no_content
 from penstock.http.bodies import read_json
@@ -42,13 +42,13 @@ async def request_password_reset(
 async def reset_password(
     request: AnyRequest,
     password_resets: PasswordResets,
-    accounts: NamedDependency[AccountService],
+    password_work: NamedDependency[FairQueue],
     settings: NamedDependency[Settings],
 ) -> Response[None]:
     """Requires the token in the mail, which works once within an hour. Ends all sessions."""
     require_same_origin(request, settings)
     form = await read_json(request, PasswordReset)
-    await accounts.password_work.run(
+    await password_work.run(
         client_network(address_of(request)),
         password_resets.reset,
         form.token.get_secret_value(),

@@ -123,7 +123,7 @@ class PasswordResetService:
                 revoked = self._confirmations.reclaim(db, account, "password reset", self._clock())
             own_account_store.change_password(db, user.id, new_hash)
             accounts_store.end_sessions(db, user.id)
-            store.end_resets(db, user.id)
+            accounts_store.end_resets(db, user.id)
             target = f"{user.id} {user.email}"
             audit.record(db, account.caller, Action.PASSWORD_RESET, target, self._clock())
         done = Mail(user.email, "Your Penstock password was changed", _DONE)

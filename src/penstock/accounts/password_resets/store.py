@@ -40,7 +40,3 @@ def reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[str, bool] | 
     columns = select(users.c.email, c.is_mailed).join(password_resets, c.user_id == users.c.id)
     row = db.execute(columns.where(*is_valid)).first()
     return None if row is None else (row.email, row.is_mailed)
-
-
-def end_resets(db: Connection, user_id: UserAccountId) -> None:
-    db.execute(delete(password_resets).where(password_resets.c.user_id == user_id))

@@ -17,8 +17,8 @@ from penstock.accounts.second_factor.schema import (
     SecondFactorRecord,
 )
 from penstock.accounts.second_factor.service import SecondFactorService
-from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
+from penstock.base.fair_queue import FairQueue
 from penstock.base.networks import client_network
 from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json
@@ -27,7 +27,7 @@ from penstock.http.requests import AnyRequest, address_of
 
 Me = NamedDependency[CurrentUser]
 SecondFactors = NamedDependency[SecondFactorService]
-Accounts = NamedDependency[AccountService]
+Passwords = NamedDependency[FairQueue]
 
 
 @get(
@@ -49,12 +49,15 @@ async def read_second_factor(current_user: Me, second_factors: SecondFactors) ->
     ),
 )
 async def begin_second_factor(
-    request: AnyRequest, current_user: Me, second_factors: SecondFactors, accounts: Accounts
+    request: AnyRequest,
+    current_user: Me,
+    second_factors: SecondFactors,
+    password_work: Passwords,
 ) -> Response[bytes]:
     """The secret for an authenticator app, shown once. Log-in ignores it until it is confirmed."""
     form = await read_json(request, SecondFactorBegin)
     use_case = partial(second_factors.begin, current_user, form.password.get_secret_value())
-    enrolment = await accounts.password_work.run(client_network(address_of(request)), use_case)
+    enrolment = await password_work.run(client_network(address_of(request)), use_case)
     return answer(EnrolmentRecord.of(enrolment), status=201)
 
 
@@ -89,12 +92,15 @@ async def confirm_second_factor(
     ),
 )
 async def renew_recovery_codes(
-    request: AnyRequest, current_user: Me, second_factors: SecondFactors, accounts: Accounts
+    request: AnyRequest,
+    current_user: Me,
+    second_factors: SecondFactors,
+    password_work: Passwords,
 ) -> Response[bytes]:
     """Requires the password or a code. The earlier codes no longer work."""
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.renew_recovery_codes, current_user, password, code)
-    codes = await accounts.password_work.run(client_network(address_of(request)), use_case)
+    codes = await password_work.run(client_network(address_of(request)), use_case)
     return answer(RecoveryCodesRecord(recovery_codes=codes), status=201)
 
 
@@ -104,12 +110,15 @@ async def renew_recovery_codes(
     opt=described("Turn off the second factor", body=SecondFactorProof, tag="people"),
 )
 async def turn_off_second_factor(
-    request: AnyRequest, current_user: Me, second_factors: SecondFactors, accounts: Accounts
+    request: AnyRequest,
+    current_user: Me,
+    second_factors: SecondFactors,
+    password_work: Passwords,
 ) -> Response[None]:
     """Requires the password or a code."""
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.turn_off, current_user, password, code)
-    await accounts.password_work.run(client_network(address_of(request)), use_case)
+    await password_work.run(client_network(address_of(request)), use_case)
     return no_content()
 
 
