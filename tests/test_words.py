@@ -19,7 +19,6 @@ ROOT = SOURCE.parents[1]
 NOT_CLEANED = frozenset(
     f"src/penstock/{room}"
     for room in (
-        "events",
         "funnels/outcomes",
         "funnels/queries",
         "funnels/statements",

@@ -1,4 +1,4 @@
-"""What is known about the clock of a device, and how it corrects the times that the device states.
+"""Readings of a device's clock, and how they correct the times that the device states.
 
 The time of receipt minus `sentAt` is clock error plus transit, and transit is never negative. So a
 clock that seems ahead is ahead, by at least that much. One that seems behind may be right, with a

@@ -44,8 +44,8 @@ FindWebsite = Callable[[str], Website | None]
 class EventValidationContext(NamedTuple):
     """The pydantic context of every model with these fields.
 
-    find_website: finds a website of any workspace, for senders without a key. caller: of the
-    sender's key, for routes that need none; None without one.
+    find_website: finds a website of any workspace, for senders without a key. caller: the sender's
+    key, on routes that do not need one; None without a key.
     """
 
     now_ms: int
@@ -164,12 +164,12 @@ def _from_1970_ms(value: Any) -> int:
 
 
 def timestamp_ms(value: Any) -> int:
-    """As `time_from_1970_ms`, and not after 2299, where the warehouse's times end."""
+    """Like `time_from_1970_ms`, and not after 2299, where the warehouse's times end."""
     return _until_2299(time_from_1970_ms(value))
 
 
 def _clock_reading_ms(value: Any) -> int:
-    """As `timestamp_ms`, for a device's clock, which may begin at 1970 without power."""
+    """Like `timestamp_ms`, for a device's clock, which may start at 1970 without power."""
     return _until_2299(_from_1970_ms(value))
 
 

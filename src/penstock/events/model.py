@@ -63,18 +63,18 @@ class NewEvent(NamedTuple):
     """A validated event, ready for the intake.
 
     name: a page view's normalised path, a screen, an event name or a transaction event.
-    stated_at_ms: the sender's timestamp; occurred_at_ms differs when the clock was corrected.
-    visitor_id, user_id: as sent; at least one is set. The intake resolves the canonical visitor.
-    dedupe_key: from `dedupe_key()`; None for an event without an ID of its own.
-    earlier_dedupe_key: the key that earlier versions stored for the same event, if it was another.
+    stated_at_ms: the sender's timestamp; occurred_at_ms differs if the clock was corrected.
+    visitor_id, user_id: IDs as sent, at least one. The intake resolves the canonical visitor.
+    dedupe_key: from `dedupe_key()`; None for an event without an ID.
+    earlier_dedupe_key: the key that earlier versions stored for the event, if it differs.
     client_event_id: the sender's own ID of the event, as sent.
     body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
     columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
-    verified: of a provider's event: whether the signed metadata names its visitor or user.
+    verified: whether the signed metadata of a provider's event names its visitor or user.
     dropped_before: events that the sender had to drop before this one.
-    warnings: about fields that were accepted, but look wrong. has_free_keys: whether the sender
-    chooses the property keys, so that their number is limited. is_public: nothing proves that the
-    website's owner sent it; without an API key, a file or a provider's signature, anyone may have.
+    warnings: notices of fields that were accepted but look wrong. has_free_keys: whether the
+    sender chooses the property keys, so that their number is limited. is_public: whether anyone may
+    have sent it: it came without an API key, a file or a provider's signature.
     clock: how wrong the device's clock seems; the intake corrects by all requests of the device.
     """
 
@@ -112,10 +112,10 @@ class Replay(NamedTuple):
 class Refusal(NamedTuple):
     """An item that validation refused, for the quarantine.
 
-    website_id: None when it names none of the workspace. origin: the route. content: JSON as sent;
-    None when it is no JSON or too large to be kept. is_public: it came without a key, so that
-    anyone may have sent it. sender: what else the item was read with. is_event: whether it
-    counts as a received event. is_stored: else it is only counted.
+    website_id: None if it names no website of the workspace. origin: the route. content: JSON as
+    sent; None if it is not JSON or is too large to store. is_public: whether it came without a key,
+    so that anyone may have sent it. sender: other values that the item was read with. is_event:
+    whether it counts as a received event. is_stored: whether it is stored, not only counted.
     """
 
     workspace_id: WorkspaceId
@@ -156,8 +156,8 @@ class EventCounts(NamedTuple):
 class DedupeRecord(NamedTuple):
     """The first event with a dedupe key.
 
-    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the
-    visitor's identity scope. created_at_ms: later than that of earlier commits.
+    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: tag of the
+    visitor's identity scope. created_at_ms: later than in earlier commits.
     """
 
     body_hash: bytes

@@ -110,7 +110,7 @@ def build(
 ) -> EventsRoom:
     """forget_in_other_rooms: deletes what rooms above this one know of visitors.
 
-    read_call: of the segment room.
+    read_call: reads a call of the segment room.
     """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)

@@ -42,7 +42,7 @@ def redact(item: Any) -> str:
 
 
 def redact_text(text: str) -> str:
-    """A text that is no JSON, cut at 200 characters."""
+    """A text that is not JSON, cut at 200 characters."""
     shown = text[:_MAX_PLAIN_TEXT]
     shown = _SECRET_FIELD.sub(_hide_value, shown)
     for pattern in (_SECRET_WORD, _ADDRESS):

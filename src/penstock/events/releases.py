@@ -1,4 +1,4 @@
-"""Finishes releases of so many visitors that no transaction could change all their rows."""
+"""Finishes releases of more visitors than one transaction could change the rows of."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

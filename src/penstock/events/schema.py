@@ -178,7 +178,7 @@ class TrackedItem(Input):
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
-        """What the validators of single fields check with other fields. `RuleBroken`."""
+        """The checks of single fields that need other fields. `RuleBroken`."""
         _check_url(item.path, item.url, item.type)
 
     @field_validator("url")

@@ -66,7 +66,7 @@ class Shipper:
         clock: Clock,
         limits: QuarantineLimits = QuarantineLimits(1000, 10 * 1024**2),  # noqa: B008 - immutable
     ) -> None:
-        """limits: of the quarantine."""
+        """limits: limits of the quarantine."""
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._clock = clock
         self._installation_id: str | None = None
@@ -196,7 +196,7 @@ class Shipper:
         columns = COLUMNS[target]
         if self._warehouse.insert_json_rows(target, piece.rows, columns, token):
             return
-        # The engine remembers the token. After a kill its rows may not be there nevertheless.
+        # The engine remembers the token. After a kill its rows may still be missing.
         if not self._holds_any(target, piece):
             self._warehouse.insert_json_rows(target, piece.rows, columns, f"{token}-again")
 

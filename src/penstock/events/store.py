@@ -299,7 +299,7 @@ def keys_of_visitors(
 ) -> VisitorKeys:
     """The visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
 
-    tag: of the visitors' identity scope. Reads in the order of the primary key: an index by
+    tag: tag of the visitors' identity scope. Reads in the order of the primary key: an index by
     visitor would cost the intake more than reading all keys costs a deletion.
     """
     c = dedupe_keys.c

@@ -70,8 +70,8 @@ def store_items(
     """Store events, identify calls and refusals in their order; the caller commits.
 
     id_ms: the time in the IDs of new events, later than in those of earlier commits.
-    earlier_until_ms: of the last dedupe key that an event may have stored as its
-    `earlier_dedupe_key`; 0 when none of them is left.
+    earlier_until_ms: time of the last dedupe key that an event may have stored as its
+    `earlier_dedupe_key`; 0 if none of them is left.
     `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
 
     The steps: look up dedupe keys, pick the new items, check their property keys, correct times by

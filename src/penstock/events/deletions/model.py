@@ -10,9 +10,9 @@ from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteI
 
 
 class Target(StrEnum):
-    """visitor, user: in the website's whole identity scope. span: of the website alone.
+    """visitor, user: one person in the website's identity scope. span: the website's own events.
 
-    retention: events of one kind of the website that became too old.
+    retention: the website's events of one kind that became too old.
     """
 
     VISITOR = "visitor"
@@ -60,14 +60,14 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
 class Deletion:
     """A deletion and its progress.
 
-    visitor_id, user_id: as requested; None once it is done. from_at_ms, to_at_ms: of a span, from
-    inclusive to exclusive; retention has a kind of event and only to_at_ms. visitor_ids: the
-    canonical visitor and all absorbed ones, until it is done. open_imports: imports of its websites
-    that were unfinished at the request. outbox_id, merge_id, key_id: the highest outbox bundle,
-    merge and dedupe key it concerns. keys_read: the last dedupe key that was read. step: the
-    current or next one; None once done. visitors, user_links, events_removed, keys_cleared: counts.
-    events_found: None until counted. removed: counts by store and kind of data. error: why it waits
-    at the moment. created_at_ms: events received later stay.
+    visitor_id, user_id: IDs in the request; None once it is done. from_at_ms, to_at_ms: first
+    moment of a span, and the moment after it; retention has a kind of event and only to_at_ms.
+    visitor_ids: the canonical visitor and all absorbed ones, until it is done. open_imports:
+    imports of its websites that were unfinished at the request. outbox_id, merge_id, key_id: the
+    highest outbox bundle, merge and dedupe key that it concerns. keys_read: the last dedupe key
+    that was read. step: the current or next step; None once done. visitors, user_links,
+    events_removed, keys_cleared: counts. events_found: None until counted. removed: counts by store
+    and kind of data. error: why it waits now. created_at_ms: events received later stay.
     """
 
     id: DeletionId
@@ -121,7 +121,7 @@ class AffectedEvents(NamedTuple):
 
 
 class RetainedHistory(NamedTuple):
-    """Of one kind of event, retention has deleted what a website had from before `from_ms`."""
+    """A kind of event whose events before `from_ms` retention has deleted from a website."""
 
     website_id: WebsiteId
     kind: str

@@ -81,7 +81,7 @@ class DeletionService:
             yield
 
     def request(self, by: Caller, body: bytes) -> Deletion:
-        """Accept a deletion. On return its identities are gone; events received later stay.
+        """Accept a deletion and delete its identities. Events received later stay.
 
         `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
         `Unavailable`.
@@ -226,7 +226,7 @@ class DeletionService:
     def retained_histories(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
     ) -> list[RetainedHistory]:
-        """What retention has left of the history, for the coverage of reports."""
+        """The history that retention has left, for the coverage of reports."""
         with self._database.read() as db:
             return store.retained_histories(db, workspace_id, website_ids)
 

@@ -190,8 +190,8 @@ class DeletionWorker:
                 counts = self._warehouse_deletion.count(deletion, list(websites))
                 if not counts:
                     break
-                # Saved before the removal. After a crash the rest is counted again; that count is
-                # no larger.
+                # Saved before the removal. After a crash the rest is counted again, and that count
+                # cannot be larger.
                 websites |= {
                     site: _total(websites[site], count, repeated) for site, count in counts.items()
                 }
@@ -298,7 +298,10 @@ def _with_removed(deletion: Deletion, key: str, count: int) -> Deletion:
 
 
 def _total(before: AffectedEvents | None, count: AffectedEvents, repeated: bool) -> AffectedEvents:
-    """A website's events after another count. repeated: the events counted before are gone."""
+    """A website's events after another count.
+
+    repeated: whether the events counted before were deleted.
+    """
     if before is None:
         return count
     return before.plus(count) if repeated else before.union(count)

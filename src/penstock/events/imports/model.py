@@ -116,7 +116,7 @@ class Reject(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """The text of a rejected line. faults: of the line, as stored."""
+    """The text of a rejected line. faults: the line's faults, as stored."""
 
     import_id: ImportId
     line: int
@@ -127,7 +127,7 @@ class Excerpt(NamedTuple):
 class ExcerptSearch(NamedTuple):
     """The excerpts that contain one of some IDs.
 
-    contains: whether a text does. lines_read: of each import when it was searched.
+    contains: whether a text does. lines_read: lines of each import at the time of the search.
     """
 
     contains: Callable[[str], bool]

@@ -193,7 +193,7 @@ class ImportService:
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
         """Mark an import's gap as harmless: coverage keeps a note and counts as complete.
 
-        `Forbidden` for a member who is no owner, `Conflict` when there is no gap to dismiss.
+        `Forbidden` for a member who is not an owner, `Conflict` when there is no gap to dismiss.
         """
         with self._database.write() as db:
             job = store.find(db, current_user.workspace.id, import_id)

@@ -40,7 +40,7 @@ _SPANS = (
 _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
-"""Of a rejected line. Earlier versions stored the text in `errors`."""
+"""Whether a rejected line has its text. Earlier versions stored the text in `errors`."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 

@@ -56,8 +56,8 @@ _WITHOUT_JOB_MS = 600_000
 class Batch(NamedTuple):
     """Events and rejects of some rows.
 
-    event_rows: the row of each event. lines_read, bytes_read: of the file, up to the end of the
-    batch. empty_lines: skipped in the batch.
+    event_rows: the row of each event. lines_read, bytes_read: part of the file that is read at the
+    end of the batch. empty_lines: empty lines skipped in the batch.
     """
 
     events: list[NewEvent]
@@ -248,7 +248,7 @@ class ImportWorker:
     def _batch(
         self, source: Iterator[Row], website: Website, occurrences: Occurrences, max_rejects: int
     ) -> Batch | None:
-        """The next lines; None at the end of the file. Ends early after so many rejects."""
+        """The next rows, with at most `max_rejects` rejected ones; None at the end of the file."""
         if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
@@ -313,7 +313,7 @@ def without_rejected(
 
 
 def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
-    """The job after a batch. receipts: of its events."""
+    """The job after a batch. receipts: one for each of the batch's events."""
     times_ms = [event.occurred_at_ms for event in batch.events]
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)

@@ -14,7 +14,7 @@ class LossState(StrEnum):
 
 
 class Ledger(NamedTuple):
-    """What the metadata DB knows about the rows of `events`.
+    """The rows of `events` that the metadata DB knows of.
 
     stored: rows of all shipments. removed: rows that deletions removed or are about to remove.
     shipment: the highest number of a shipment. is_quiet: whether no shipment of events and no

@@ -28,7 +28,7 @@ def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipment
 
 
 def lost_entries(database: Database, newest: NewestShipments) -> str:
-    """What a metadata DB has lost that is behind the event store, and what to do, for operators."""
+    """Advice for operators whose metadata DB is behind the event store, with the loss."""
     with database.read() as db:
         entry_ms = store.newest_entry_ms(db)
     since = f"after {utc_time(entry_ms)}" if entry_ms is not None else "at any time"

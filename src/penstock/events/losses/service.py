@@ -37,7 +37,7 @@ _PERIOD_S, _SOON_S = 3600.0, 60.0
 _ATTEMPTS = 3
 _PAUSE_S = 0.3
 _REPLICA_S = 3.0
-"""How long a replica may be behind the one that was written to."""
+"""How long a replica may be behind the replica that was written to."""
 
 
 class LossService:
@@ -65,7 +65,7 @@ class LossService:
             yield
 
     def state(self) -> MissingEvents:
-        """What the last comparison on this node found."""
+        """The result of the last comparison on this node."""
         return self._state
 
     def losses(self) -> Sequence[Loss]:

@@ -8,7 +8,7 @@ from penstock.events.model import Target
 
 
 class Bundle(NamedTuple):
-    """Rows of one table, a JSON object per line. number: of the outbox."""
+    """Rows of one table, a JSON object per line. number: its row in the outbox."""
 
     number: int
     lines: str

@@ -149,7 +149,7 @@ class Outbox:
     def _finish(
         self, connection: Connection, shipment: Shipment, rows: Mapping[WebsiteId, int]
     ) -> None:
-        """rows: as of `_shipped_rows`."""
+        """rows: number of rows of each website, from `_shipped_rows`."""
         newest = shipment.number
         shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
         changes = {
@@ -224,7 +224,7 @@ class Outbox:
 
 
 class _Owner(Struct):
-    """Whose a row is: the names of its website or identity scope."""
+    """The owner of a row: its website or identity scope."""
 
     website_id: str | None = None
     scope_id: str | None = None
@@ -252,7 +252,7 @@ def _oldest(connection: Connection, target: Target) -> Shipment | None:
 
 
 def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], now_ms: int) -> int:
-    """Cut bundles into two shipments with numbers of their own; a single bundle by its rows.
+    """Cut bundles into two shipments with new numbers; a single bundle by its rows.
 
     Returns the higher number.
     """

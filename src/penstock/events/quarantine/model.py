@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
 
 class QuarantineLimits(NamedTuple):
-    """What one website may keep; beyond it, the oldest entries of the least worth go."""
+    """Limits of one website. Beyond them, its oldest and least useful entries are deleted."""
 
     rows: int
     bytes: int
@@ -33,11 +33,11 @@ class QuarantineLimits(NamedTuple):
 class QuarantineEntry(NamedTuple):
     """An item, a body or a warehouse row.
 
-    number: rises with each entry. website_id: None when the item names none of the workspace.
-    origin: the route, or the warehouse table. code: of the problem document; `invalid` for an item
-    of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole batch
-    and what is too large. sender: what else the content was read with. is_public: of a refused one,
-    as of `Refusal`.
+    number: rises with each entry. website_id: None if the item names no website of the workspace.
+    origin: the route, or the warehouse table. code: code of the problem document; `invalid` for an
+    item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole
+    batch and content that is too large. sender: other values that the content was read with.
+    is_public: see `Refusal`.
     """
 
     number: int

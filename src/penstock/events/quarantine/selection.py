@@ -29,7 +29,7 @@ def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
 
 
 def _values(content: Any) -> Iterator[Any]:
-    """All values in a JSON document that are no lists or objects."""
+    """All values in a JSON document that are neither lists nor objects."""
     waiting = [content]
     while waiting:
         match waiting.pop():
@@ -42,9 +42,9 @@ def _values(content: Any) -> Iterator[Any]:
 
 
 def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
-    """Whether an entry is of a period and a kind of event, as far as its content says so.
+    """Whether an entry is in a period and of a kind of event, judged by its content.
 
-    Without a time of its own it is of the time of its receipt, without a kind of any.
+    Content without a time has the time of its receipt. Content without a kind is of every kind.
     """
 
     def is_within(entry: QuarantineEntry) -> bool:

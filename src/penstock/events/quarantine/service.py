@@ -61,7 +61,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record a body that was refused as a whole. workspace_id: of the key; None without one."""
+        """Record a body that was refused as a whole. workspace_id: the key's; None if no key."""
         if error.status < 500 and error.status != 429:
             await self.read_and_record(
                 workspace_id,
@@ -76,7 +76,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record the refused items of an accepted batch. workspace_id: as of `record_body`."""
+        """Record the refused items of an accepted batch. workspace_id: see `record_body`."""
         await self.read_and_record(
             workspace_id,
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
@@ -159,7 +159,7 @@ class QuarantineService:
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
-            website = None  # of another workspace
+            website = None  # it belongs to another workspace
         owner = website.workspace_id if website else workspace_id
         if owner is None:
             return None

@@ -144,7 +144,7 @@ def after(
 
 
 def entries_by_reason(connection: Connection) -> dict[str, float]:
-    """Of all workspaces."""
+    """Number of entries in all workspaces, by reason."""
     numbers = connection.execute(select(c.reason, func.count()).group_by(c.reason))
     return {reason.value: 0.0 for reason in Reason} | {
         reason: float(number) for reason, number in numbers
@@ -167,7 +167,7 @@ def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
 
 
 def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """Delete entries. Returns the numbers of those that were there."""
+    """Delete entries. Returns the numbers of those that existed."""
     if not numbers:
         return set()
     deleted = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))

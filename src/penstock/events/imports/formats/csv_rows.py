@@ -3,7 +3,7 @@
 Columns have the names of the fields of an NDJSON line, such as `timestamp`, `name` and `userId`.
 `properties.plan` is the property `plan`, as text; `properties` may hold a JSON object, for numbers
 and other types. An empty cell is left out. Without a column `type`, each row is of type `event`.
-The separator is the one that the header has: comma, semicolon or tab.
+The header shows the separator: comma, semicolon or tab.
 
 Python's `csv` module finds the end of a row, which may be many lines later: a cell in quotes may
 contain line breaks. So a row that breaks the rules of quoting is rejected from its first line to
@@ -38,7 +38,7 @@ _FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())
 """Names of columns. `event` is an alias of `name`."""
 _MAX_COLUMNS = 1_000
 _MAX_EMPTY_LINES = 1_000_000
-"""Maximum empty lines in succession. Each is a step of its own, which takes time."""
+"""Maximum empty lines in succession. Each is a separate step, which takes time."""
 _MAX_STEPS_IN_ROW = 1_000
 """Maximum steps without a line inside a row. Each reads up to a thousand parts of gzip."""
 _EXPECTED = (
@@ -190,7 +190,7 @@ def _row(taken: list[Row], content: bytes = b"", fault: Fault | None = None) -> 
 
 
 def _decoded(line: bytes) -> str:
-    """The text of a line. What is not UTF-8 becomes lone surrogates, which JSON cannot have."""
+    """The text of a line. Other bytes than UTF-8 become lone surrogates, which JSON rejects."""
     return line.decode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""What a format is for the rest of the service, and what its reader returns."""
+"""A format of import files, and the rows that its reader returns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """A file with a longer line is not read any further."""
 _PIECE_BYTES = 64 * 1024
 _COMPRESSED_BYTES = 16 * 1024
-"""What follows a member is copied after each, so it must be short."""
+"""The rest of a read is copied after each gzip member, so it must be short."""
 _EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
 """Calls of the decompressor in one step that return nothing, such as for empty members."""
@@ -39,7 +39,8 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
     """
     max_row_bytes = limits.max_row_bytes
     number = bytes_read = 0
-    start, size = b"", 0  # of a line that continues in the next piece; the start may be cut
+    # A line that continues in the next piece: its start, which may be cut, and its size.
+    start, size = b"", 0
     for piece, bytes_read in _pieces(path, limits.max_inflated_bytes):
         at = 0
         while at < len(piece):
