@@ -16,7 +16,7 @@ from penstock.app import Services
 from penstock.metadb.database import Database
 from penstock.metadb.tables import user_links, visitors
 from tests.events.deletions.conftest import finished, request_deletion
-from tests.identity.test_many_claims import claimed, open_rows, plant
+from tests.identity.test_many_claims import open_rows, plant, stranger_id
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -103,7 +103,7 @@ def test_claims_events_releases_and_deletions(
         ]
         answer = workspace.client.post("/api/v1/events/batch", json={"events": events})
         assert answer.status_code == 202, answer.text[:300]
-    post(1, visitorId=claimed(5))
+    post(1, visitorId=stranger_id(5))
     post(2, visitorId="new", userId="u-1")
     post(3, visitorId="laptop", userId="ada")
     eventually(lambda: not open_rows(services), within_s=20)

@@ -59,7 +59,7 @@ WHERE website_id = {website:String} AND property = ''
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"fresh_wait_s": 0.2, "query_timeout_s": QUERY_S})
+    return settings.model_copy(update={"query_timeout_s": QUERY_S}).with_limits(fresh_wait_s=0.2)
 
 
 @pytest.fixture
