@@ -133,7 +133,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             len(run.skipped), len(run.tied), invalid(stored, unit), run.by_agreement,
             conflict_bits(stored, unit, run), has_several_visitors(stored, unit),
             seen(stored, unit, run), run.done_ms[-1],
-            coarse_times(stored.units.funnel, stored.units.of[unit]),
+            coarse_times(stored.units.funnel, stored.units.by_unit[unit]),
         )
         for unit, run in stored.selected.items()
     )  # fmt: skip
@@ -156,17 +156,17 @@ def texts(run: Run) -> tuple[str, ...]:
 
 def has_several_visitors(stored: StoredCase, unit: Unit) -> bool:
     units = stored.units
-    required = [event.id for event in units.of[unit] if event.is_required(units.funnel)]
+    required = [event.id for event in units.by_unit[unit] if event.is_required(units.funnel)]
     return len({units.visitors[event_id] for event_id in required}) > 1
 
 
 def invalid(stored: StoredCase, unit: Unit) -> int:
-    funnel, events = stored.units.funnel, stored.units.of[unit]
+    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
     return sum(event.is_invalid and event.is_required(funnel) for event in events)
 
 
 def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
-    funnel, events = stored.units.funnel, stored.units.of[unit]
+    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
     return sum(
         1 << place for place in range(len(run.values)) if conflicts(funnel, events, run, place)
     )
@@ -174,7 +174,7 @@ def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
 
 def seen(stored: StoredCase, unit: Unit, run: Run) -> tuple[int, ...]:
     """Of each diagnostic row its events, then of each that is a group whether it is full."""
-    funnel, events = stored.units.funnel, stored.units.of[unit]
+    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
     rows = [(row, seen_by(funnel, events, run, row)) for row in funnel.rows if row.is_diagnostic]
     full = [is_seen(row, own) for row, own in rows if row.is_group]
     return *(len(own) for _, own in rows), *map(int, full)
@@ -227,7 +227,7 @@ def assert_trend(stored: StoredCase) -> None:
     start_ms, end_ms = case.start_ms or 0, case.end_ms or LATEST_MS
     runs = [
         run
-        for events in units.of.values()
+        for events in units.by_unit.values()
         for run in all_runs(units.funnel, events)
         if start_ms <= run.entry_ms < end_ms
     ]

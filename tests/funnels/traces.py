@@ -23,7 +23,7 @@ from tests.funnels.strategies import Case
 
 def differing_traces(case: Case, units: Units) -> Iterator[str]:
     """Find the traces that differ from the reference evaluation."""
-    for unit, events in units.of.items():
+    for unit, events in units.by_unit.items():
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
         traced = sorted(map(matched_event, events), key=lambda event: event.order)
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)

@@ -31,21 +31,23 @@ DEFAULT_ATTEMPT_WINDOW_S = 604_800
 class Units:
     """The units of a definition in a history, and their events.
 
-    definition: as the API takes it, goals replaced by their matches. left_out: provider events that
-    count for no attempt. visitors: for each event, by ID.
+    definition: as the API takes it, with goals replaced by their matches. events: all events that
+    the report reads. by_unit: the events of each unit. left_out: provider events that count for no
+    attempt. visitors: the canonical visitor of each event, by event ID.
     """
 
     definition: Json
     funnel: Funnel
     events: Sequence[Event]
-    of: Mapping[Unit, Sequence[UnitEvent]]
+    by_unit: Mapping[Unit, Sequence[UnitEvent]]
     left_out: Sequence[Event]
     visitors: Mapping[str, tuple[str, str]]
 
     def counted(self, start_ms: int | None, end_ms: int | None) -> dict[Unit, Run]:
         """The run of each unit that entered in a period."""
         runs = {
-            unit: counted_run(self.funnel, own, start_ms, end_ms) for unit, own in self.of.items()
+            unit: counted_run(self.funnel, own, start_ms, end_ms)
+            for unit, own in self.by_unit.items()
         }
         return {unit: run for unit, run in runs.items() if run is not None}
 
@@ -299,7 +301,7 @@ def rate(part: int, whole: int) -> float | None:
 
 
 def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str, Any]:
-    seen = [seen_by(units.funnel, units.of[unit], run, row) for unit, run in counted.items()]
+    seen = [seen_by(units.funnel, units.by_unit[unit], run, row) for unit, run in counted.items()]
     above = sum(not other.is_diagnostic for other in units.funnel.rows[: row.place])
     where = "before step 1"
     if above:
@@ -323,7 +325,8 @@ def data_quality(
     funnel, keys = units.funnel, units.definition["breakdownProperties"]
     runs = list(selected.values())
     required = {
-        unit: [event for event in units.of[unit] if event.is_required(funnel)] for unit in selected
+        unit: [event for event in units.by_unit[unit] if event.is_required(funnel)]
+        for unit in selected
     }
     invalid = {unit: sum(event.is_invalid for event in required[unit]) for unit in selected}
     of_steps = [
@@ -350,12 +353,12 @@ def data_quality(
         },
         "conflictingEntryValues": {
             key: sum(
-                conflicts(funnel, units.of[unit], run, place) for unit, run in selected.items()
+                conflicts(funnel, units.by_unit[unit], run, place) for unit, run in selected.items()
             )
             for place, key in enumerate(keys)
         },
         "unverifiedProviderEvents": sum(event in units.left_out for event in of_steps),
-        "coarseTimes": sum(coarse_times(funnel, units.of[unit]) for unit in selected),
+        "coarseTimes": sum(coarse_times(funnel, units.by_unit[unit]) for unit in selected),
         "attemptsWithSeveralVisitors": sum(
             funnel.counts_attempts and len({units.visitors[event.id] for event in events}) > 1
             for events in required.values()
