@@ -587,6 +587,36 @@ WITH
             SETTINGS short_circuit_function_evaluation = 'disable'
         )
     ),
+    entry_values AS MATERIALIZED
+    (
+        SELECT
+            value,
+            [key_1] AS keys,
+            arrayMap(text -> if(text = 'o', '', text), [text_1]) AS texts
+        FROM
+        (
+            SELECT
+                key_1 AS value,
+                any(key_1) AS key_1,
+                any(text_1) AS text_1
+            FROM
+            (
+                SELECT
+                    reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)) AS key_1,
+                    ifNull(events.scalars.{p3:Identifier}.:String, '') AS text_1
+                FROM events
+                WHERE (events.website_id IN ({p7:Array(String)})) AND (
+                    events.occurred_at <= fromUnixTimestamp64Milli({p8:Int64})
+                ) AND (events.name IN ({p0:Array(String)})) AND ((events.kind = 'event') AND (
+                    events.name = {p13:String}
+                )) AND (
+                    (events.occurred_at >= fromUnixTimestamp64Milli({p9:Int64}))
+                    AND (events.occurred_at < fromUnixTimestamp64Milli({p10:Int64}))
+                )
+            )
+            GROUP BY value
+        )
+    ),
     folded AS
     (
         SELECT
@@ -617,36 +647,6 @@ WITH
             cityHash64(units.keys),
             reached,
             waiting
-    ),
-    entry_values AS MATERIALIZED
-    (
-        SELECT
-            value,
-            [key_1] AS keys,
-            arrayMap(text -> if(text = 'o', '', text), [text_1]) AS texts
-        FROM
-        (
-            SELECT
-                key_1 AS value,
-                any(key_1) AS key_1,
-                any(text_1) AS text_1
-            FROM
-            (
-                SELECT
-                    reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)) AS key_1,
-                    ifNull(events.scalars.{p3:Identifier}.:String, '') AS text_1
-                FROM events
-                WHERE (events.website_id IN ({p7:Array(String)})) AND (
-                    events.occurred_at <= fromUnixTimestamp64Milli({p8:Int64})
-                ) AND (events.name IN ({p0:Array(String)})) AND ((events.kind = 'event') AND (
-                    events.name = {p13:String}
-                )) AND (
-                    (events.occurred_at >= fromUnixTimestamp64Milli({p9:Int64}))
-                    AND (events.occurred_at < fromUnixTimestamp64Milli({p10:Int64}))
-                )
-            )
-            GROUP BY value
-        )
     ),
     simple AS
     (

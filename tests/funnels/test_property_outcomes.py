@@ -25,7 +25,7 @@ from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
-from penstock.funnels.statements import report, storing
+from penstock.funnels.statements import relations
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import (
     DataProfile,
@@ -155,8 +155,7 @@ class StoredFunnel:
         """Sometimes these few events are folded as many would be."""
         with pytest.MonkeyPatch.context() as patch:
             if self.random.random() < 0.5:
-                patch.setattr(report, "_WORTH_PACKING", 1)
-                patch.setattr(storing, "_WORTH_PACKING", 1)
+                patch.setattr(relations, "WORTH_PACKING", 1)
             yield
 
     def _units(self, profile: DataProfile) -> list[Any]:

@@ -16,7 +16,8 @@ from penstock.base.paging import Page
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.query import Plan, Statement
-from penstock.funnels.statements.report import MATERIALIZED, composed, report_relations
+from penstock.funnels.statements.relations import compose, with_relations
+from penstock.funnels.statements.report import report_relations
 
 
 class CampaignSort(StrEnum):
@@ -72,9 +73,8 @@ def campaigns(
     SELECT is_total, value, groups, {", ".join(FIGURES)}
     FROM placed WHERE {selected} ORDER BY is_total DESC, place"""
     if funnel is not None:
-        return composed(funnel, relations, tail, materialized=MATERIALIZED)
-    named = ",\n".join(f"{name} AS ({sql})" for name, sql in relations.items())
-    return Statement(f"WITH {named}\n{tail}", binder.values)
+        return compose(funnel, relations, tail)
+    return Statement(with_relations(relations, tail), binder.values)
 
 
 def clicked_links(traffic: Traffic, most: int) -> Statement:

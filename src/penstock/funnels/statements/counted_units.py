@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from functools import reduce
 
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.statements.events import (
-    matched_events,
-)
 from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
-from penstock.funnels.statements.packed import COMPLEX, SIMPLE, Layout, layout_of, unit_chains
+from penstock.funnels.statements.packed import SIMPLE, Layout
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
@@ -20,12 +17,9 @@ from penstock.funnels.statements.query import (
     Statement,
     Strategy,
 )
-from penstock.funnels.statements.report import composed, entry_values, folded_units, packs
-from penstock.funnels.statements.stored import stored_units, stored_values
+from penstock.funnels.statements.relations import compose, unit_relations
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
-
-_MATERIALIZED = ("chains", "entry_values")
 
 
 class CountedUnits:
@@ -46,43 +40,30 @@ class CountedUnits:
         edges_ms: Sequence[int] | None = None,
     ) -> None:
         self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
-        if profile.build is None:
-            self._relations = counted_units(self.plan, strategy)
-            if self.plan.breadth:
-                self._relations["entry_values"] = entry_values(self.plan)
-        else:
-            self._relations = {"counted": stored_units(self.plan)}
-            if self.plan.breadth:
-                self._relations["entry_values"] = stored_values(self.plan)
+        self._relations = counted_units(self.plan, strategy)
 
     def statement(self, tail: str, **more: str) -> Statement:
         """A statement that ends with `tail`.
 
         more: other relations by name. They and the tail may read `counted`.
         """
-        return composed(self.plan, {**self._relations, **more}, tail, materialized=_MATERIALIZED)
+        return compose(self.plan, {**self._relations, **more}, tail)
 
 
-def counted_units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
-    """The relation `counted`, and those that it reads. It may read `entry_values`.
+def counted_units(
+    plan: Plan, strategy: Strategy = Strategy.AUTO, *, values: str | None = None
+) -> dict[str, str]:
+    """The relation `counted`, after those that it reads.
 
-    With the columns `visitors` and `first_ts` where the plan keeps more.
+    It has the columns `visitors` and `first_ts` if the plan keeps more. values: replaces
+    `entry_values`, as in `unit_relations`.
     """
-    layout = layout_of(plan) if packs(strategy, plan.profile) else None
-    relations = {"matched": matched_events(plan)}
-    to_fold = "matched"
-    if layout:
-        relations["chains"] = unit_chains(plan, layout)
-        complex_units = f"SELECT unit FROM chains WHERE class = {COMPLEX}"
-        relations["complex_events"] = f"SELECT * FROM matched WHERE unit IN ({complex_units})"
-        to_fold = "complex_events"
-    relations |= folded_units(plan, to_fold, detailed=True)
+    relations, layout = unit_relations(plan, strategy, detailed=True, values=values)
     columns = ", ".join((*COLUMNS, "visitors", "first_ts") if plan.keeps_more else COLUMNS)
-    parts = [f"SELECT {columns} FROM units"]
+    counted = f"SELECT {columns} FROM units"
     if layout:
-        parts.append(f"SELECT {columns} FROM ({_simple_units(plan, layout)})")
-    relations["counted"] = " UNION ALL ".join(parts)
-    return relations
+        counted += f" UNION ALL SELECT {columns} FROM ({_simple_units(plan, layout)})"
+    return {**relations, "counted": counted}
 
 
 def _simple_units(plan: Plan, layout: Layout) -> str:

@@ -171,10 +171,10 @@ def _over_limit(plan: Plan) -> str:
 
 def _values_hash(plan: Plan) -> str:
     keys = [f"key_{j}" for j in range(1, plan.breadth + 1)]
-    return combined(keys)
+    return combine_hashes(keys)
 
 
-def combined(keys: list[str]) -> str:
+def combine_hashes(keys: list[str]) -> str:
     """Several value hashes as one, 0 when all are 0."""
     if len(keys) < 2:
         return keys[0] if keys else "toUInt64(0)"

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements import relations
 from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.cohorts import entry_values
 from penstock.funnels.statements.counted_units import counted_units
 from penstock.funnels.statements.events import (
     in_share,
@@ -23,10 +25,10 @@ from penstock.funnels.statements.query import (
     Strategy,
     Subset,
 )
-from penstock.funnels.statements.report import composed, entry_values
+from penstock.funnels.statements.relations import compose
 
-_WORTH_PACKING = 4_000
-"""From so many changed units on, the packed fold's longer analysis pays."""
+_EVENTS_PER_UNIT = 50
+"""Events of a report that the general fold evaluates in the time of one changed unit."""
 
 _DECIDED = (
     "entry_ts",
@@ -51,7 +53,6 @@ _ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt6
            skips, ties, invalid, tied, conflicts, visitors, seen, cut,
            arrayDifference(done) AS pauses"""
 _FOLDED = ", ".join(f"folded.{column} AS {column}" for column in _DECIDED)
-_MATERIALIZED = ("chains", "entry_values")
 _VALUES = ", ".join(("unit", "first_ts", *_DECIDED))
 _TYPES = (
     "UInt64, Int64, Int64, Int64, UInt8, Array(UInt64), UInt64, UInt32, UInt32, UInt32, UInt8,"
@@ -99,8 +100,8 @@ def store_units(plan: Plan, build: str, version: int) -> Statement:
     values = f"""
     SELECT value, any(funnel_outcome_values.keys) AS keys
     FROM funnel_outcome_values WHERE build = {name} GROUP BY value"""
-    relations = {"entry_values": values, **counted_units(plan)}
-    return _inserting("funnel_outcomes", _COLUMNS, composed(plan, relations, tail, _MATERIALIZED))
+    counted = counted_units(plan, values=values)
+    return _inserting("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
 
 
 def store_changed_units(
@@ -111,7 +112,8 @@ def store_changed_units(
     first_times: when the first event of each was. version: as of `store_units`.
     """
     binder = plan.binder
-    strategy = Strategy.PACKED if len(first_times) >= _WORTH_PACKING else Strategy.GENERAL
+    is_packed = len(first_times) * _EVENTS_PER_UNIT >= relations.WORTH_PACKING
+    strategy = Strategy.PACKED if is_packed else Strategy.GENERAL
     units = binder.bind("Array(UInt64)", list(first_times))
     firsts = binder.bind("Array(Int64)", list(first_times.values()))
     tail = f"""
@@ -122,9 +124,8 @@ def store_changed_units(
     FROM (SELECT unit, first_ms FROM (SELECT {units} AS units, {firsts} AS firsts)
           ARRAY JOIN units AS unit, firsts AS first_ms) AS changed
     LEFT ANY JOIN (SELECT unit, {_ROW} FROM counted) AS folded ON changed.unit = folded.unit"""
-    return _inserting(
-        "funnel_outcomes", _COLUMNS, composed(plan, _units(plan, strategy), tail, _MATERIALIZED)
-    )
+    counted = counted_units(plan, strategy)
+    return _inserting("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
 
 
 def store_rest(plan: Plan, build: str, version: int) -> Statement:
@@ -222,7 +223,7 @@ def first_event(plan: Plan) -> Statement:
 def digest_of_events(plan: Plan) -> Statement:
     """The outcomes of the plan's events, as `digest_of_rows` has them."""
     tail = f"SELECT {_DIGEST} FROM (SELECT unit, {_ROW} FROM counted)"
-    return composed(plan, _units(plan), tail, _MATERIALIZED)
+    return compose(plan, counted_units(plan), tail)
 
 
 def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
@@ -232,13 +233,6 @@ def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
     SELECT {_DIGEST} FROM funnel_outcomes FINAL
     WHERE build = {binder.bind("String", build)} AND reached > 0 AND {in_share(binder, share)}"""
     return Statement(sql, binder.values)
-
-
-def _units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
-    relations = counted_units(plan, strategy)
-    if plan.breadth:
-        relations = {"entry_values": entry_values(plan), **relations}
-    return relations
 
 
 def _inserting(table: str, columns: str, rows: Statement) -> Statement:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
 from penstock.funnels.statements.events import (
     event_scope,
@@ -17,17 +18,12 @@ from penstock.funnels.statements.events import (
     visitor_key,
 )
 from penstock.funnels.statements.matching import is_whole_second
+from penstock.funnels.statements.providers import TAKES_PART, attempt_visitors
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
     QueryParams,
     Statement,
-)
-from penstock.funnels.statements.report import (
-    TAKES_PART,
-    attempt_visitors,
-    in_cohort_filter,
-    known_texts,
 )
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)

@@ -1,0 +1,80 @@
+"""Cohorts of units: their entry values as hashes and as texts, and the cohort filter."""
+
+from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
+from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
+from penstock.funnels.statements.events import (
+    event_scope,
+    event_source_with_touches,
+    name_scope,
+    period_scope,
+)
+from penstock.funnels.statements.matching import (
+    match_condition,
+    property_hash,
+    property_text,
+    text_hash,
+)
+from penstock.funnels.statements.packed import combine_hashes
+from penstock.funnels.statements.query import Plan
+
+
+def entry_values(plan: Plan) -> str:
+    """Every combination of values of the events in the period that match step 1.
+
+    Columns: value (combined hash), keys (a hash each), texts (tagged texts).
+    """
+    places = range(1, plan.breadth + 1)
+    names = dict(zip(places, plan.definition.breakdown_properties, strict=True))
+    read = ", ".join(
+        f"{property_hash(name, plan.binder)} AS key_{j}, "
+        f"{property_text(name, plan.binder)} AS text_{j}"
+        for j, name in names.items()
+    )
+    known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
+    keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
+    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    events = event_source_with_touches(plan) if plan.definition.read_touches else "events"
+    return f"""
+    SELECT value, [{", ".join(keys)}] AS keys,
+           arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts
+    FROM (
+        SELECT {combine_hashes(keys)} AS value, {known}
+        FROM (SELECT {read} FROM {events}
+              WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts})
+                AND {period_scope(plan)})
+        GROUP BY value)"""
+
+
+def known_texts(plan: Plan) -> str:
+    """The texts of every possible cohort, by its keys.
+
+    Tied entries may agree on some values only. So these are the combinations of entry values, and
+    each combination with any of its values missing.
+    """
+    places = f"range({plan.breadth})"
+    part = f"""tuple(
+            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}),
+            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {places}))"""
+    return f"""
+        SELECT part.1 AS keys, any(part.2) AS texts FROM (
+            SELECT arrayJoin(arrayMap(kept -> {part}, range({2**plan.breadth}))) AS part
+            FROM entry_values)
+        GROUP BY keys"""
+
+
+def in_cohort_filter(plan: Plan) -> str:
+    """Whether a cohort passes the exact cohort filter."""
+    conditions = ["1"]
+    for name, value in plan.params.cohort.items():
+        place = plan.definition.breakdown_properties.index(name) + 1
+        conditions.append(f"keys[{place}] = {_key_of(plan, name, value)}")
+    return " AND ".join(conditions)
+
+
+def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
+    text = tagged(value)
+    if not text:
+        return "0"
+    if name in BUILTIN_FIELDS:
+        return text_hash(plan.binder.bind("String", text))
+    return plan.binder.bind("UInt64", value_hash(text) % 2**64)
