@@ -111,7 +111,7 @@ class FunnelQueryRunner:
         if only_cached and not is_fresh:
             raise NotCached
         params = query_params(scope, selection, self._clock())
-        with self._engine.explaining():
+        with self._engine.explain_errors():
             if only_cached:
                 snapshot = self._snapshots.take_cached(workspace_id, funnel.definition, params)
             else:
@@ -161,7 +161,7 @@ class FunnelQueryRunner:
         elif not context.is_fresh:
             rows, is_hit = compute(), False
         else:
-            with self._engine.explaining():
+            with self._engine.explain_errors():
                 rows, is_hit = self._cache.get(
                     _cache_key(context, statement),
                     compute,

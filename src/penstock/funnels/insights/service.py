@@ -24,9 +24,9 @@ from penstock.funnels.insights.schema import (
 )
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.history import after_last_pause
+from penstock.funnels.queries.history import spans_after_last_pause
 from penstock.funnels.queries.parameters import unfit_parameters
-from penstock.funnels.queries.provenance import QueryResult, head_of, without_rows
+from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.results.shaping import MS_PER_MINUTE
@@ -98,7 +98,7 @@ class InsightService:
             return edges, self._entries(context, edges)
         first_ms, now_ms = context.profile.first_event_ms, self._runner.now_ms()
         if first_ms is None:
-            return [], without_rows(context)
+            return [], empty_result(context)
         counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
         history = query.edges_or_none(first_ms, now_ms) if counts_attempts else None
         if history is not None:
@@ -207,7 +207,7 @@ class InsightService:
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
     """The rows of a trend after its last pause of over two years. Earlier times are wrong."""
     spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
-    return result.rows[len(spans) - len(after_last_pause(spans)) :]
+    return result.rows[len(spans) - len(spans_after_last_pause(spans)) :]
 
 
 def _years(first_ms: int, last_ms: int) -> list[int]:

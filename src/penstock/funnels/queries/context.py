@@ -10,12 +10,12 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """What the statements and the head of one answer need.
+    """The input of the statements and of the head of one answer.
 
-    funnel_id, revision: None for a draft. website_id: as the caller sent it, None for all.
-    is_fresh: whether all events acknowledged before the query can be read.
-    saved_definition: the whole one; `definition` may have fewer breakdown properties.
-    only_cached: rows come from the cache alone.
+    funnel_id, revision: None for a draft. website_id: the website that the caller sent; None for
+    all. is_fresh: whether all events acknowledged before the query can be read. saved_definition:
+    the complete one; `definition` may have fewer breakdown properties. only_cached: take rows from
+    the cache only.
     """
 
     workspace_id: WorkspaceId

@@ -18,11 +18,11 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 class Gap:
     """A deletion, an import, retention or a loss that changed a website's history.
 
-    from_ms, to_ms: the span of events that it changed. at_ms: when it was requested.
+    from_ms, to_ms: span of the events that it changed. at_ms: time of the request.
     affected_range: times of the first and last event that it changed or may have left out.
-    note: what it leaves open, in a sentence; None when it is done and complete.
-    dismissed_at_ms: when an owner declared that nothing is missing; None: never. event_kind: the
-    only kind of event that it concerns, as the warehouse spells it; None: all.
+    note: a sentence about the doubt that remains; None if it is finished and complete.
+    dismissed_at_ms: time at which an owner declared that nothing is missing; None if nobody did.
+    event_kind: the only kind of event that it concerns, in the warehouse's spelling; None for all.
     """
 
     kind: str
@@ -38,11 +38,11 @@ class Gap:
 
 
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
-"""Gaps of some websites. `penstock.app` composes it from the rooms that know them."""
+"""Reads the gaps of some websites. `penstock.app` builds it from the rooms that record them."""
 
 
 _TOLERATED_AHEAD_MS = 300_000
-"""By how much the clocks of senders may be ahead, by default."""
+"""Default tolerance for senders' clocks that run ahead."""
 
 
 class Note(NamedTuple):
@@ -55,7 +55,7 @@ class Note(NamedTuple):
 def coverage_of(
     context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
 ) -> CoverageRecord:
-    """Coverage of one answer. open_windows: units whose conversion window is open."""
+    """The coverage of one answer. open_windows: number of units whose window is open."""
     params, definition, profile = context.params, context.definition, context.profile
     relevant = [
         gap
@@ -88,7 +88,7 @@ def coverage_of(
                 state=gap.state,
             )
             for gap in relevant
-            if gap.note  # an import that is whole left nothing out
+            if gap.note  # a complete import left nothing out
         ],
         notes=[note.text for note in notes],
         note_codes=[note.code for note in notes],
@@ -96,7 +96,7 @@ def coverage_of(
 
 
 def _kinds(definition: Definition) -> set[str]:
-    """The kinds of event that a funnel reads, as the warehouse spells them."""
+    """The kinds of event that a funnel reads, in the warehouse's spelling."""
     types = {match.type for row in definition.rows for match in row.matches}
     if definition.read_touches:
         types = set(MatchType)  # any event may be a touch
@@ -104,7 +104,7 @@ def _kinds(definition: Definition) -> set[str]:
 
 
 def _gap_notes(gaps: Iterable[Gap]) -> list[Note]:
-    """Each note once, also where several gaps share it."""
+    """Each note once, even if several gaps share it."""
     notes = (
         Note(NoteCode.LOSS if gap.kind == "loss" else NoteCode.GAP, gap.note)
         for gap in gaps
@@ -121,7 +121,7 @@ def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
 
 
 def _future_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
-    """Senders may be a little ahead; more means that the server's clock was ahead."""
+    """Senders' clocks may run a little ahead. More suggests that the server's clock was ahead."""
     last_ms = profile.future_until_ms
     if last_ms is not None and last_ms > params.evaluated_at_ms + _TOLERATED_AHEAD_MS:
         text = (
@@ -161,7 +161,7 @@ def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[No
 
 
 def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
-    """Notes that leave an answer complete."""
+    """Notes that do not make an answer incomplete."""
     if open_windows and definition.window_s is None:
         yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
     texts = (

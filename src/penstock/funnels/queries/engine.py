@@ -22,29 +22,29 @@ from penstock.warehouse.work import current_work
 ENGINE_SETTINGS: Mapping[str, Any] = {
     "enable_named_columns_in_function_tuple": 1,  # the fold names the fields of its tuples
     "enable_materialized_cte": 1,
-    # Compiling a statement takes as long as several small reports and makes large ones 2 % quicker:
-    # only what runs often is worth it.
+    # Compiling a statement takes as long as several small reports, and makes large reports 2 %
+    # quicker: compile only expressions that run often.
     "min_count_to_compile_expression": 50,
     "min_count_to_compile_aggregate_expression": 50,
     "min_count_to_compile_sort_description": 50,
-    # The columns of an event are wide: with the engine's 1 MB a block has an eighth of the rows
-    # that it could have, and reading takes a third longer.
+    # Events have wide columns: with the engine's default of 1 MB, a block holds an eighth of the
+    # rows, and reading takes a third longer.
     "preferred_block_size_bytes": 16 * 1024**2,
     "prefer_column_name_to_alias": 1,  # totals keep the names of the columns that they add up
     "join_use_nulls": 0,
     "force_grouping_standard_compatibility": 1,
-    # For every definition within the limits of `penstock.funnels.definitions.cost`, which bounds
-    # the statement; the engine's own bounds are lower.
+    # Room for every definition that `penstock.funnels.definitions.cost` allows, which bounds the
+    # statement; the engine's defaults are lower.
     "max_query_size": 4 * 1024**2,
     "max_ast_elements": 500_000,
     "max_expanded_ast_elements": 5_000_000,
-    # Rewrites that find nothing in these statements; trying them takes half the time of a small
+    # These rewrites find nothing in our statements, and trying them takes half the time of a small
     # report.
     "optimize_and_compare_chain": 0,
     "optimize_syntax_fuse_functions": 0,
     "optimize_redundant_comparisons": 0,
     "optimize_extract_common_expressions": 0,
-    # These look at every key of a grouping, and with it at all that lies below.
+    # These examine every key of a grouping and everything below it.
     "optimize_aggregators_of_group_by_keys": 0,
     "optimize_group_by_function_keys": 0,
     "optimize_injective_functions_in_group_by": 0,
@@ -57,8 +57,8 @@ _SUGGESTION = "Use a shorter period or one website, or raise the limit in the wo
 class EngineRows(NamedTuple):
     """Rows of one statement. Several requests share them: do not change them.
 
-    is_stored: whether stored outcomes were read instead of events. direct_reason: why not; None
-    where they have no such rows.
+    is_stored: whether they come from stored outcomes. direct_reason: why they come from events
+    instead; None for stored rows, and for statements that always read events.
     """
 
     names: Sequence[str]
@@ -69,13 +69,16 @@ class EngineRows(NamedTuple):
 
 
 class Engine:
-    """Methods block. Unavailable when the engine stops a statement or cannot answer."""
+    """Runs statements within limits of time and memory. Methods block.
+
+    Unavailable when the engine stops a statement or cannot answer.
+    """
 
     def __init__(self, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
 
     def run(self, statement: Statement) -> EngineRows:
-        with self.explaining():
+        with self.explain_errors():
             names, rows = self._warehouse.query(
                 statement.sql, statement.parameters, self._settings_of(statement)
             )
@@ -85,7 +88,7 @@ class Engine:
     def stream(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
         """Rows by column name, in blocks. Occupies a connection until the context ends."""
         with (
-            self.explaining(),
+            self.explain_errors(),
             self._warehouse.stream_blocks(
                 statement.sql, statement.parameters, self._settings_of(statement)
             ) as blocks,
@@ -93,17 +96,17 @@ class Engine:
             yield ([dict(zip(names, row, strict=True)) for row in rows] for names, rows in blocks)
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Turns `QueryFailed` into an error that the caller can act on."""
+    def explain_errors(self) -> Iterator[None]:
+        """Turn `QueryFailed` into an error that the caller can act on."""
         try:
             yield
         except QueryFailed as error:
-            raise self._explain_failure(error) from error
+            raise self._explain(error) from error
 
     def deadline(self) -> Callable[[], None]:
-        """A check for work in Python, which has as much time from now on as a statement.
+        """A check for work in Python, which may take as long as a statement from now on.
 
-        It raises `Stopped`, or `Unavailable` when the time is up.
+        The check raises `Stopped`, or `Unavailable` when the time is up.
         """
         work, until_s = current_work(), monotonic() + self._limits()["max_execution_time"]
 
@@ -123,8 +126,8 @@ class Engine:
             code="query_timeout",
         )
 
-    def _explain_failure(self, error: QueryFailed) -> Exception:
-        """What the caller can do about a stopped statement; any other failure is ours."""
+    def _explain(self, error: QueryFailed) -> Exception:
+        """An error that says what the caller can do; failures for other reasons are our fault."""
         limits = self._limits()
         if error.code == TIMEOUT_EXCEEDED:
             return self._timeout()
@@ -140,7 +143,7 @@ class Engine:
         return {**ENGINE_SETTINGS, **statement.settings, **self._limits()}
 
     def _limits(self) -> Mapping[str, Any]:
-        """The workspace's where the request has some, else the operator's."""
+        """The workspace's limits if the request has any, otherwise the operator's."""
         work = current_work()
         operator_limits = {
             "max_execution_time": self._settings.query_timeout_s,

@@ -1,4 +1,4 @@
-"""What a caller selects, checked against the funnel and turned into query parameters."""
+"""The caller's selection, checked against the funnel and turned into query parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from penstock.http.bodies import bad_parameter
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which units a caller selects, and which cohorts in which order.
+    """The units that a caller selects, and the cohorts in their order.
 
     website_id: None for all websites. start_ms, end_ms: the reporting period, both or neither.
-    cohort: breakdown property -> exact value, None for missing.
+    cohort: exact value by breakdown property; None if the value is missing.
     """
 
     website_id: str | None = None
@@ -74,9 +74,9 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
 
 
 def unfit_parameters(messages: Mapping[str, str], *others: Fault) -> Malformed:
-    """Well-formed query parameters that do not fit the funnel.
+    """The error for well-formed query parameters that do not fit the funnel.
 
-    messages: by parameter. others: faults with a code of their own.
+    messages: the message for each such parameter. others: faults with other codes.
     """
     return bad_parameter(
         *(Fault(name, "does_not_fit", message) for name, message in messages.items()), *others

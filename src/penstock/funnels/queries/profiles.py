@@ -1,7 +1,7 @@
-"""Profiles of the retained events: read from all events once, then kept by what came in since.
+"""Profiles of the retained events, read from all events once and then updated with new events.
 
-Events are summed up by day. A profile asks for what lies before or after some moments, so only the
-days of these moments are read again, and only where their events lie on both sides of one.
+Events are summed up by day. A profile needs numbers of events before and after a few moments, so
+only the days of these moments are read again, and only if a day has events on both sides of one.
 """
 
 from collections import OrderedDict
@@ -19,11 +19,11 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_SPANS = 200_000
-"""In all that is kept; a span takes 200 bytes. Ten websites' histories of 50 years."""
+"""Spans kept for all websites; a span takes 200 bytes. Enough for ten histories of 50 years."""
 
 
 class EventSpan(NamedTuple):
-    """Events of one day: when the first and the last occurred, and how many there are."""
+    """Events of one day: times of the first and the last, and their number."""
 
     first_ms: int
     last_ms: int
@@ -32,11 +32,11 @@ class EventSpan(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What a profile asks for lies before or after these.
+    """The times that divide the events of a profile.
 
-    evaluated_at_ms: the last moment that is read. history_from_ms: from when on an event proves
-    history. open_from_ms, open_until_ms: from when, and until before when, an event may be an entry
-    whose window is still open.
+    evaluated_at_ms: the last time that is read. history_from_ms: an event from this time on proves
+    that history has begun. open_from_ms, open_until_ms: an event from the first time until before
+    the second may be an entry whose window is still open.
     """
 
     evaluated_at_ms: int
@@ -45,8 +45,8 @@ class Moments(NamedTuple):
     open_until_ms: int
 
     @classmethod
-    def of(cls, params: QueryParams, window_s: int | None) -> "Moments":
-        """window_s: conversion window of the funnel; None: unlimited."""
+    def from_params(cls, params: QueryParams, window_s: int | None) -> "Moments":
+        """The moments of a query. window_s: conversion window of the funnel; None for unlimited."""
         start_ms, evaluated_at_ms = params.start_ms or 0, params.evaluated_at_ms
         open_ms = 0, 0  # a window that never ends does not change with time
         if window_s is not None:
@@ -54,14 +54,17 @@ class Moments(NamedTuple):
             open_ms = max(evaluated_at_ms - window_s * 1000, start_ms, 0), end_ms
         return cls(evaluated_at_ms, max(start_ms - MAX_PAUSE_MS, 0), *open_ms)
 
-    def cut(self, span: EventSpan) -> bool:
+    def divides(self, span: EventSpan) -> bool:
         """Whether events of the span lie on both sides of a moment."""
         firsts = (self.evaluated_at_ms + 1, *self[1:])
         return any(span.first_ms < first_ms <= span.last_ms for first_ms in firsts)
 
 
 class _Known(NamedTuple):
-    """The events of some websites up to an insert. spans: by day. events: in all of them."""
+    """Events of some websites up to an insert.
+
+    block: number of the insert. spans: their spans by day. events: number of events.
+    """
 
     block: int
     spans: Mapping[int, EventSpan]
@@ -77,19 +80,22 @@ class ProfileReader:
         self._lock = Lock()
 
     def read(self, params: QueryParams, window_s: int | None, version: DataVersion) -> DataProfile:
-        """The profile of the events as of the version, or newer. window_s: as of `Moments`."""
-        moments = Moments.of(params, window_s)
-        known = self._updated(params.website_ids, version)
+        """The profile of the events at the version, or of newer events.
+
+        window_s: conversion window of the funnel; None for unlimited.
+        """
+        moments = Moments.from_params(params, window_s)
+        known = self._update(params.website_ids, version)
         if known is None:
             spans = _read_spans(self._warehouse, params.website_ids, moments)
-            self._keep(params.website_ids, _summed_up(version.since.events_block, spans), version)
+            self._keep(params.website_ids, _sum_by_day(version.since.events_block, spans), version)
         else:
             self._keep(params.website_ids, known, version)
             spans = list(self._split(params.website_ids, known.spans.values(), moments))
         return _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
 
-    def _updated(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
-        """What is known of the version, after reading what came in; None after a deletion."""
+    def _update(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
+        """The events at the version, after reading the new ones; None after a deletion."""
         with self._lock:
             known = self._known.get(website_ids)
         block = version.since.events_block
@@ -100,15 +106,15 @@ class ProfileReader:
                 "until_block": block,
             }
             new = _spans(self._warehouse, "new_event_spans", parameters)
-            known = _summed_up(block, [*known.spans.values(), *new])
+            known = _sum_by_day(block, [*known.spans.values(), *new])
         return known if known is not None and known.events == version.events else None
 
     def _split(
         self, website_ids: tuple[WebsiteId, ...], spans: Iterable[EventSpan], moments: Moments
     ) -> Iterator[EventSpan]:
-        """The spans, those that a moment cuts in parts."""
+        """The spans. Spans that a moment divides are read again, in parts."""
         for span in spans:
-            if moments.cut(span):
+            if moments.divides(span):
                 yield from _read_spans(
                     self._warehouse, website_ids, moments, span.first_ms, span.last_ms
                 )
@@ -118,7 +124,7 @@ class ProfileReader:
     def _keep(
         self, website_ids: tuple[WebsiteId, ...], known: _Known, version: DataVersion
     ) -> None:
-        """Unless something came in, or was deleted, while the events were read."""
+        """Keep the events, unless some came in or were deleted while they were read."""
         if known.events != version.events or not self._warehouse.orders_inserts():
             return
         with self._lock:
@@ -131,8 +137,8 @@ class ProfileReader:
 def read_profile(
     warehouse: Warehouse, params: QueryParams, window_s: int | None = None
 ) -> DataProfile:
-    """The profile of the retained events of the websites, read from all of them."""
-    moments = Moments.of(params, window_s)
+    """The profile of the websites' retained events, read from all of these events."""
+    moments = Moments.from_params(params, window_s)
     [[has_aliases]] = warehouse.query(
         load("penstock.funnels.queries", "has_aliases"), {"scopes": list(params.scope_ids)}
     )[1]
@@ -147,7 +153,7 @@ def _read_spans(
     first_ms: int = 0,
     last_ms: int = LATEST_MS,
 ) -> list[EventSpan]:
-    """Spans of the events between two times, which no moment cuts."""
+    """Spans of the events between two times. No moment divides them."""
     parameters = {
         "websites": list(website_ids),
         "first": first_ms,
@@ -165,8 +171,8 @@ def _spans(warehouse: Warehouse, name: str, parameters: Mapping[str, Any]) -> li
     return [EventSpan(*row) for row in rows]
 
 
-def _summed_up(block: int, spans: Iterable[EventSpan]) -> _Known:
-    """Spans by day."""
+def _sum_by_day(block: int, spans: Iterable[EventSpan]) -> _Known:
+    """The events up to an insert, with one span for each day."""
     days: dict[int, EventSpan] = {}
     for span in spans:
         day = utc_day(span.first_ms)
@@ -186,7 +192,7 @@ def _union(first: EventSpan, other: EventSpan) -> EventSpan:
 def _profile_of(
     spans: Iterable[EventSpan], moments: Moments, window_s: int | None, *, has_aliases: bool
 ) -> DataProfile:
-    """spans: no moment cuts them."""
+    """The profile of spans that no moment divides."""
     read, future = list[EventSpan](), list[EventSpan]()
     for span in spans:
         (read if span.last_ms <= moments.evaluated_at_ms else future).append(span)

@@ -1,4 +1,4 @@
-"""Where the rows of an answer come from, and how the answer says so."""
+"""The source of an answer's rows, and the head of the answer, which names it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,10 +11,11 @@ from penstock.funnels.queries.schema import DirectReason, ServedFrom
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """computed_at_ms: when the newest rows were computed.
+    """The source of rows.
 
-    is_fresh: whether all events acknowledged before the query were readable. direct_reason: why
-    the query read events instead of stored outcomes.
+    computed_at_ms: time at which the newest rows were computed. is_fresh: whether all events
+    acknowledged before the query were readable. direct_reason: why the query read events instead
+    of stored outcomes; None if it read stored outcomes.
     """
 
     computed_at_ms: int
@@ -23,7 +24,7 @@ class Provenance:
     direct_reason: DirectReason | None = None
 
     def __add__(self, other: "Provenance") -> "Provenance":
-        """Of rows of both: the later time, and the source that needs more work."""
+        """The provenance of both together: the later time, and the source that takes more work."""
         sources = {self.served_from, other.served_from}
         return Provenance(
             max(self.computed_at_ms, other.computed_at_ms),
@@ -41,8 +42,8 @@ class QueryResult:
     provenance: Provenance
 
 
-def without_rows(context: QueryContext) -> QueryResult:
-    """The result where no statement is needed."""
+def empty_result(context: QueryContext) -> QueryResult:
+    """The result of a query that needs no statement."""
     return QueryResult(
         [], Provenance(context.params.evaluated_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
     )

@@ -28,14 +28,14 @@ def describe_query(
     answers: type[BaseModel] | None = None,
     returns: tuple[str, ...] = ("application/json",),
 ) -> dict[str, Any]:
-    """As `described`, for a route that answers about a funnel."""
+    """Like `described`, for a route that answers about a funnel."""
     return described(
         summary, query=query, answers=answers, returns=returns, job=JobRecord, tag="funnels"
     )
 
 
 class FunnelRequest:
-    """Litestar dependency `funnel`: the funnel that the path names. It need not exist."""
+    """Litestar dependency `funnel`: the funnel that the path names. It may not exist."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class FunnelRequest:
     async def respond(
         self, model: type[Q], answer: Callable[[WorkspaceId, str, Q], BaseModel | Response[bytes]]
     ) -> Response[bytes]:
-        """What `answer` returns for the query parameters, now or as a job.
+        """The response of `answer` to the query parameters, now or as a job.
 
         An unknown funnel or revision is an error at once, before a job starts.
         """

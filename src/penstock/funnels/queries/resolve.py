@@ -1,4 +1,4 @@
-"""Step 1: which definition a query is about, with its goals replaced by their matches."""
+"""Step 1: the definition that a query counts, with goals replaced by their matches."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from penstock.funnels.saved.service import FunnelService
 
 @dataclass(frozen=True, slots=True)
 class SavedFunnel:
-    """A funnel by its ID. revision: None for the current one."""
+    """A saved funnel. revision: None for the current revision."""
 
     funnel_id: str
     revision: int | None
@@ -18,14 +18,14 @@ class SavedFunnel:
 
 @dataclass(frozen=True, slots=True)
 class DraftFunnel:
-    """A definition that is not saved."""
+    """An unsaved definition."""
 
     definition: SavedDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFunnel:
-    """A saved funnel that was read already. definition: of the revision."""
+    """A saved funnel that the caller has already read. definition: the one at the revision."""
 
     funnel_id: str
     revision: int
@@ -47,7 +47,10 @@ class ResolvedFunnel:
 def resolve_definition(
     funnels: FunnelService, workspace_id: WorkspaceId, source: DefinitionSource
 ) -> ResolvedFunnel:
-    """NotFound (funnel), Malformed (revision), Conflict (as of `FunnelService.resolve`)."""
+    """The definition to evaluate.
+
+    NotFound (funnel), Malformed (revision), Conflict (like `FunnelService.resolve`).
+    """
     match source:
         case SavedFunnel(funnel_id, revision):
             number, definition = funnels.definition_at(workspace_id, funnel_id, revision)

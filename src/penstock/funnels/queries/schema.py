@@ -44,7 +44,7 @@ class PeriodQuery(InPeriod):
     ] = None
 
     def selection(self) -> Selection:
-        """The same for the steps of a query."""
+        """These parameters as the steps of a query take them."""
         return Selection(self.website_id, self.start_at, self.end_at)
 
 
@@ -95,7 +95,7 @@ class GapRecord(Record):
 
 
 class NoteCode(StrEnum):
-    """What a note of the coverage is about."""
+    """The subject of a note of the coverage."""
 
     GAP = "gap"
     LOSS = "loss"
@@ -151,7 +151,7 @@ class ServedFrom(StrEnum):
 class DirectReason(StrEnum):
     """Why an answer was computed from events and not counted from stored outcomes.
 
-    NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not know all
+    NOT_STORED: none exist yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.
     """
 

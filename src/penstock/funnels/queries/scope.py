@@ -17,7 +17,10 @@ class WebsiteScope:
 def authorise_websites(
     websites: WebsiteService, workspace_id: WorkspaceId, website_id: str | None
 ) -> WebsiteScope:
-    """One website, or all of the workspace for None. Unauthorized for one of another workspace."""
+    """One website, or all websites of the workspace for None.
+
+    Unauthorized for a website of another workspace.
+    """
     selected = websites.select_websites(workspace_id, website_id)
     return WebsiteScope(
         tuple(WebsiteId(website.id) for website in selected),

@@ -63,9 +63,9 @@ class SingleFlightCache(Generic[V]):
         is_usable: Callable[[V], bool] = lambda _: True,
         is_current: Callable[[], bool] = lambda: True,
     ) -> CacheLookup[V]:
-        """The cached value while it is usable, the one being computed right now, or a new one.
+        """The cached value while it is usable, a value that is being computed, or a new one.
 
-        is_current: called after computing: whether the key still describes the input; if not, the
+        is_current: whether the key still describes the input, called after computing; if not, the
         value is returned but not cached.
 
         Raises what `compute` raises, in every waiting thread. A computation stops early only when
@@ -74,7 +74,7 @@ class SingleFlightCache(Generic[V]):
         own = current_work() or Work()
         own.check()
         with self._lock:
-            value = self._usable(key, is_usable)
+            value = self._find_usable(key, is_usable)
             if value is not None:
                 return CacheLookup(value, True)
             flight = self._in_flight.get(key)
@@ -100,12 +100,12 @@ class SingleFlightCache(Generic[V]):
     def get_cached(self, key: Hashable, *, is_usable: Callable[[V], bool] = lambda _: True) -> V:
         """The cached value while it is usable, else `NotCached`. Neither computes nor waits."""
         with self._lock:
-            value = self._usable(key, is_usable)
+            value = self._find_usable(key, is_usable)
         if value is None:
             raise NotCached
         return value
 
-    def _usable(self, key: Hashable, is_usable: Callable[[V], bool]) -> V | None:
+    def _find_usable(self, key: Hashable, is_usable: Callable[[V], bool]) -> V | None:
         value = self._values.get(key)
         if value is None or not is_usable(value):
             return None
@@ -124,7 +124,7 @@ class SingleFlightCache(Generic[V]):
             with working_on(flight.work):
                 flight.value = compute()
                 cacheable = is_current()
-        except Exception as error:  # for all waiting threads
+        except Exception as error:  # every waiting thread raises it
             flight.error = error
         finally:
             with self._lock:

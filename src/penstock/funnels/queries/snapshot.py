@@ -34,7 +34,7 @@ class EvaluationSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataSnapshot:
-    """The result of step 4. params: with the evaluation time of the snapshot."""
+    """The result of step 4. params: the query's parameters, evaluated at the snapshot's time."""
 
     params: QueryParams
     profile: DataProfile
@@ -59,7 +59,7 @@ class SnapshotReader:
         *,
         is_fresh: bool,
     ) -> DataSnapshot:
-        """QueryFailed when the engine stops or cannot answer."""
+        """The snapshot for a query. QueryFailed when the engine stops or cannot answer."""
         version = self._versions.read(params.website_ids, params.scope_ids)
         evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
         return _snapshot(params, evaluation, version)
@@ -67,7 +67,7 @@ class SnapshotReader:
     def take_cached(
         self, workspace_id: WorkspaceId, definition: Definition, params: QueryParams
     ) -> DataSnapshot:
-        """The snapshot of an earlier query; `NotCached` unless it holds now. Waits for no query."""
+        """The snapshot of an earlier query; `NotCached` unless it holds now. Never waits."""
         version = self._versions.read_at_once(params.website_ids, params.scope_ids)
         evaluation = self._evaluations.get_cached(
             _evaluation_key(workspace_id, definition, params, version),
@@ -88,7 +88,7 @@ class SnapshotReader:
         *,
         is_fresh: bool,
     ) -> EvaluationSnapshot:
-        """Now, or an earlier evaluation since which neither data nor time changed a count.
+        """A new evaluation, or an earlier one if neither data nor time has changed a count since.
 
         So an answer is computed again only when it can differ, and the cohorts and pages of one
         report have the same evaluation time.

@@ -1,7 +1,7 @@
-"""Versions of the stored data: whether something changed, without reading it.
+"""Versions of the stored data, which show a change without reading the data.
 
-The engine numbers every insert, and every row has the number of its insert. So rows that were
-inserted after a version can be counted alone; a deletion lowers the number of all rows.
+The engine numbers every insert, and every row has the number of its insert. So the rows that were
+inserted after a version can be counted separately; a deletion lowers the number of all rows.
 """
 
 from collections import OrderedDict
@@ -18,15 +18,15 @@ _MAX_KNOWN = 1_000
 _ONLY_SERVER = 0
 """The engine's number of a server outside a cluster."""
 _TRIES = 3
-"""A version is read again if any workspace inserts rows meanwhile."""
+"""Attempts at reading a version, which fail while any workspace inserts rows."""
 
 
 class StorageState(NamedTuple):
     """The stored data of all websites: two states are equal only if nothing changed between them.
 
-    events_block, aliases_block: numbers of the newest inserts; 0 on a cluster, where each server
-    numbers its own. inserts: hash of the newest insert of each server. parts: hash of the names of
-    each server's parts; a merge of parts changes only this number.
+    events_block, aliases_block: numbers of the newest inserts; 0 on a cluster, whose servers
+    number their inserts separately. inserts: hash of the newest insert of each server. parts: hash
+    of the names of each server's parts; a merge of parts changes only this number.
     """
 
     events_block: int
@@ -42,7 +42,7 @@ class StorageState(NamedTuple):
 class DataVersion(NamedTuple):
     """The stored data of some websites: every change gives a new version, never an earlier one.
 
-    since: the state in which the last change was noticed. events, aliases: rows.
+    since: the state in which the last change was noticed. events, aliases: number of rows.
     """
 
     since: StorageState
@@ -61,7 +61,7 @@ class _Known(NamedTuple):
 
 
 class VersionReader:
-    """Reads versions. Takes one short statement while nothing changes. Methods block."""
+    """Reads versions with one short statement while nothing changes. Methods block."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -70,17 +70,17 @@ class VersionReader:
         self._lock = Lock()  # guards both
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
-        """The version of the data as they are now, or newer."""
+        """The version of the current data, or a newer one."""
         key = (tuple(website_ids), tuple(scope_ids))
-        with self._lock_of(key):  # so that equal queries at one time get one version
+        with self._lock_of(key):  # concurrent equal queries get the same version
             return self._read(key, self._warehouse.query)
 
     def read_at_once(
         self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]
     ) -> DataVersion:
-        """As `read`, without waiting for other queries.
+        """Like `read`, without waiting for other queries.
 
-        `NotCached` where no version is known yet, or another query is reading it.
+        `NotCached` if no version is known yet, or if another query is reading it.
         """
         key = (tuple(website_ids), tuple(scope_ids))
         if self._known_of(key) is None or not (lock := self._lock_of(key)).acquire(blocking=False):
@@ -107,7 +107,7 @@ class VersionReader:
             version = _compare(query, key, known, state)
             earlier, state = state, read_state(query)
             if state.has_same_inserts(earlier):
-                # The earlier state: the counts may miss a deletion since then.
+                # Remember the earlier state: the counts may miss a deletion since then.
                 self._remember(key, _Known(version, earlier))
                 return version
         # Data that change while they are counted prove nothing; a new version is safe.
@@ -146,7 +146,7 @@ def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageSta
 
 
 def read_state(query: RunQuery) -> StorageState:
-    """query: of the warehouse."""
+    """The current state. query: runs SQL in the warehouse."""
     _, rows = query(load("penstock.funnels.queries", "storage_state"))
     newest = dict[tuple[int, str], int]()
     for server, table, _, block in rows:

@@ -19,7 +19,7 @@ from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.provenance import without_rows
+from penstock.funnels.queries.provenance import empty_result
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord
 from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
@@ -91,7 +91,7 @@ class ReportExporter:
     def _describe(self, context: QueryContext, total: Mapping[str, Any]) -> Details:
         lost = self._results.count_lost_events(context)
         quality = data_quality(context.definition, total, lost)
-        provenance = without_rows(context).provenance
+        provenance = empty_result(context).provenance
         return {
             "definition_revision": context.revision,
             "period_start_at": iso_or_none(context.params.start_ms),
