@@ -4,7 +4,7 @@
     groups    one row per value with all figures, and the total
     placed    groups in their order
 
-With a funnel, the relations of its report come first: its cohorts are those of the touch.
+With a funnel, the relations of its report come first. Its cohorts are values of the touch.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,10 @@ FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Which clicks, installs and opens to count, and by what.
+    """The clicks, installs and opens to count, and the field that groups them.
 
     column: `utm_source`, `utm_medium`, `utm_campaign` or `link`. start_ms, end_ms: both or neither.
-    slugs: of the clicked links by ID, for `link`.
+    slugs: slug of each clicked link by its ID, for `link`.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -51,10 +51,10 @@ class Traffic:
 def campaigns(
     traffic: Traffic, funnel: Plan | None, sort: CampaignSort, page: Page | None
 ) -> Statement:
-    """The total first, then the groups, most of `sort` first.
+    """The total first, then the groups in descending order of `sort`.
 
     funnel: its only breakdown property is the field of a touch. page: None for all groups.
-    Columns: is_total, value (empty: missing), groups (their number), `FIGURES`.
+    Columns: is_total, value (empty if missing), groups (number of all groups), `FIGURES`.
     """
     binder = Binder() if funnel is None else funnel.binder
     relations = {} if funnel is None else report_relations(funnel)
@@ -77,18 +77,18 @@ def campaigns(
     return Statement(with_relations(relations, tail), binder.values)
 
 
-def clicked_links(traffic: Traffic, most: int) -> Statement:
-    """The links that people clicked in the period. Column: link_id."""
+def clicked_links(traffic: Traffic, limit: int) -> Statement:
+    """At most `limit` links that people clicked in the period. Column: link_id."""
     binder = Binder()
     sql = f"""
     SELECT DISTINCT link_id FROM clicks
     WHERE {_scope(traffic, "clicked_at", binder)} AND NOT bot
-    LIMIT {binder.bind("UInt64", most)}"""
+    LIMIT {binder.bind("UInt64", limit)}"""
     return Statement(sql, binder.values)
 
 
 def _traffic(traffic: Traffic, binder: Binder) -> str:
-    """Columns: value, clicks, installs, opens. Several rows may have one value."""
+    """Columns: value, clicks, installs, opens. Several rows may have the same value."""
     column = f"toString({traffic.column})"
     clicked = column
     if traffic.slugs is not None:
@@ -122,14 +122,14 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
 
 
 def _groups(funnel: Plan | None) -> str:
-    """The figures of each value and of all together. Values of touches are texts."""
+    """The figures of each value, and of all values together. Values of touches are texts."""
     none = "0 AS entered, 0 AS completed, 0 AS pending"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:
         parts.append(f"""
         SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens,
-               {figures.ENTERED} AS entered, {figures.completed(funnel)} AS completed,
-               {figures.pending(funnel)} AS pending
+               {figures.ENTERED} AS entered, {figures.completed_units(funnel)} AS completed,
+               {figures.pending_units(funnel)} AS pending
         FROM ranked WHERE NOT is_total""")
     sums = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
     return f"""

@@ -1,8 +1,4 @@
-"""Counted units, one row each: for lists of units, trends, times and next events.
-
-The same two folds as in a report (`penstock.funnels.statements.report`), put together uncounted; or
-what they decided earlier, where that is stored (`penstock.funnels.statements.stored`).
-"""
+"""Counted units, one row each, for lists of units, trends, times and next events."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -23,11 +19,10 @@ COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 
 
 class CountedUnits:
-    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period; with
-    `edges_ms`, one per visitor and span, as of `Plan`.
+    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
 
-    keys are hashes; the relation `entry_values` has their texts if the funnel has breakdown
-    properties.
+    Keys are hashes. The relation `entry_values` has their texts if the funnel has breakdown
+    properties. edges_ms: starts of spans, like in `Plan`; then one row per visitor and span.
     """
 
     def __init__(
@@ -87,7 +82,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
     return f"""
         SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached,
                chains.entry_ts AS entry_ts, chains.done_ts AS done_ts,
-               {_chosen(plan, layout)} AS chosen,
+               {_chosen_matches(plan, layout)} AS chosen,
                toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied,
                toUInt8(0) AS conflicts, chains.several AS several,
                arrayResize(CAST([], 'Array(UInt32)'), {seen}) AS seen, 0 AS cut,
@@ -98,7 +93,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
         FROM chains {join} WHERE chains.class = {SIMPLE}"""
 
 
-def _chosen(plan: Plan, layout: Layout) -> str:
+def _chosen_matches(plan: Plan, layout: Layout) -> str:
     """The matches that count for the completed steps, as a mask."""
     parts = []
     for place, step in enumerate(plan.steps, start=1):

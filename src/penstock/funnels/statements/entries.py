@@ -7,9 +7,9 @@ array of (ts, seq, event_id, mask, ...).
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
 MAX_UNIT_EVENTS = 100_000
-"""Events of a unit that the fold reads, the first ones: it holds them in memory."""
+"""Number of a unit's events that the fold reads, from the first. It holds them in memory."""
 MAX_COMPARISONS = 2_000_000
-"""Entries of a visitor that compete times events of the visitor."""
+"""Limit for a visitor's competing entries, multiplied by its events."""
 
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 """at: position of the entry. began: position of the first event that could fill a part of it.
@@ -17,16 +17,16 @@ least: the least number that may follow (rule 4)."""
 
 
 def entries_of(plan: Plan) -> str:
-    """The entries that may count: an attempt's first; a visitor's in the period.
+    """The entries that may count: the first of an attempt, or those of a visitor in the period.
 
-    Where time alone, without whole seconds, decides which of a visitor's entries leads furthest,
-    only that one, or that of each span. Else there may be one more than `max_entries`, which shows
-    that there are more.
+    If time alone, without whole seconds, decides which of a visitor's entries leads furthest, the
+    result is only that entry, or the best entry of each span. Otherwise there may be one more than
+    `max_entries`, which shows that some are left out.
     """
     if plan.steps[0].row.all_of:
         return _group_entries(plan)
     # No lambda may read `history` itself: the engine would copy it for every element.
-    least = after_number("x.seq", "0")
+    least = least_next_number("x.seq", "0")
     entries = (
         f"arrayMap((i, x) -> CAST((i, 1, {least}), '{_ENTRY}'), arrayEnumerate(history), history)"
     )
@@ -43,7 +43,7 @@ def entries_of(plan: Plan) -> str:
 
 
 def max_entries(plan: Plan) -> str:
-    """How many entries of a unit compete: fewer, the more events each of them goes through."""
+    """Number of a unit's entries that compete; fewer if each goes through more events."""
     return "1" if plan.by_attempt else f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
 
 
@@ -56,13 +56,13 @@ def _starts(plan: Plan) -> str:
     return condition if plan.by_attempt else f"{condition} AND {plan.in_period('x.ts')}"
 
 
-def after_number(seq: str, otherwise: str) -> str:
+def least_next_number(seq: str, otherwise: str) -> str:
     """The least number that may follow an accepted one; an unusable number changes nothing."""
     return f"if({seq} = {UNUSABLE}, {otherwise}, {seq} + 1)"
 
 
 def _group_entries(plan: Plan) -> str:
-    """Completions of a group as step 1, each by a fresh set of parts, as `entries_of` says.
+    """Completions of a group as step 1, each by new parts, chosen like in `entries_of`.
 
     Every filled part counts as accepted.
     """
@@ -109,12 +109,11 @@ def time_decides(plan: Plan) -> bool:
 
 
 def _best_entries(plan: Plan) -> str:
-    """Position of the entry that leads furthest, the earliest of several, without folding each; of
-    each span, if the plan has any.
+    """Position of the entry that leads furthest in all, or in each span; the earliest of equals.
 
-    From the last step back: for every event, the times at which the later steps would be completed
-    after it, which are those of the first match that is strictly later. So the work grows with
-    the number of a visitor's events, not with events times entries.
+    Entries are not folded one by one. Going back from the last step, every event gets the times at
+    which the later steps would be completed after it: those of the first match that is strictly
+    later. So the work grows with a visitor's events, not with events times entries.
     """
     next_times = "arrayPushBack(arrayPopFront(history.ts), -1)"
     last_of_its_time = f"arrayMap((now, next) -> now != next, history.ts, {next_times})"

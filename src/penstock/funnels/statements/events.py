@@ -94,9 +94,10 @@ def _mask(plan: Plan) -> str:
 
 
 def _number_columns(plan: Plan) -> dict[str, str]:
-    """What an event has of the sequence property: the hash and the text of its value, if any.
+    """The columns from which `_sequence` reads a sequence number.
 
-    number: 0 if it has none. number_sent: whether it has any, usable or not.
+    number: hash of the property, 0 if it is missing. number_sent: whether it has a value, usable or
+    not. big: its text as a number.
     """
     name = plan.definition.sequence_property
     if name is None:
@@ -123,7 +124,7 @@ def _sequence(plan: Plan) -> str:
 
 
 def in_share(binder: Binder, share: tuple[int, int]) -> str:
-    """Whether a unit is in a share of all: its key is a hash."""
+    """Whether a unit is in a share of all units. Keys are hashes, so shares are equal."""
     every, which = (binder.bind("UInt64", number) for number in share)
     return f"unit % {every} = {which}"
 
@@ -218,18 +219,19 @@ _NO_ID_TEXTS = (
     *("\t", "\n", "\r\n", "\u00a0"),
     *(*_spellings("null"), *_spellings("undefined")),
 )
-"""What programs write for a missing attempt ID: nothing, blanks, null or undefined in any case."""
+"""Texts that stand for a missing attempt ID: nothing, blanks, null or undefined in any case."""
 _NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
 
 
 def event_scope(plan: Plan) -> str:
+    """Whether an event is in the plan's websites and subset, and not after the evaluation."""
     websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
     end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
     conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
     if plan.subset.after_block is not None:
         block = plan.binder.bind("Int64", plan.subset.after_block)
         conditions.append(f"events._block_number > {block}")
-        # Older parts are not opened. By the name: a list of parts may be of another moment.
+        # Skip older parts by their names: a list of parts may be outdated.
         conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
     if plan.subset.until_block is not None:
         block = plan.binder.bind("Int64", plan.subset.until_block)

@@ -19,8 +19,8 @@ LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
 PARTS = "cityHash64(units.keys), reached, waiting"
-"""What `of_units` groups by. A hash: the engine serialises a list that it groups by, which takes a
-quarter of the time of a stored report."""
+"""Columns by which `unit_figures` groups. The keys are one hash, because the engine would serialise
+a list, which takes a quarter of the time of a stored report."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -37,11 +37,11 @@ _QUALITY = (
 """The first numbers of `quality`. The first two count events outside units."""
 
 
-def completed(plan: Plan) -> str:
+def completed_units(plan: Plan) -> str:
     return f"counted[{len(plan.steps)}]"
 
 
-def pending(plan: Plan) -> str:
+def pending_units(plan: Plan) -> str:
     """Pending units of all steps together."""
     n = len(plan.steps)
     return f"arraySum(arraySlice(counted, {n + 1}, {n - 1}))"
@@ -53,15 +53,15 @@ def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) ->
 
 
 def median_state(took_ms: str, is_complete: str) -> str:
-    """The state of the median of a column, of rows that fulfil a condition."""
+    """The state of a column's median over the rows that fulfil a condition."""
     return f"quantileExactInclusiveStateIf(0.5)({took_ms}, {is_complete})"
 
 
-def of_units(plan: Plan) -> str:
+def unit_figures(plan: Plan) -> str:
     """The figures of a cohort from the columns of the relation `units`, in parts to be added up.
 
-    A part is the units that completed the same steps and of which all are waiting, or none
-    (`PARTS`): a list is made for each part, not for each unit.
+    The units of a part completed the same steps, and either all or none of them are waiting
+    (`PARTS`). So a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
     waiting = "arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting)"
@@ -86,8 +86,8 @@ def of_units(plan: Plan) -> str:
            {plan.evaluated_at()} <= {plan.window_end("entry_ts")} AS waiting"""
 
 
-def of_events(name: str, count: str) -> str:
-    """The figures of a cohort that nobody entered. name: what `count` counts."""
+def event_figures(name: str, count: str) -> str:
+    """The figures of a cohort that nobody entered. name: the figure that `count` gives."""
     return f"""
            CAST([], 'Array(UInt64)') AS counted, {quality_list({name: count})} AS quality,
            {median_state("ts", "0")} AS completion"""
@@ -98,10 +98,10 @@ def _joined(lists: Sequence[str]) -> str:
 
 
 def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a cohort by name. row: with the lists, and `missing` if the
-    funnel has breakdown properties.
+    """The figures of a cohort by name.
 
-    A list ends where the engine had nothing to add up: the other numbers are 0.
+    A list ends where the engine had nothing to add up; the other numbers are 0. row: its lists, and
+    `missing` if the funnel has breakdown properties.
     """
     n, breadth = len(definition.steps), len(definition.breakdown_properties)
     options = sum(len(step.matches) for step in definition.steps)
@@ -111,11 +111,11 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     if definition.has_options:
         lengths["options"] = options
     lengths |= {"seen_units": seen, "seen_events": seen}
-    figures: dict[str, Any] = _parts(row["counted"], lengths)
-    quality = _parts(row["quality"], {"numbers": len(_QUALITY), "conflicting": breadth})
+    figures: dict[str, Any] = _cut(row["counted"], lengths)
+    quality = _cut(row["quality"], {"numbers": len(_QUALITY), "conflicting": breadth})
     return {
         **figures,
-        **_parts(row.get("missing", ()), {"missing": breadth}),
+        **_cut(row.get("missing", ()), {"missing": breadth}),
         "options": figures["options"] or figures["counts"],
         **dict(zip(_QUALITY, quality["numbers"], strict=True)),
         "conflicting": quality["conflicting"],
@@ -125,8 +125,10 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _units_of_rows(rows: Sequence[Row], seen_units: Sequence[int]) -> list[int]:
-    """How many units each diagnostic row counts. seen_units: with an event of the row, then, for
-    each row that is a group, with one of every part.
+    """Number of units that each diagnostic row counts.
+
+    seen_units: units with an event of each row; then, for each row that is a group, units with an
+    event of every part.
     """
     groups = iter(seen_units[len(rows) :])
     return [
@@ -134,7 +136,7 @@ def _units_of_rows(rows: Sequence[Row], seen_units: Sequence[int]) -> list[int]:
     ]
 
 
-def _parts(values: Sequence[int], lengths: Mapping[str, int]) -> dict[str, list[int]]:
+def _cut(values: Sequence[int], lengths: Mapping[str, int]) -> dict[str, list[int]]:
     """A list cut into parts of these lengths, by name."""
     edges = [0, *accumulate(lengths.values())]
     padded = [*values, *([0] * (edges[-1] - len(values)))]

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from penstock.funnels.statements.entries import (
     MAX_UNIT_EVENTS,
-    after_number,
     entries_of,
+    least_next_number,
     max_entries,
     open_parts,
 )
@@ -37,7 +37,7 @@ UNIT_COLUMNS = (
     "tied",  # 1 if the entry values were decided by agreement
     "conflicts",  # bit j: a later event disagrees with entry value j
     "several",  # 1 if events of more than one visitor match steps of the attempt
-    "seen",  # Array(UInt32): as of `_seen`
+    "seen",  # Array(UInt32): see `_diagnostic_counts`
     "cut",  # 1 if only its first events or entries were read
     "coarse",  # events with a whole second in which another event of the unit lies
 )
@@ -50,7 +50,7 @@ DETAIL_COLUMNS = (
 
 
 def _event_type(plan: Plan) -> str:
-    """Named here: on its way to the shards of a cluster a tuple loses names that it infers."""
+    """The fields are named: on the way to a cluster's shards, a tuple loses inferred names."""
     late = ", late Int64" if plan.has_whole_seconds else ""
     return (
         f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
@@ -64,7 +64,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`.
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
-    late = f", {_late('ts', 'coarse')}" if plan.has_whole_seconds else ""
+    late = f", {_late_time('ts', 'coarse')}" if plan.has_whole_seconds else ""
     histories = f"""
         SELECT unit,
                arraySort(groupArray(CAST(
@@ -82,7 +82,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {plan.window_end("entry_ts")} AS window_end
         FROM (SELECT unit, history, has_more_events, {entries_of(plan)} AS entries
               FROM ({histories}))"""
-    # A subquery for each name that others use: the engine would analyse a copy in each of them.
+    # A subquery for each name that other expressions use: the engine analyses a copy in each.
     tied_events = f"""
         SELECT *, {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
@@ -98,24 +98,24 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
                                 0, first_event.keys[j]),
                         range(1, {plan.breadth + 1})) AS entry_keys,
-               {_later(plan)} AS later
-        FROM ({_with_served(plan, tied)})"""
+               {_later_events(plan)} AS later
+        FROM ({_add_served(plan, tied)})"""
     followers = f"""
         SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
         FROM ({values})"""
     state = _state(plan, detailed=detailed)
     times = "followers.late" if plan.has_whole_seconds else "followers.ts"
     inputs = {"ts": times, "seq": "followers.seq", "mask": "followers.mask"}
-    inputs["same_ts"] = _equal_to_previous(times)
+    inputs["same_ts"] = _equals_previous(times)
     if plan.definition.sequence_property is not None:
-        inputs["same_seq"] = _equal_to_previous(f"arrayZip({times}, followers.seq)")
+        inputs["same_seq"] = _equals_previous(f"arrayZip({times}, followers.seq)")
     if _folds_conflicts(plan):
         inputs["conflicts"] = _conflicts(plan, "followers")
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = _step(plan, state)
-    # Without short circuits: the fold's conditions are cheap, and taking rows out of columns for
-    # each of them is not.
+    # Short circuits are off: the fold's conditions are cheap, and picking rows for each of them is
+    # not.
     folded = f"""
         SELECT *,
                arrayFold((s, {", ".join(inputs)}) -> CAST({step}, '{state_type}'),
@@ -125,20 +125,22 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
-               {_ms(plan, "progress.last_ts")} AS done_ts, {_chosen(plan)} AS chosen,
+               {_ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
                progress.skips AS skips, progress.ties AS ties,
                arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
                           history) AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
-               {_several(plan)} AS several,
-               {_seen(plan)} AS seen, cut, {_coarse(plan)} AS coarse,
+               {_has_several_visitors(plan)} AS several,
+               {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan)} AS coarse,
                {f"{_all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
-               {_more(plan) if plan.keeps_more else ""}
+               {_kept_columns(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded})"""
     if plan.by_attempt:
         return outcome
-    return _furthest(plan, outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS)
+    return _select_furthest(
+        plan, outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS
+    )
 
 
 def _followers(plan: Plan) -> str:
@@ -147,9 +149,10 @@ def _followers(plan: Plan) -> str:
     return f"arrayFilter(x -> {condition}, later)"
 
 
-def _late(ts: str, coarse: str) -> str:
-    """A time as it counts for later steps, in half milliseconds: of a whole second after its end,
-    which is the odd number. Source: semantics, "Whole seconds".
+def _late_time(ts: str, coarse: str) -> str:
+    """A time as later steps count it, in half milliseconds.
+
+    A whole second counts just after its end, as an odd number. Source: semantics, "Whole seconds".
     """
     return f"if({coarse}, 2 * (intDiv({ts}, 1000) * 1000 + 999) + 1, 2 * {ts})"
 
@@ -164,12 +167,12 @@ def _all_ms(plan: Plan, times: str) -> str:
 
 
 def _entry_time(plan: Plan) -> str:
-    """The entry's time as the fold has it: a whole second counts at its start."""
+    """The entry's time as the fold counts it: a whole second counts at its start."""
     return "2 * entry_ts" if plan.has_whole_seconds else "entry_ts"
 
 
-def _coarse(plan: Plan) -> str:
-    """Source: semantics, "Data quality"."""
+def _coarse_times(plan: Plan) -> str:
+    """The number of a unit's coarse times. Source: semantics, "Data quality"."""
     if not plan.has_whole_seconds:
         return "toUInt32(0)"
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
@@ -181,7 +184,7 @@ def _coarse(plan: Plan) -> str:
     return f"toUInt32(arrayMap(own -> {count}, [{required}])[1])"
 
 
-def _later(plan: Plan) -> str:
+def _later_events(plan: Plan) -> str:
     """The events after the entry and inside the window that match a required step."""
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
     if not plan.has_whole_seconds:
@@ -192,9 +195,9 @@ def _later(plan: Plan) -> str:
                    (x, i) -> {condition} AND {after}, history, arrayEnumerate(history)))"""
 
 
-def _with_served(plan: Plan, entries: str) -> str:
-    """With the positions of the events that served step 1, where that is not the entry alone, or a
-    whole second may lie after the entry that it served.
+def _add_served(plan: Plan, entries: str) -> str:
+    """Add the positions of the events that served step 1, if the entry may not be the only one, or
+    if the whole second of an event may end after the entry that it served.
     """
     first = plan.steps[0]
     if not first.row.all_of:
@@ -212,8 +215,9 @@ def _with_served(plan: Plan, entries: str) -> str:
 
 
 def _early_ties(plan: Plan) -> str:
-    """Rule 3 for events that were read before the entry at its time: those that match step 2,
-    served none and are not provably before the entry.
+    """The number of ties by rule 3 among events that were read before the entry, at its time.
+
+    These events match step 2, served no step and are not provably before the entry.
     """
     conditions = [
         "i < entry.at",
@@ -226,14 +230,14 @@ def _early_ties(plan: Plan) -> str:
     return f"arrayCount((x, i) -> {' AND '.join(conditions)}, history, arrayEnumerate(history))"
 
 
-def _equal_to_previous(values: str) -> str:
-    """For each value of an array, whether it is equal to the one before."""
+def _equals_previous(values: str) -> str:
+    """For each value of an array, whether it equals the value before."""
     previous = f"arrayPopBack(arrayPushFront({values}, {values}[1]))"
     return f"arrayMap((now, previous) -> now = previous, {values}, {previous})"
 
 
 def _folds_conflicts(plan: Plan) -> bool:
-    """Whether acceptance decides which events can conflict: so for visitors, not for attempts."""
+    """Whether only accepted events can conflict: true for visitors, not for attempts."""
     return not plan.by_attempt and plan.breadth > 0
 
 
@@ -251,8 +255,8 @@ def _conflicts(plan: Plan, events: str) -> str:
 def _unit_conflicts(plan: Plan) -> str:
     """A bit per entry value that a later event disagrees with. Source: semantics, "Data quality".
 
-    Of a visitor, who may enter again: an accepted event. Of an attempt: any event inside the
-    window that matches a required step, accepted or not.
+    For a visitor, who may enter again, only accepted events count. For an attempt, any event inside
+    the window that matches a required step counts.
     """
     if _folds_conflicts(plan):
         return "progress.conflicts"
@@ -264,11 +268,11 @@ def _unit_conflicts(plan: Plan) -> str:
 class _Field(NamedTuple):
     """One field of the fold's state.
 
-    start: its value right after the entry. The others are its value after an event (ts, seq, mask,
-    whether ts, or ts and seq, are those of the event before, and, for `_folds_conflicts`,
-    conflicts); `s` is the state before that event. completed: the event was accepted and completed
-    the step. filled: it was accepted and filled a part of a group. passed: it served no step; None:
-    as before the event.
+    start: its value right after the entry. The other expressions give its value after an event.
+    They read the state before as `s`, and the event's ts, seq, mask, same_ts and same_seq (whether
+    it has the time, or time and number, of the event before), and conflicts. completed: the event
+    was accepted and completed the step. filled: it was accepted and filled a part of a group.
+    passed: it served no step; None if the value stays.
     """
 
     name: str
@@ -282,7 +286,7 @@ class _Field(NamedTuple):
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
     hit = _hit(plan)
-    least = after_number("seq", "s.least")
+    least = least_next_number("seq", "s.least")
     fields = [
         _Field("reached", "UInt8", "1", "s.reached + 1", "s.reached"),
         _Field("last_ts", "Int64", _entry_time(plan), "ts", "s.last_ts"),
@@ -299,7 +303,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
         none, filled = plan.mask(0), f"bitOr(s.filled, {hit})"
         fields.append(_Field("filled", plan.mask_type, none, none, filled))
     if plan.definition.has_options:
-        counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
+        counted = f"if({_choose_by_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
         chosen = f"bitOr(s.chosen, {counted})"
         fields.append(
             _Field(
@@ -313,11 +317,12 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
 
 
 def _tie_fields(plan: Plan) -> Iterator[_Field]:
-    """Ties by rule 3. Where an event completes a step, those before it at its time become ties if
-    they match the next step and served none: nothing proves that they came before.
+    """The fields that count ties by rule 3.
 
-    early: such events so far at the time of the last event. early_same: those with its number; the
-    others are provably before an event with a number.
+    When an event completes a step, events that were read before it at its time become ties if they
+    match the next step and served none: nothing proves that they came first. early: number of such
+    events so far, at the time of the last event. early_same: number of those with its sequence
+    number; the others are provably before an event with a number.
     """
     then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
     hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
@@ -331,7 +336,7 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
 
 
 def _step(plan: Plan, state: list[_Field]) -> str:
-    """The state after an event. Each condition stands once: the engine analyses every copy."""
+    """The state after an event. Each condition appears once: the engine analyses every copy."""
     candidate = f"{_hit(plan)} != 0"  # rule 2
     after = (
         f"ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq)"  # rule 3
@@ -342,13 +347,13 @@ def _step(plan: Plan, state: list[_Field]) -> str:
     if any(groups):
         full = f"bitOr(s.filled, {_hit(plan)}) = {_next_step(plan)}"
         filled = _tuple(item.filled for item in state)
-        accepted = f"if({_of_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
-    skip, tie, ignored = (_tuple(_counting(state, name)) for name in ("skips", "ties", None))
+        accepted = f"if({_choose_by_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
+    skip, tie, ignored = (_tuple(_add_one(state, name)) for name in ("skips", "ties", None))
     return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), {ignored})"
 
 
-def _counting(state: list[_Field], name: str | None) -> Iterator[str]:
-    """The state after an event that served no step, with one more in a field."""
+def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
+    """The state after an event that served no step, with one added to a field."""
     for item in state:
         passed = item.passed or f"s.{item.name}"
         yield f"{passed} + 1" if item.name == name else passed
@@ -369,13 +374,13 @@ def _next_step(plan: Plan) -> str:
 
 
 def _hit(plan: Plan) -> str:
-    """The matches of the next step that an event has, and that are not filled."""
+    """The matches of the next step that an event satisfies and that are not filled yet."""
     if not any(_groups(plan)):
         return f"bitAnd(mask, {_next_step(plan)})"
     return f"bitAnd(mask, bitAnd({_next_step(plan)}, bitNot(s.filled)))"
 
 
-def _of_group(groups: list[bool], group: str, plain: str) -> str:
+def _choose_by_group(groups: list[bool], group: str, plain: str) -> str:
     """One of two constants, depending on whether the next step is a group."""
     if all(groups) or not any(groups):
         return group if groups[0] else plain
@@ -383,7 +388,7 @@ def _of_group(groups: list[bool], group: str, plain: str) -> str:
     return f"[{', '.join(constants)}][s.reached + 1]"
 
 
-def _chosen(plan: Plan) -> str:
+def _chosen_matches(plan: Plan) -> str:
     """The matches that a unit's accepted events counted for."""
     if plan.definition.has_options:
         return "progress.chosen"
@@ -406,7 +411,7 @@ def _lowest_bit(plan: Plan, mask: str) -> str:
     return f"to{plan.mask_type}(bitAnd({mask}, bitNot({mask} - {plan.mask(1)})))"
 
 
-def _several(plan: Plan) -> str:
+def _has_several_visitors(plan: Plan) -> str:
     if not plan.by_attempt:
         return "toUInt8(0)"
     return f"arrayUniq({_visitors_of_steps(plan)}) > 1"
@@ -418,13 +423,13 @@ def _visitors_of_steps(plan: Plan) -> str:
     return f"arrayMap(x -> x.visitor, {required})"
 
 
-def _more(plan: Plan) -> str:
+def _kept_columns(plan: Plan) -> str:
     """A unit's visitors if there are several, and the time of its first event."""
     visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
     return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"
 
 
-def _seen(plan: Plan) -> str:
+def _diagnostic_counts(plan: Plan) -> str:
     """The number of events that each diagnostic row counted; 0 if the unit did not get so far.
     Then, for each diagnostic row that is a group, whether every part has one of them.
 
@@ -435,7 +440,7 @@ def _seen(plan: Plan) -> str:
         if not bits.row.diagnostic:
             step += 1
             continue
-        inside = _inside(plan, bits, step)
+        inside = _is_inside(plan, bits, step)
         counts.append(f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)")
         if bits.row.all_of:
             every, none = plan.mask(bits.all), plan.mask(0)
@@ -445,7 +450,7 @@ def _seen(plan: Plan) -> str:
     return f"CAST([{', '.join(counts + groups)}], 'Array(UInt32)')"
 
 
-def _inside(plan: Plan, bits: RowBits, step: int) -> str:
+def _is_inside(plan: Plan, bits: RowBits, step: int) -> str:
     """Whether a diagnostic row after a step counts `x`."""
     if step:
         since = _ms(plan, f"progress.done[{step}]")
@@ -459,8 +464,8 @@ def _inside(plan: Plan, bits: RowBits, step: int) -> str:
     return " AND ".join(conditions)
 
 
-def _furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
-    """The visitor's entry that leads furthest, in all or in each span; among equals the earliest.
+def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
+    """The visitor's entry that leads furthest in all, or in each span; the earliest of equals.
 
     Source: semantics, "Visitor funnels" and "Trend".
     """

@@ -23,11 +23,11 @@ TYPES: Mapping[str, str] = {
     **{kind: str(match_type) for match_type, kind in KINDS.items()},
     "provider": "Provider",
 }
-"""Display name of each kind of event. Provider: a payment provider's, which no match can name."""
+"""Display name of each kind of event. No match can name events of payment providers."""
 
 PROVIDERS_OF_WHOLE_SECONDS = ("stripe",)
-"""Payment providers whose format has no times below a second: `created` of Stripe. The value of a
-time never says so. Those of Standard Webhooks are ISO 8601 with any digits.
+"""Payment providers that send whole seconds, such as Stripe in `created`. The value of a time does
+not show it. Standard Webhooks has ISO 8601 times with any number of digits.
 """
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -37,7 +37,7 @@ _ISO_TIME = (
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?$"
 )
-# The engine's own parser takes year, month and day 0 for something else, hence the exact digits.
+# The digits are exact, because the engine's parser turns year, month and day 0 into other dates.
 
 
 def property_text(name: str, binder: Binder) -> str:
@@ -77,7 +77,7 @@ def text_hash(tagged_text: str) -> str:
 
 
 def _builtin(name: str) -> str:
-    """A built-in field's text. Those of touches are in relations that are joined with events."""
+    """A built-in field's text. Fields of touches are in relations that are joined with events."""
     if name in TOUCH_FIELDS:
         which, column = TOUCH_FIELDS[name]
         return f"{which}_touches.{column}"
@@ -165,5 +165,5 @@ class _Property:
 
 
 def _sql(regex: str) -> str:
-    """A regular expression of this module as it stands inside a quoted SQL string."""
+    """A regular expression of this module, escaped for a quoted SQL string."""
     return regex.replace("\\", "\\\\")

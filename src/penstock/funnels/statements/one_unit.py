@@ -37,8 +37,8 @@ def unit_names(
 ) -> Statement:
     """The names of units: the attempt ID, or the canonical visitor's ID. Columns: unit, name.
 
-    every_name: also of units that match no row. entries_ms: times of the entries of attempts, each
-    of which has an event then; None: not known.
+    every_name: include units that match no row. entries_ms: times of the attempts' entries, at
+    which each attempt has an event; None if not known.
     """
     plan = Plan(definition, params, profile)
     names = "1" if every_name else name_scope(plan)
@@ -54,7 +54,7 @@ def unit_names(
         WHERE {event_scope(plan)} AND {names} AND unit IN {keys} GROUP BY unit"""
     else:
         scopes = plan.binder.bind("Array(String)", list(params.scope_ids))
-        # A canonical visitor may have no event of its own: then an alias has its ID.
+        # A canonical visitor may not have an event; then an alias has its ID.
         sql = f"""
         SELECT unit, any(name) AS name FROM (
             SELECT visitor_key AS unit, visitor_id AS name FROM events
@@ -117,19 +117,20 @@ def unit_events(
     profile: DataProfile,
     selector: UnitSelector,
     properties: Sequence[str],
-    most: int,
+    limit: int,
     *,
     matching: bool,
 ) -> Statement:
     """The events of a unit, oldest first.
 
-    properties: those whose tagged texts to select. most: limit. matching: only events that match
-    a row. Columns: scope_id, event_id, client_event_id, kind, name, ts, source, verified,
-    visitor_id (as stored), visitor (canonical, a number), number_sent, seq, invalid, mask, texts.
+    properties: those whose tagged texts to select. limit: number of events. matching: read only
+    events that match a row. Columns: scope_id, event_id, client_event_id, kind, name, ts, source,
+    verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq, invalid,
+    mask, texts.
     """
     plan = Plan(definition, params, profile)
     return Statement(
-        _events(plan, _is_unit(plan, selector), properties, most, matching=matching),
+        _events(plan, _is_unit(plan, selector), properties, limit, matching=matching),
         plan.binder.values,
     )
 
@@ -141,10 +142,10 @@ def events_with_id(
     event_id: str,
     properties: Sequence[str],
 ) -> Statement:
-    """At most two events with an ID: the one whose own ID it is comes first.
+    """At most two events with an ID. Penstock's ID comes before the sender's.
 
-    event_id: Penstock's own, or the sender's, which may name several events. Columns: as of
-    `unit_events`; unit is 0 if the event has none.
+    event_id: Penstock's ID of the event, or the sender's, which several events may share. Columns:
+    those of `unit_events`; unit is 0 for an event without a unit.
     """
     plan = Plan(definition, params, profile)
     sent = plan.binder.bind("String", event_id)
@@ -158,7 +159,7 @@ def _events(
     plan: Plan,
     condition: str,
     properties: Sequence[str],
-    most: int,
+    limit: int,
     *,
     matching: bool,
     order: str = "ts, event_id",
@@ -173,9 +174,9 @@ def _events(
         "visitor_id": "events.visitor_id",
         "texts": f"CAST([{texts}], 'Array(String)')",
     }
-    limit = plan.binder.bind("UInt64", most)
+    most = plan.binder.bind("UInt64", limit)
     events = matched_events(plan, matching=matching, more=more, where=condition)
-    return f"{events} ORDER BY {order} LIMIT {limit}"
+    return f"{events} ORDER BY {order} LIMIT {most}"
 
 
 def _is_unit(plan: Plan, selector: UnitSelector) -> str:

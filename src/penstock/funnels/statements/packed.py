@@ -11,9 +11,9 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
-    - an event of a diagnostic row, of a payment provider (of a visitor: one with a whole second as
-      its time), or with an unusable sequence value
-    - events of several visitors, where the unit's visitors are kept
+    - an event of a diagnostic row, of a payment provider (for a visitor: if its time is a whole
+      second), or with an unusable sequence value
+    - events of several visitors, if the plan keeps a unit's visitors
     - for a visitor: a window that closed before the next step, since a later entry may lead
       further; and entries in several spans, if the plan has any
 
@@ -34,8 +34,8 @@ _POSITION_BITS = 64
 _MIN_NUMBER_BITS = 8
 
 SIMPLE, COMPLEX, UNITLESS, ABSENT = range(4)
-"""Class of a unit: counted here; for the general fold; the events without an attempt ID; without
-an entry in the period."""
+"""Classes of units: counted here; left to the general fold; the events without an attempt ID;
+without an entry in the period."""
 
 _MISSING, _DISORDERED, _LATE = 1, 2, 3
 """Why a step does not continue a unit: it has no event; its first event is not provably after the
@@ -73,7 +73,7 @@ class Layout:
     def number(self, position: str) -> str:
         return f"bitAnd({self.order(position)}, {2**self.number_bits - 1})"
 
-    def unusable(self, position: str) -> str:
+    def is_unusable(self, position: str) -> str:
         return f"bitTest({position}, {self.low_bits + self.number_bits})"
 
     def option(self, position: str) -> str:
@@ -129,14 +129,14 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
-    # A subquery for each name that others use: the engine would analyse a copy in each of them.
+    # A subquery for each name that other expressions use: the engine analyses a copy in each.
     entries = f"""
         SELECT *, {layout.time("firsts[1]")} AS entry_ts,
                {plan.window_end(layout.time("firsts[1]"))} AS window_end,
                bitTest(firsts[1], 0) AS carries
         FROM ({firsts})"""
-    # Without short circuits: a verdict is a few comparisons, and taking elements out of columns for
-    # each of them takes longer.
+    # Short circuits are off: a verdict is a few comparisons, and picking elements for each of them
+    # takes longer.
     verdicts = f"""
         SELECT *, arrayMap((p, q) -> {_verdict(layout)},
                            arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts
@@ -162,7 +162,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
 
 
 def _over_limit(plan: Plan) -> str:
-    """Whether the general fold reads only the first events or entries of a unit, and says so."""
+    """Whether a unit has more events or entries than the general fold reads."""
     events = f"count() > {MAX_UNIT_EVENTS}"
     if time_decides(plan) or plan.by_attempt:
         return events
@@ -175,7 +175,7 @@ def _values_hash(plan: Plan) -> str:
 
 
 def combine_hashes(keys: list[str]) -> str:
-    """Several value hashes as one, 0 when all are 0."""
+    """One hash for several value hashes; 0 if all are 0."""
     if len(keys) < 2:
         return keys[0] if keys else "toUInt64(0)"
     return f"if({' AND '.join(f'{key} = 0' for key in keys)}, 0, cityHash64({', '.join(keys)}))"
@@ -208,7 +208,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
 
 
 def _unitless(plan: Plan) -> str:
-    """The number of events in the period that match a required step; of use for unit 0."""
+    """The number of events in the period that match a required step, for unit 0."""
     conditions = []
     if any(bits.row.diagnostic for bits in plan.rows):
         conditions.append(plan.overlaps("mask", plan.required))
@@ -218,13 +218,16 @@ def _unitless(plan: Plan) -> str:
 
 
 def _starts(plan: Plan) -> str:
-    """Whether an event can be an entry: of a visitor, in the period; of an attempt, at any time."""
+    """Whether an event can be an entry: for a visitor in the period, for an attempt at any time."""
     condition = plan.overlaps("mask", plan.steps[0].all)
     return condition if plan.by_attempt else f"{condition} AND {plan.in_period('ts')}"
 
 
 def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
-    """The least position of each step. reverse: of OR steps only, the last option numbered 0."""
+    """The least position of each step.
+
+    reverse: only OR steps, with options counted from the last.
+    """
     positions = []
     for index, step in enumerate(plan.steps):
         condition = plan.overlaps("mask", step.all) if index else _starts(plan)
@@ -242,7 +245,7 @@ def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
 
 
 def _verdict(layout: Layout) -> str:
-    """The verdict on position p of a step; q is that of the step before. 0: accepted.
+    """The verdict on position p of a step, after position q of the step before; 0 if accepted.
 
     Source: semantics, "Progress after entry", rules 1 to 4.
     """
@@ -251,8 +254,8 @@ def _verdict(layout: Layout) -> str:
         later = f"{layout.time('p')} > {layout.time('q')}"
         greater = f"{layout.number('p')} > {layout.number('q')}"
         after = (
-            f"{layout.unusable('p')} = {layout.unusable('q')}"
-            f" AND if({layout.unusable('p')}, {later}, {after} AND {greater})"
+            f"{layout.is_unusable('p')} = {layout.is_unusable('q')}"
+            f" AND if({layout.is_unusable('p')}, {later}, {after} AND {greater})"
         )
     late = f"{layout.time('p')} > window_end"
     return f"multiIf(p = 0, {_MISSING}, NOT ({after}), {_DISORDERED}, {late}, {_LATE}, 0)"

@@ -1,10 +1,12 @@
-"""A funnel as one parameterised statement.
+"""The parameters of a statement, and the plan that its parts share.
+
+A funnel becomes one parameterised statement. Each relation reads earlier ones:
 
     matched   the events that rows match: unit, time, sequence number, a bit per satisfied match,
               a hash per entry value
     units     one row per counted unit (`fold` in general, `packed` where the data allows)
-    cohorts   units grouped by their entry values
-    answer    the total and one page of cohorts, with typed values
+    grouped   units grouped by their entry values
+    ranked    the total and the cohorts in order, with typed values
 
 Source: funnel semantics. Comments name its sections. docs/development/statement.md shows one.
 """
@@ -52,7 +54,7 @@ class QueryParams:
     """The parameters of a query about a funnel.
 
     start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither.
-    evaluated_at_ms: later events are not read. cohort: entry property -> exact value, None for
+    evaluated_at_ms: later events are not read. cohort: exact value by entry property; None if
     missing. sort, descending: the order of the cohorts.
     """
 
@@ -71,7 +73,8 @@ class QueryParams:
 class StoredBuild:
     """Stored outcomes that a statement reads.
 
-    places: of the statement's breakdown properties among the stored ones, from 1.
+    name: ID of the build. places: positions of the statement's breakdown properties among the
+    stored ones, from 1.
     """
 
     name: str
@@ -82,11 +85,12 @@ class StoredBuild:
 class DataProfile:
     """Facts about the data, known before the query; they decide the statement's parts.
 
-    events: number of retained events. has_aliases: visitors were merged. has_provider_events: some
-    come from payment providers. holds_until_ms: until then, inclusive, time alone changes no count;
-    None: for ever. history_start_ms: the first event at most two years before the period; None:
-    there is none. future_until_ms: the last event after the evaluation; None: none.
-    build: stored outcomes that know all of these events; None: the statement reads events.
+    events: number of retained events. has_provider_events: whether some come from payment
+    providers. has_aliases: whether visitors were merged. holds_until_ms: last time until which time
+    alone changes no count; None if it never does. history_start_ms: time of the first event at most
+    two years before the period; None without such an event. future_until_ms: time of the last event
+    after the evaluation; None without such an event. build: stored outcomes that include all of
+    these events; None if the statement reads events.
     """
 
     events: int
@@ -102,7 +106,7 @@ class DataProfile:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """settings: of the engine, beside those of every statement."""
+    """SQL and its parameters. settings: settings of the engine that only this statement needs."""
 
     sql: str
     parameters: Mapping[str, Any]
@@ -111,7 +115,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class RowBits:
-    """The bits of one row in an event's `mask`. all: of every match. each: per match, in order."""
+    """The bits of one row in an event's `mask`.
+
+    all: the bits of all its matches. each: the bit of each match, in order.
+    """
 
     row: Row
     all: int
@@ -120,10 +127,11 @@ class RowBits:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """Which events to read. All conditions must hold; None: no condition.
+    """The events to read. They must meet all conditions; None is not a condition.
 
-    after_block, until_block: inserted after this number, and up to this one. after_ms: that
-    occurred after this time. units: of these units. share: of every so many units one, and which.
+    after_block, until_block: numbers of inserts, exclusive and inclusive. after_ms: they occurred
+    after this time. units: keys of their units. share: number of equal shares of the units, and the
+    share to read, from 0.
     """
 
     after_block: int | None = None
@@ -134,7 +142,7 @@ class Subset:
 
 
 class Plan:
-    """What the parts of a statement share: the definition's bits, parameters, engine types."""
+    """Everything that the parts of a statement share: bits of matches, parameters, engine types."""
 
     def __init__(
         self,
@@ -146,10 +154,10 @@ class Plan:
         keeps_more: bool = False,
         edges_ms: Sequence[int] | None = None,
     ) -> None:
-        """keeps_more: units have their visitors, where there are several, and their first time.
+        """keeps_more: keep a unit's visitors if it has several, and the time of its first event.
 
         edges_ms: starts of spans, ascending. A visitor counts once for each span that it enters in,
-        with its best run among the entries there; None: once.
+        with its best run among the entries there; None to count it once in all.
         """
         self.definition, self.params, self.profile = definition, params, profile
         self.subset, self.keeps_more = subset, keeps_more
@@ -161,7 +169,7 @@ class Plan:
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        # No other event of a provider can match: it has a kind of its own.
+        # Other events of a provider cannot match: their kind is `provider`.
         self.has_whole_seconds = profile.has_provider_events and any(
             match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
         )

@@ -76,7 +76,7 @@ def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str
 def _folded_cohorts(plan: Plan) -> str:
     """A few rows per cohort of the units that the general fold counted."""
     return f"""
-    SELECT any(units.keys) AS keys, {figures.of_units(plan)}
+    SELECT any(units.keys) AS keys, {figures.unit_figures(plan)}
     FROM units GROUP BY {figures.PARTS}"""
 
 
@@ -98,7 +98,7 @@ def _events_outside(plan: Plan, counted_as: str, events: str, count: str = "coun
     events: a relation and its condition.
     """
     return f"""
-    SELECT {_zeros(plan.breadth)} AS keys, {figures.of_events(counted_as, count)}
+    SELECT {_zeros(plan.breadth)} AS keys, {figures.event_figures(counted_as, count)}
     FROM {events}"""
 
 
@@ -153,8 +153,8 @@ def _ranked(plan: Plan) -> str:
 
 
 def _sorting(plan: Plan) -> list[str]:
-    entered, completed = figures.ENTERED, figures.completed(plan)
-    pending = figures.pending(plan)
+    entered, completed = figures.ENTERED, figures.completed_units(plan)
+    pending = figures.pending_units(plan)
     figure = {
         Sort.ENTERED: entered,
         Sort.COMPLETED: completed,

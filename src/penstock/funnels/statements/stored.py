@@ -1,8 +1,8 @@
 """Stored outcomes of an attempt funnel, read instead of folding events.
 
-A row has what the folds decided about one unit. It depends neither on the reporting period nor on
-the time of the query. Merges of visitors change no row: where a unit has several visitors, the row
-has them as they were sent.
+A row has everything that the folds decided about one unit. It depends neither on the reporting
+period nor on the time of the query. Merges of visitors change no row: if a unit has several
+visitors, the row has them as they were sent.
 """
 
 from penstock.funnels.statements.query import Plan, StoredBuild
@@ -12,10 +12,10 @@ def stored_units(plan: Plan) -> str:
     """The stored units whose entry is in the period, with the columns of `counted`."""
     stored = "funnel_outcomes"
     return f"""
-    SELECT unit, {_picked(plan, f"{stored}.keys", "UInt64")} AS keys, reached, entry_ts,
+    SELECT unit, {_pick(plan, f"{stored}.keys", "UInt64")} AS keys, reached, entry_ts,
            entry_ts + took AS done_ts, chosen, skips, ties, invalid, tied,
            {_conflicts(plan, f"{stored}.conflicts")} AS conflicts,
-           {_several(plan)} AS several, seen, cut, toUInt32(0) AS coarse,
+           {_has_several_visitors(plan)} AS several, seen, cut, toUInt32(0) AS coarse,
            arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
            {plan.window_end("entry_ts")} AS window_end
     FROM funnel_outcomes FINAL
@@ -31,8 +31,8 @@ def _is_of_build(plan: Plan) -> str:
     return f"build = {plan.binder.bind('String', _build(plan).name)}"
 
 
-def _picked(plan: Plan, values: str, engine_type: str) -> str:
-    """Of a list with one value per stored breakdown property, those of the statement's."""
+def _pick(plan: Plan, values: str, engine_type: str) -> str:
+    """The values of the statement's breakdown properties, from a list for all stored ones."""
     picked = ", ".join(f"{values}[{place}]" for place in _build(plan).places)
     return f"CAST([{picked}], 'Array({engine_type})')"
 
@@ -45,7 +45,7 @@ def _conflicts(plan: Plan, conflicts: str) -> str:
     return f"toUInt8({' + '.join(bits) or '0'})"
 
 
-def _several(plan: Plan) -> str:
+def _has_several_visitors(plan: Plan) -> str:
     """Whether a unit has events of several canonical visitors."""
     if not plan.profile.has_aliases:
         return "notEmpty(visitors)"
@@ -67,12 +67,12 @@ def stored_values(plan: Plan) -> str:
     """Combinations of entry values, with the columns of `entry_values`."""
     stored = "funnel_outcome_values"
     return f"""
-    SELECT value, {_picked(plan, f"any({stored}.keys)", "UInt64")} AS keys,
-           {_picked(plan, f"any({stored}.texts)", "String")} AS texts
+    SELECT value, {_pick(plan, f"any({stored}.keys)", "UInt64")} AS keys,
+           {_pick(plan, f"any({stored}.texts)", "String")} AS texts
     FROM {stored} WHERE {_is_of_build(plan)} GROUP BY value"""
 
 
 def stored_unitless(plan: Plan) -> str:
-    """Counts of events of the period without a unit; the column is `events`."""
+    """The rows that count the period's events without a unit, in the column `events`."""
     return f"""funnel_outcome_unitless FINAL
     WHERE {_is_of_build(plan)} AND {plan.in_period("ts")} AND ts <= {plan.evaluated_at()}"""

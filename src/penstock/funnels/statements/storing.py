@@ -1,7 +1,7 @@
 """Statements that store outcomes of attempt funnels, and keep them up to date.
 
-The plan of each reads all history up to its evaluation time: no period, no cohort filter, no
-merges, and it keeps more (`plan_of`). `subset` says which events or units.
+Each plan reads all history up to its evaluation time, without a period, a cohort filter or merges,
+and keeps more (`plan_of`). Its subset selects events or units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def plan_of(
     read_until_ms: int = LATEST_MS,
     subset: Subset = Subset(),  # noqa: B008 - immutable
 ) -> Plan:
-    """profile: of the events that the statement reads, without merges and provider events."""
+    """The plan of a statement. profile: facts about its events, without merges and payments."""
     params = QueryParams(website_ids, (), None, None, read_until_ms)
     return Plan(definition, params, profile, subset=subset, keeps_more=True)
 
@@ -79,8 +79,8 @@ def plan_of(
 def is_storable(definition: Definition) -> bool:
     """Whether outcomes of the funnel can be stored.
 
-    For attempts, with at most 64 matches, and without touches: one may arrive late or with a merge,
-    which changes attempts that have no new event.
+    The funnel must count attempts, with at most 64 matches and without touches: a touch may arrive
+    late or with a merge, and then changes attempts that have no new event.
     """
     matches = sum(len(row.matches) for row in definition.rows)
     return definition.attempt_property is not None and matches <= 64 and not definition.read_touches
@@ -89,7 +89,7 @@ def is_storable(definition: Definition) -> bool:
 def store_units(plan: Plan, build: str, version: int) -> Statement:
     """Folds all units of the plan and stores the outcomes of those that entered.
 
-    The entry values of the build are stored already. version: the number of the newest insert that
+    The entry values of the build must be stored. version: the number of the newest insert that
     the fold certainly reads.
     """
     binder = plan.binder
@@ -101,7 +101,7 @@ def store_units(plan: Plan, build: str, version: int) -> Statement:
     SELECT value, any(funnel_outcome_values.keys) AS keys
     FROM funnel_outcome_values WHERE build = {name} GROUP BY value"""
     counted = counted_units(plan, values=values)
-    return _inserting("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
+    return _insert("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
 
 
 def store_changed_units(
@@ -109,7 +109,7 @@ def store_changed_units(
 ) -> Statement:
     """Folds the units of the plan's subset and stores a row for each, entered or not.
 
-    first_times: when the first event of each was. version: as of `store_units`.
+    first_times: time of each unit's first event. version: like for `store_units`.
     """
     binder = plan.binder
     is_packed = len(first_times) * _EVENTS_PER_UNIT >= relations.WORTH_PACKING
@@ -125,13 +125,13 @@ def store_changed_units(
           ARRAY JOIN units AS unit, firsts AS first_ms) AS changed
     LEFT ANY JOIN (SELECT unit, {_ROW} FROM counted) AS folded ON changed.unit = folded.unit"""
     counted = counted_units(plan, strategy)
-    return _inserting("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
+    return _insert("funnel_outcomes", _COLUMNS, compose(plan, counted, tail))
 
 
 def store_rest(plan: Plan, build: str, version: int) -> Statement:
     """Stores the first times of the units that `store_units` of this version did not count.
 
-    So every unit with an event has a row; one without has all of its events in newer inserts.
+    So every unit with an event has a row. A unit without one has all its events in newer inserts.
     """
     binder = plan.binder
     at = binder.bind("UInt64", version)
@@ -144,11 +144,11 @@ def store_rest(plan: Plan, build: str, version: int) -> Statement:
         WHERE build = {name} AND funnel_outcomes.version = {at})
     GROUP BY unit"""
     columns = "build, unit, version, reached, first_ts"
-    return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
+    return _insert("funnel_outcomes", columns, Statement(sql, binder.values))
 
 
 def merge_parts(build: str) -> Statement:
-    """Makes one part of the rows of a new build: as long as it has no newer rows, `FINAL` has
+    """Merges the rows of a new build into one part. Until there are newer rows, `FINAL` then has
     nothing to compare.
     """
     binder = Binder()
@@ -164,7 +164,7 @@ def store_values(plan: Plan, build: str) -> Statement:
     SELECT {plan.binder.bind("String", build)} AS build, value, keys, texts
     FROM ({entry_values(plan)})"""
     columns = "build, value, keys, texts"
-    return _inserting("funnel_outcome_values", columns, Statement(sql, plan.binder.values))
+    return _insert("funnel_outcome_values", columns, Statement(sql, plan.binder.values))
 
 
 def store_unitless(plan: Plan, build: str) -> Statement:
@@ -176,28 +176,28 @@ def store_unitless(plan: Plan, build: str) -> Statement:
     FROM ({events}) WHERE unit = 0 AND {plan.overlaps("mask", plan.required)}
     GROUP BY ts, block"""
     columns = "build, ts, block, events"
-    return _inserting("funnel_outcome_unitless", columns, Statement(sql, plan.binder.values))
+    return _insert("funnel_outcome_unitless", columns, Statement(sql, plan.binder.values))
 
 
-def units_of(plan: Plan, most: int, until_ms: int) -> Statement:
-    """The units of the plan's events, 0 for those without one.
+def units_of(plan: Plan, limit: int, until_ms: int) -> Statement:
+    """At most `limit` units of the plan's events; 0 stands for events without a unit.
 
-    Columns: unit, first_ms (of these events), has_provider_event, next_ms (of the first event after
-    `until_ms`, 0 if there is none).
+    Columns: unit, first_ms (time of its first event), has_provider_event, next_ms (time of its
+    first event after `until_ms`, 0 without one).
     """
     until = plan.binder.bind("Int64", until_ms)
     sql = f"""
     SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event,
            minIf(ts, ts > {until}) AS next_ms
     FROM ({matched_events(plan)}) GROUP BY unit
-    LIMIT {plan.binder.bind("UInt64", most)}"""
+    LIMIT {plan.binder.bind("UInt64", limit)}"""
     return Statement(sql, plan.binder.values)
 
 
 def first_times(build: str, units: Sequence[int]) -> Statement:
-    """When the first event of each stored unit was. Columns: unit, first_ms.
+    """Time of the first event of each stored unit. Columns: unit, first_ms.
 
-    Of all rows of a unit, older ones too: its first event becomes no later.
+    Replaced rows of a unit count, too: its first event never becomes later.
     """
     binder = Binder()
     sql = f"""
@@ -209,7 +209,7 @@ def first_times(build: str, units: Sequence[int]) -> Statement:
 
 
 def provider_events(plan: Plan) -> Statement:
-    """How many of the plan's events are of payment providers, and of an attempt. Column: events."""
+    """Number of the plan's events from payment providers that have an attempt. Column: events."""
     sql = f"SELECT count() AS events FROM ({matched_events(plan)}) WHERE provider AND unit != 0"
     return Statement(sql, plan.binder.values)
 
@@ -221,7 +221,7 @@ def first_event(plan: Plan) -> Statement:
 
 
 def digest_of_events(plan: Plan) -> Statement:
-    """The outcomes of the plan's events, as `digest_of_rows` has them."""
+    """Outcomes of the plan's events, in the same two numbers as `digest_of_rows`."""
     tail = f"SELECT {_DIGEST} FROM (SELECT unit, {_ROW} FROM counted)"
     return compose(plan, counted_units(plan), tail)
 
@@ -235,9 +235,10 @@ def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
     return Statement(sql, binder.values)
 
 
-def _inserting(table: str, columns: str, rows: Statement) -> Statement:
-    """A statement that inserts the rows of another. No two of them may have the same key: the
-    engine does not look for any before it writes them, which would take a quarter of a build.
+def _insert(table: str, columns: str, rows: Statement) -> Statement:
+    """A statement that inserts the rows of another. No two rows may have the same key.
+
+    The engine does not look for equal keys before it writes, which would take a quarter of a build.
     """
     sql = f"INSERT INTO {table} ({columns}) {rows.sql}"
     return Statement(sql, rows.parameters, {**rows.settings, "optimize_on_insert": 0})

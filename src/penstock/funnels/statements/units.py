@@ -57,8 +57,9 @@ class UnitConditions:
     """Conditions on units, all of which must hold.
 
     step: units that reached it; with the outcome pending or dropped off, units whose furthest step
-    it is. option: of that step. diagnostic: place among the diagnostic rows, from 1. property:
-    place among the breakdown properties, from 1, for a quality that concerns one; 0: any.
+    it is. option: place among the options of that step, from 0. diagnostic: place among the
+    diagnostic rows, from 1. property: place among the breakdown properties, from 1, for a quality
+    that concerns one; 0: any.
     """
 
     step: int | None = None
@@ -161,10 +162,9 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
 def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     """Units by the time of their entry.
 
-    edges_ms: starts of the buckets, ascending, the first not after any entry; of visitors also
-    those of `counted`. Columns: bucket (its
-    start), first_ms and last_ms (of its entries), entered, completed, pending, median_ms. No rows
-    for buckets without an entry.
+    edges_ms: starts of the buckets, ascending, the first not after any entry; for visitors the same
+    as in `counted`. Columns: bucket (its start), first_ms and last_ms (times of its first and last
+    entry), entered, completed, pending, median_ms. Buckets without an entry have no row.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -183,7 +183,7 @@ def possible_entries(
 ) -> Statement:
     """Events that match step 1, which are or may be entries, by time.
 
-    edges_ms: as of `trend`. Columns: bucket, first_ms, last_ms.
+    edges_ms: like for `trend`. Columns: bucket, first_ms, last_ms.
     """
     plan = Plan(definition, params, profile)
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
@@ -228,14 +228,15 @@ def next_events(
     counted: CountedUnits,
     step: int,
     outcome: Outcome | None,
-    most: int,
+    limit: int,
     *,
     of_visitors: bool = False,
 ) -> Statement:
     """Later events of the units that stopped after a step, inside their window.
 
-    of_visitors: all events of the visitors of attempts. Columns: is_total, kind, name, units,
-    events, first_units (units whose very next event it was), stopped (all units).
+    of_visitors: read all events of the attempts' visitors. limit: number of kinds and names.
+    Columns: is_total, kind, name, units, events, first_units (units whose very next event it was),
+    stopped (all units).
     """
     plan = counted.plan
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
@@ -249,13 +250,14 @@ def next_events(
                events.source = 'provider' AS provider, events.verified AS verified,
                events.event_id AS event_id,
                toString(events.kind) AS kind, toString(events.name) AS name,
-               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts, {_end(plan)} AS end_ts
+               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
+               {_end_of_time(plan)} AS end_ts
         FROM {event_source(plan)} WHERE {event_scope(plan)}"""
     relations = {"stopped_units": stopped_units}
     if of_visitors:
         if plan.profile.build is not None:  # stored units name no events
             relations["matched"] = matched_events(plan)
-        members = _taking_part(plan, "matched")
+        members = _participating_events(plan, "matched")
         relations["stopped"] = f"""
         SELECT DISTINCT members.unit AS unit, members.visitor AS owner, done_ts, window_end
         FROM {members} AS members
@@ -263,9 +265,8 @@ def next_events(
         events = f"SELECT *, visitor AS owner FROM ({events}) WHERE owner != 0"
     else:
         relations["stopped"] = "SELECT * FROM stopped_units"
-        events = (
-            f"SELECT *, unit AS owner FROM {_taking_part(plan, f'({events})')} WHERE owner != 0"
-        )
+        taking_part = _participating_events(plan, f"({events})")
+        events = f"SELECT *, unit AS owner FROM {taking_part} WHERE owner != 0"
     later = f"""
         SELECT stopped.unit AS unit, kind, name, event_id,
                row_number() OVER (PARTITION BY stopped.unit ORDER BY end_ts, event_id) = 1
@@ -278,18 +279,18 @@ def next_events(
                (SELECT uniqExact(unit) FROM stopped) AS stopped
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
         ORDER BY is_total DESC, units DESC, events DESC, kind, name
-        LIMIT {plan.binder.bind("UInt64", most + 1)}"""
+        LIMIT {plan.binder.bind("UInt64", limit + 1)}"""
     return counted.statement(tail, **relations)
 
 
-def _end(plan: Plan) -> str:
+def _end_of_time(plan: Plan) -> str:
     """The last millisecond of an event's time, which may be a whole second."""
     if not plan.has_whole_seconds:
         return "ts"
     return f"if({is_whole_second(plan.binder)}, intDiv(ts, 1000) * 1000 + 999, ts)"
 
 
-def _taking_part(plan: Plan, events: str) -> str:
+def _participating_events(plan: Plan, events: str) -> str:
     """A relation of events, without the provider events that take no part in a stopped attempt.
 
     events: a relation with the columns unit, visitor, provider and verified.
