@@ -20,8 +20,6 @@ NOT_CLEANED = frozenset(
     f"src/penstock/{room}"
     for room in (
         "funnels/outcomes",
-        "funnels/queries",
-        "funnels/statements",
         "funnels/units",
     )
 )

@@ -133,7 +133,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan)} AS coarse,
                {f"{_all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
-               {_kept_columns(plan) if plan.keeps_more else ""}
+               {_stored_columns(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded})"""
     if plan.by_attempt:
@@ -423,7 +423,7 @@ def _visitors_of_steps(plan: Plan) -> str:
     return f"arrayMap(x -> x.visitor, {required})"
 
 
-def _kept_columns(plan: Plan) -> str:
+def _stored_columns(plan: Plan) -> str:
     """A unit's visitors if there are several, and the time of its first event."""
     visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
     return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"

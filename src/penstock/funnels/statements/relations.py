@@ -80,21 +80,23 @@ def compose(plan: Plan, relations: Mapping[str, str], tail: str) -> Statement:
     twice, too, but reading many events again is quicker than keeping them.
     """
     is_packed, has_few_events = "chains" in relations, plan.profile.events < _MANY_EVENTS
-    kept = {"entry_values", "tallies" if "tallies" in relations else "chains"}
+    materialized = {"entry_values", "tallies" if "tallies" in relations else "chains"}
     if is_packed and has_few_events:
-        kept.add("matched")
+        materialized.add("matched")
     settings: Mapping[str, Any] = {}
     if has_few_events:
         settings = _SETTINGS_FOR_FEW_EVENTS
     elif is_packed:
         settings = _SETTINGS_FOR_MANY_EVENTS
-    return Statement(with_relations(relations, tail, kept), plan.binder.values, settings)
+    return Statement(with_relations(relations, tail, materialized), plan.binder.values, settings)
 
 
-def with_relations(relations: Mapping[str, str], tail: str, kept: Collection[str] = ()) -> str:
-    """SQL over named relations. kept: names of relations whose rows the engine keeps."""
+def with_relations(
+    relations: Mapping[str, str], tail: str, materialized: Collection[str] = ()
+) -> str:
+    """SQL over named relations. materialized: names of relations whose rows the engine keeps."""
     named = ",\n".join(
-        f"{name} AS {'MATERIALIZED ' if name in kept else ''}({sql})"
+        f"{name} AS {'MATERIALIZED ' if name in materialized else ''}({sql})"
         for name, sql in relations.items()
     )
     return f"WITH {named}\n{tail}"
