@@ -26,7 +26,7 @@ from penstock.settings import Settings
 def _session_response(
     request: AnyRequest, settings: Settings, token: str, account: CurrentUser, status: int = 200
 ) -> Response[bytes]:
-    response = answer(SessionRecord.of(account), status)
+    response = answer(SessionRecord.from_account(account), status)
     set_session(response, request, settings, token)
     return response
 
@@ -137,7 +137,7 @@ async def log_out(
 
 @get("/api/auth/session", opt=described("Current session", answers=SessionRecord, tag="accounts"))
 async def session(current_user: NamedDependency[CurrentUser]) -> Response[bytes]:
-    return answer(SessionRecord.of(current_user))
+    return answer(SessionRecord.from_account(current_user))
 
 
 ROUTES = (sign_up, log_in, log_in_with_code, log_out, session)

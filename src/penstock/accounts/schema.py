@@ -120,7 +120,7 @@ class UserRecord(Record):
     ]
 
     @classmethod
-    def of(cls, user: User) -> Self:
+    def from_user(cls, user: User) -> Self:
         return cls(
             id=user.id,
             email=user.email,
@@ -135,7 +135,7 @@ class WorkspaceRecord(Record):
     created_at: str
 
     @classmethod
-    def of(cls, workspace: Workspace) -> Self:
+    def from_workspace(cls, workspace: Workspace) -> Self:
         return cls(id=workspace.id, name=workspace.name, created_at=iso(workspace.created_at_ms))
 
 
@@ -145,9 +145,9 @@ class SessionRecord(Record):
     role: Annotated[Role, Field(description="Role of the user in the workspace.")]
 
     @classmethod
-    def of(cls, account: CurrentUser) -> Self:
+    def from_account(cls, account: CurrentUser) -> Self:
         return cls(
-            user=UserRecord.of(account.user),
-            workspace=WorkspaceRecord.of(account.workspace),
+            user=UserRecord.from_user(account.user),
+            workspace=WorkspaceRecord.from_workspace(account.workspace),
             role=account.role,
         )

@@ -32,7 +32,7 @@ async def read_audit_log(
     """For owners, and API keys with the scope `manage`. Newest first; kept for a year."""
     page = read_query(request, PageQuery).pagination
     return await answer_list(
-        await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.of
+        await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.from_entry
     )
 
 

@@ -24,7 +24,7 @@ class AuditRecord(Record):
     ]
 
     @classmethod
-    def of(cls, entry: AuditEntry) -> Self:
+    def from_entry(cls, entry: AuditEntry) -> Self:
         return cls(
             id=str(entry.id),
             at=iso(entry.at_ms),

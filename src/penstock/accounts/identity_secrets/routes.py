@@ -55,7 +55,7 @@ async def list_identity_secrets(
     secrets = await to_thread.run_sync(
         identity_secrets.secrets, caller.workspace_id, website_id, page
     )
-    return await answer_list(secrets, IdentitySecretRecord.of)
+    return await answer_list(secrets, IdentitySecretRecord.from_secret)
 
 
 @delete(_PATH, opt=described("Delete all identity secrets", tag="accounts"))

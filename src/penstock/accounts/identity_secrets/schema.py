@@ -19,7 +19,7 @@ class IdentitySecretRecord(Record):
     ]
 
     @classmethod
-    def of(cls, secret: SigningSecret) -> Self:
+    def from_secret(cls, secret: SigningSecret) -> Self:
         return cls(
             id=secret.id,
             created_at=iso(secret.created_at_ms),
@@ -34,4 +34,4 @@ class NewIdentitySecretRecord(IdentitySecretRecord):
 
     @classmethod
     def with_secret(cls, secret: SigningSecret) -> Self:
-        return cls.of(secret).model_copy(update={"secret": secret.secret})
+        return cls.from_secret(secret).model_copy(update={"secret": secret.secret})

@@ -59,7 +59,7 @@ async def list_invitations(
     open_invitations = await to_thread.run_sync(
         invitations.invitations, current_user.workspace.id, page
     )
-    return await answer_list(open_invitations, InvitationRecord.of)
+    return await answer_list(open_invitations, InvitationRecord.from_invitation)
 
 
 @delete(
@@ -94,7 +94,7 @@ async def read_invitation(
     invitation, has_account = await to_thread.run_sync(
         invitations.read, form.token.get_secret_value()
     )
-    return answer(InvitedRecord.of(invitation, has_account=has_account))
+    return answer(InvitedRecord.from_invitation(invitation, has_account=has_account))
 
 
 @post(
@@ -110,7 +110,7 @@ async def accept_invitation(
     """For a user with an account for the invited email address. The session stays where it is."""
     form = await read_json(request, InvitationToken)
     return answer(
-        MembershipRecord.of(
+        MembershipRecord.from_membership(
             await to_thread.run_sync(
                 invitations.accept, current_user, form.token.get_secret_value()
             )

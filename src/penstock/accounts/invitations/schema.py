@@ -31,7 +31,7 @@ class InvitationRecord(Record):
     expires_at: str
 
     @classmethod
-    def of(cls, invitation: Invitation) -> Self:
+    def from_invitation(cls, invitation: Invitation) -> Self:
         return cls(
             id=invitation.id,
             email=invitation.email,
@@ -55,7 +55,7 @@ class NewInvitationRecord(InvitationRecord):
 
     @classmethod
     def with_url(cls, invitation: Invitation, url: str, *, mailed: bool) -> Self:
-        return cls(**dict(InvitationRecord.of(invitation)), url=url, mailed=mailed)
+        return cls(**dict(InvitationRecord.from_invitation(invitation)), url=url, mailed=mailed)
 
 
 class InvitedRecord(Record):
@@ -72,7 +72,7 @@ class InvitedRecord(Record):
     ]
 
     @classmethod
-    def of(cls, invitation: Invitation, *, has_account: bool) -> Self:
+    def from_invitation(cls, invitation: Invitation, *, has_account: bool) -> Self:
         return cls(
             workspace_name=invitation.workspace.name,
             email=invitation.email,

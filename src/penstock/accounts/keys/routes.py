@@ -30,7 +30,7 @@ async def create_key(
     """
     form = await read_json(request, NewKey)
     key, secret = await to_thread.run_sync(key_service.create_key, current_user.caller, form)
-    return answer(NewKeyRecord.of(key, secret), status=201)
+    return answer(NewKeyRecord.from_key(key, secret), status=201)
 
 
 @get(
@@ -45,7 +45,7 @@ async def list_keys(
     """Newest first, including revoked keys."""
     page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
-    return await answer_list(keys, KeyRecord.of)
+    return await answer_list(keys, KeyRecord.from_key)
 
 
 @delete("/api/settings/api-keys/{key_id:str}", opt=described("Revoke an API key", tag="accounts"))

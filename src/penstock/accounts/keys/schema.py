@@ -44,7 +44,7 @@ class KeyRecord(Record):
     revoked_at: str | None
 
     @classmethod
-    def of(cls, key: ApiKey) -> Self:
+    def from_key(cls, key: ApiKey) -> Self:
         return cls(
             id=key.id,
             name=key.name,
@@ -67,7 +67,7 @@ class NewKeyRecord(Record):
     created_at: str
 
     @classmethod
-    def of(cls, key: ApiKey, secret: str) -> Self:
+    def from_key(cls, key: ApiKey, secret: str) -> Self:
         return cls(
             id=key.id,
             name=key.name,

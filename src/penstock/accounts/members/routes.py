@@ -29,7 +29,7 @@ async def list_members(request: AnyRequest, current_user: Me, members: Members) 
     """Members in the order in which they joined."""
     page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
-    return await answer_list(page_members, MemberRecord.of)
+    return await answer_list(page_members, MemberRecord.from_member)
 
 
 @patch(
@@ -50,7 +50,7 @@ async def change_role(
     member = await to_thread.run_sync(
         members.change_role, current_user, user_id, change.role, read_only
     )
-    return answer(MemberRecord.of(member))
+    return answer(MemberRecord.from_member(member))
 
 
 @delete(

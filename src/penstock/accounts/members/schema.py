@@ -28,7 +28,7 @@ class MemberRecord(Record):
     second_factor: Annotated[bool, Field(description="Whether logging in requires a code.")]
 
     @classmethod
-    def of(cls, member: Member) -> Self:
+    def from_member(cls, member: Member) -> Self:
         return cls(
             user_id=member.user.id,
             email=member.user.email,

@@ -47,7 +47,7 @@ class MemberService:
         with self._database.write() as db:
             member = _lock_member(db, actor, user_id)
             require_owner(db, actor)
-            read_only.check(MemberRecord.of(member))
+            read_only.check(MemberRecord.from_member(member))
             if role is not Role.OWNER:
                 _require_another_owner(db, actor.workspace.id, member)
             store.change_role(db, actor.workspace.id, user_id, role)

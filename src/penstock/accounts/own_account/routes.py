@@ -68,7 +68,7 @@ async def list_sessions(
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, session_token(request) or "", page
     )
-    return await answer_list(sessions, OpenSessionRecord.of)
+    return await answer_list(sessions, OpenSessionRecord.from_session)
 
 
 @delete("/api/auth/sessions/{session_id:str}", opt=described("End a session", tag="people"))
@@ -92,7 +92,7 @@ async def list_workspaces(
     """Workspaces in the order in which you joined them."""
     page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
-    return await answer_list(workspaces, MembershipRecord.of)
+    return await answer_list(workspaces, MembershipRecord.from_membership)
 
 
 @post(
@@ -110,7 +110,7 @@ async def switch_workspace(
     switch = partial(
         own_account.switch, current_user.user, session_token(request) or "", form.workspace_id
     )
-    return answer(SessionRecord.of(await to_thread.run_sync(switch)))
+    return answer(SessionRecord.from_account(await to_thread.run_sync(switch)))
 
 
 ROUTES = (change_password, list_sessions, end_session, list_workspaces, switch_workspace)

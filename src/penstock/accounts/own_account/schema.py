@@ -29,7 +29,7 @@ class OpenSessionRecord(Record):
     current: Annotated[bool, Field(description="Whether this session makes the request.")]
 
     @classmethod
-    def of(cls, session: UserSession) -> Self:
+    def from_session(cls, session: UserSession) -> Self:
         return cls(
             id=session.id,
             workspace_id=session.workspace_id,
@@ -46,9 +46,9 @@ class MembershipRecord(Record):
     since: Annotated[str, Field(description="When the user joined the workspace.")]
 
     @classmethod
-    def of(cls, membership: WorkspaceMembership) -> Self:
+    def from_membership(cls, membership: WorkspaceMembership) -> Self:
         return cls(
-            workspace=WorkspaceRecord.of(membership.workspace),
+            workspace=WorkspaceRecord.from_workspace(membership.workspace),
             role=membership.role,
             since=iso(membership.since_ms),
         )

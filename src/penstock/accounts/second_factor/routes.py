@@ -36,7 +36,7 @@ Passwords = NamedDependency[FairQueue]
 )
 async def read_second_factor(current_user: Me, second_factors: SecondFactors) -> Response[bytes]:
     state = await to_thread.run_sync(second_factors.state, current_user.user)
-    return answer(SecondFactorRecord.of(state))
+    return answer(SecondFactorRecord.from_state(state))
 
 
 @post(
@@ -58,7 +58,7 @@ async def begin_second_factor(
     form = await read_json(request, SecondFactorBegin)
     use_case = partial(second_factors.begin, current_user, form.password.get_secret_value())
     enrolment = await password_work.run(client_network(address_of(request)), use_case)
-    return answer(EnrolmentRecord.of(enrolment), status=201)
+    return answer(EnrolmentRecord.from_enrolment(enrolment), status=201)
 
 
 @post(

@@ -34,7 +34,7 @@ class SecondFactorRecord(Record):
     recovery_codes_left: int
 
     @classmethod
-    def of(cls, state: SecondFactorState) -> Self:
+    def from_state(cls, state: SecondFactorState) -> Self:
         return cls(
             enabled=state.enabled_at_ms is not None,
             enabled_at=iso_or_none(state.enabled_at_ms),
@@ -50,7 +50,7 @@ class EnrolmentRecord(Record):
     qr_code: Annotated[str, Field(description="The URI as a QR code: a data URI.", repr=False)]
 
     @classmethod
-    def of(cls, enrolment: Enrolment) -> Self:
+    def from_enrolment(cls, enrolment: Enrolment) -> Self:
         code: Any = segno.make_qr(enrolment.uri, error="m")
         return cls(
             secret=enrolment.secret,

@@ -29,7 +29,7 @@ async def create_website(
 ) -> Response[bytes]:
     form = await read_json(request, NewWebsite)
     website = await to_thread.run_sync(website_service.create_website, caller, form)
-    return answer(WebsiteRecord.of(website), status=201)
+    return answer(WebsiteRecord.from_website(website), status=201)
 
 
 @get(
@@ -50,7 +50,7 @@ async def list_websites(
     """Oldest first."""
     page = read_query(request, PageQuery).pagination
     websites = await to_thread.run_sync(website_service.websites_page, caller.workspace_id, page)
-    return await answer_list(websites, WebsiteRecord.of)
+    return await answer_list(websites, WebsiteRecord.from_website)
 
 
 @get(
@@ -63,7 +63,7 @@ async def read_website(
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
     return answer(
-        WebsiteRecord.of(
+        WebsiteRecord.from_website(
             await to_thread.run_sync(website_service.website, caller.workspace_id, website_id)
         )
     )
@@ -91,9 +91,9 @@ async def change_website(
     """
     changes, read_only = await read_changes(request, WebsiteChanges, WebsiteRecord)
     stored = await to_thread.run_sync(website_service.website, caller.workspace_id, website_id)
-    read_only.check(WebsiteRecord.of(stored))
+    read_only.check(WebsiteRecord.from_website(stored))
     website = await to_thread.run_sync(website_service.change_website, caller, website_id, changes)
-    return answer(WebsiteRecord.of(website))
+    return answer(WebsiteRecord.from_website(website))
 
 
 @delete(

@@ -294,7 +294,7 @@ class WebsiteRecord(Record):
     updated_at: str
 
     @classmethod
-    def of(cls, website: Website) -> Self:
+    def from_website(cls, website: Website) -> Self:
         return cls(
             id=website.id,
             name=website.name,

@@ -230,7 +230,9 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
 
 def _changed_names(before: Website, after: Website) -> list[str]:
     """Names of the record's fields that differ, apart from the time of the change."""
-    old, new = (WebsiteRecord.of(website).model_dump(by_alias=True) for website in (before, after))
+    old, new = (
+        WebsiteRecord.from_website(website).model_dump(by_alias=True) for website in (before, after)
+    )
     return sorted(name for name in new if name != "updatedAt" and new[name] != old[name])
 
 

@@ -37,7 +37,7 @@ async def create_deletion(
     """
     require_json(request)
     deletion = await to_thread.run_sync(deletions.request, caller, await read_bytes(request))
-    return answer(DeletionRecord.of(deletion), status=201)
+    return answer(DeletionRecord.from_deletion(deletion), status=201)
 
 
 @get(
@@ -55,7 +55,7 @@ async def list_deletions(
     page = await to_thread.run_sync(
         deletions.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
-    return await answer_list(page, DeletionRecord.of)
+    return await answer_list(page, DeletionRecord.from_deletion)
 
 
 @get(
@@ -68,7 +68,7 @@ async def read_deletion(
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     return answer(
-        DeletionRecord.of(
+        DeletionRecord.from_deletion(
             await to_thread.run_sync(deletions.find, caller.workspace_id, deletion_id)
         )
     )

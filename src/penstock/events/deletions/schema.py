@@ -154,7 +154,7 @@ class DeletionRecord(Record):
     finished_at: str | None
 
     @classmethod
-    def of(cls, deletion: Deletion) -> Self:
+    def from_deletion(cls, deletion: Deletion) -> Self:
         return cls(
             id=deletion.id,
             website_id=deletion.website_id,

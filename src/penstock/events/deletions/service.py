@@ -80,7 +80,7 @@ class DeletionService:
         async with self.worker.running():
             yield
 
-    def request(self, by: Caller, body: bytes) -> Deletion:
+    def request(self, actor: Caller, body: bytes) -> Deletion:
         """Accept a deletion and delete its identities. Events received later stay.
 
         `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
@@ -88,14 +88,14 @@ class DeletionService:
         """
         context = EventValidationContext(self._clock())
         target = read_deletion(body, context)
-        website = self._websites.stored_website(by.workspace_id, target.website_id)
+        website = self._websites.stored_website(actor.workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
             else self._websites.websites_sharing_visitors(website)
         )
         quarantined = Counter[str]()
-        begin = partial(self._begin, by, website, target, website_ids, quarantined)
+        begin = partial(self._begin, actor, website, target, website_ids, quarantined)
         deletion = _with_retries(begin)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
@@ -105,7 +105,7 @@ class DeletionService:
 
     def _begin(
         self,
-        by: Caller,
+        actor: Caller,
         website: Website,
         target: DeletionIn,
         website_ids: Collection[WebsiteId],
@@ -173,7 +173,9 @@ class DeletionService:
                 )
             store.add(db, deletion, website_ids)
             # Without the ID of the visitor or user, whose traces it is meant to remove.
-            audit.record(db, by, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms)
+            audit.record(
+                db, actor, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms
+            )
         return deletion
 
     def retain(self, website: Website, kind: str, from_ms: int) -> None:

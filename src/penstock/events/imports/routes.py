@@ -47,7 +47,7 @@ async def create_import(
     job = await imports.receive(
         caller.workspace_id, query, media_type_of(request), request.stream()
     )
-    return answer(ImportRecord.of(job), status=201)
+    return answer(ImportRecord.from_job(job), status=201)
 
 
 @get(
@@ -61,7 +61,7 @@ async def list_imports(
     jobs = await to_thread.run_sync(
         imports.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
-    return await answer_list(jobs, ImportRecord.of)
+    return await answer_list(jobs, ImportRecord.from_job)
 
 
 @get(
@@ -79,7 +79,7 @@ async def read_import(
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    return answer(ImportRecord.of(await to_thread.run_sync(imports.find, caller, import_id)))
+    return answer(ImportRecord.from_job(await to_thread.run_sync(imports.find, caller, import_id)))
 
 
 @get(
@@ -103,7 +103,7 @@ async def list_rejects(
     """In the order of the lines, each with all its errors."""
     page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller, import_id, page)
-    return await answer_list(rejects, RejectRecord.of)
+    return await answer_list(rejects, RejectRecord.from_reject)
 
 
 @post(
@@ -117,7 +117,9 @@ async def cancel_import(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """Events that were stored stay; reports say that the rest is missing. Safe to repeat."""
-    return answer(ImportRecord.of(await to_thread.run_sync(imports.cancel, caller, import_id)))
+    return answer(
+        ImportRecord.from_job(await to_thread.run_sync(imports.cancel, caller, import_id))
+    )
 
 
 @post(
@@ -132,7 +134,9 @@ async def dismiss_import_gap(
 ) -> Response[bytes]:
     """For owners: reports count as complete again and keep a note. Safe to repeat."""
     return answer(
-        ImportRecord.of(await to_thread.run_sync(imports.dismiss_gap, current_user, import_id))
+        ImportRecord.from_job(
+            await to_thread.run_sync(imports.dismiss_gap, current_user, import_id)
+        )
     )
 
 

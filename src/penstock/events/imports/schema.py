@@ -79,7 +79,7 @@ class ImportRecord(Record):
     finished_at: str | None
 
     @classmethod
-    def of(cls, job: ImportJob) -> Self:
+    def from_job(cls, job: ImportJob) -> Self:
         return cls(
             id=job.id,
             website_id=job.website_id,
@@ -121,6 +121,6 @@ class RejectRecord(Record):
     ]
 
     @classmethod
-    def of(cls, reject: Reject) -> Self:
+    def from_reject(cls, reject: Reject) -> Self:
         errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
         return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)

@@ -151,10 +151,10 @@ class ImportService:
         with self._database.write() as db:
             store.add(db, job)
 
-    def find(self, by: Caller, import_id: str) -> ImportJob:
+    def find(self, actor: Caller, import_id: str) -> ImportJob:
         """`NotFound`; `Forbidden` for a key for another website."""
         with self._database.read() as db:
-            return _owned_import(store.find(db, by.workspace_id, import_id), by)
+            return _owned_import(store.find(db, actor.workspace_id, import_id), actor)
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """Newest first. `Unauthorized` when the website belongs to another workspace."""
@@ -163,19 +163,19 @@ class ImportService:
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.pagination)
 
-    def rejects(self, by: Caller, import_id: str, page: Page) -> Listing[Reject]:
+    def rejects(self, actor: Caller, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, each with all its faults."""
-        job = self.find(by, import_id)
+        job = self.find(actor, import_id)
         with self._database.read() as db:
             return store.rejects(db, job, page)
 
-    def cancel(self, by: Caller, import_id: str) -> ImportJob:
+    def cancel(self, actor: Caller, import_id: str) -> ImportJob:
         """Stop reading; events that were stored stay. Cancelling again changes nothing.
 
         `Conflict` when the import is finished.
         """
         with self._database.write() as db:
-            job = _owned_import(store.find(db, by.workspace_id, import_id, lock=True), by)
+            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
             if job.state is ImportState.CANCELLED:
                 return job
             if not job.is_open:
@@ -227,10 +227,10 @@ class ImportService:
             return store.spans(db, workspace_id, website_ids)
 
 
-def _owned_import(job: ImportJob | None, by: Caller) -> ImportJob:
+def _owned_import(job: ImportJob | None, actor: Caller) -> ImportJob:
     if job is None:
         raise _import_not_found()
-    require_website_of_key(by, job.website_id)
+    require_website_of_key(actor, job.website_id)
     return job
 
 

@@ -57,7 +57,7 @@ async def list_quarantine(
         query.pagination,
         with_unknown=caller.website_id is None,
     )
-    return await answer_list(await to_thread.run_sync(page), QuarantineRecord.of)
+    return await answer_list(await to_thread.run_sync(page), QuarantineRecord.from_entry)
 
 
 @get(
@@ -85,7 +85,7 @@ async def export_quarantine(
         website = website_service.owned_website(caller.workspace_id, query.website_id)
         audit_log.record(caller, Action.EXPORTED, f"quarantine {website.id}")
         entries = quarantine.entries(caller.workspace_id, website.id)
-        lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
+        lines = [QuarantinedContent.from_entry(entry).model_dump_json() for entry in entries]
         return "".join(f"{line}\n" for line in lines).encode()
 
     return Response(
@@ -113,7 +113,7 @@ async def replay_all(
     find_website = partial(website_service.owned_website, caller.workspace_id, form.website_id)
     website = await to_thread.run_sync(find_website)
     result = await replays.replay_all(caller.workspace_id, website.id)
-    return answer(ReplayRecord.of(result))
+    return answer(ReplayRecord.from_result(result))
 
 
 @post(
@@ -140,7 +140,7 @@ async def read_counts(
 ) -> Response[bytes]:
     """For each website, how many of its events were stored, rejected, or still wait."""
     counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
-    return answer(AllEventCountsRecord.of(counts))
+    return answer(AllEventCountsRecord.from_counts(counts))
 
 
 ROUTES = (list_quarantine, export_quarantine, replay_all, replay_one, read_counts)

@@ -59,7 +59,7 @@ class QuarantineRecord(Record):
     replayable: Annotated[bool, Field(description="Whether it can be replayed.")]
 
     @classmethod
-    def of(cls, entry: QuarantineEntry) -> Self:
+    def from_entry(cls, entry: QuarantineEntry) -> Self:
         return cls(
             number=entry.number,
             at=iso(entry.at_ms),
@@ -81,8 +81,8 @@ class QuarantinedContent(QuarantineRecord):
     ]
 
     @classmethod
-    def of(cls, entry: QuarantineEntry) -> Self:
-        record = QuarantineRecord.of(entry)
+    def from_entry(cls, entry: QuarantineEntry) -> Self:
+        record = QuarantineRecord.from_entry(entry)
         return cls(**dict(record), content=entry.content)
 
 
@@ -93,7 +93,7 @@ class ReplayRecord(Record):
     ]
 
     @classmethod
-    def of(cls, result: ReplayResult) -> Self:
+    def from_result(cls, result: ReplayResult) -> Self:
         return cls(**result._asdict())
 
 
@@ -118,7 +118,7 @@ class EventCountsRecord(Record):
     ]
 
     @classmethod
-    def of(cls, counted: tuple[Website, EventCounts]) -> Self:
+    def from_counts(cls, counted: tuple[Website, EventCounts]) -> Self:
         website, counts = counted
         return cls(website_id=website.id, **counts._asdict())
 
@@ -129,5 +129,5 @@ class AllEventCountsRecord(Record):
     data: tuple[EventCountsRecord, ...]
 
     @classmethod
-    def of(cls, counts: Iterable[tuple[Website, EventCounts]]) -> Self:
-        return cls(data=tuple(EventCountsRecord.of(counted) for counted in counts))
+    def from_counts(cls, counts: Iterable[tuple[Website, EventCounts]]) -> Self:
+        return cls(data=tuple(EventCountsRecord.from_counts(counted) for counted in counts))

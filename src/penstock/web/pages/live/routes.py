@@ -76,7 +76,7 @@ def rejected(
     query = view.drop_foreign_website(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
-    records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
+    records = [(entry.at_ms, QuarantineRecord.from_entry(entry)) for entry in entries]
     return view.render(
         "live/rejected.html",
         parts=("stream",),
