@@ -362,6 +362,20 @@ def test_each_item_of_a_small_post_has_its_own_result(tracker: Tracker) -> None:
         assert answer.headers["content-type"] == media_type
 
 
+def test_the_framework_answers_other_methods_and_spellings_of_an_address(
+    tracker: Tracker, send: Sender, stored: Stored
+) -> None:
+    client, headers = tracker.wire.client, {"Authorization": send.key}
+    body = {"websiteId": tracker.website_id, **tracker.item()}
+    assert client.post(f"{TRACK_PATH}/", json=body).status_code == 202
+    assert client.post(f"{TRACK_PATH}?x=1", json=body).status_code == 202
+    wrong = client.get(TRACK_PATH)
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "OPTIONS, POST")
+    refused = client.post(f"{EVENT_PATH}?x=1", content=send.body(), headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_parameter")
+    assert len(stored()) == 4
+
+
 @pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
 def test_the_rate_of_a_website_holds_for_what_browsers_track(
     tracker: Tracker, stored: Stored
