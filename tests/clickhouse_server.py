@@ -78,6 +78,11 @@ class ClickHouseServer:
         """The URL of the server through a proxy that listens on this port."""
         return f"http://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
 
+    @property
+    def pid(self) -> int:
+        """The process ID; a restart changes it."""
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         (self._folder / "config.xml").write_text(self._config())
