@@ -4,11 +4,13 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
+from penstock.events.imports.formats.table import READERS
 from penstock.http import schema
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
+FROM_READERS = {f"not_{reader.name}" for reader in READERS}
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 
 
@@ -79,7 +81,7 @@ def _base_codes() -> set[str]:
 
 def test_every_problem_code_is_documented():
     problems, _, _ = _raised()
-    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP
+    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP | FROM_READERS
 
 
 def test_every_fault_code_is_documented():

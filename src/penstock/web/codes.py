@@ -224,7 +224,9 @@ private_host            - The URL leads to this machine or a private network.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
 unknown_column          - A CSV file has a column that is unknown, or lacks a required one.
-not_csv                 - The file is not CSV, or a row has more cells than the header.
+not_csv                 - The file or one of its rows is not CSV.
+too_many_cells          - A row of a CSV file has more cells than the header.
+unknown_value           - The value is not one of the values that the message names.
 not_utf8                - The file is not in UTF-8.
 slug_taken              - A link of another workspace has this slug.
 app_not_found           - The workspace has no app with this ID.
