@@ -7,20 +7,20 @@ array of (ts, seq, event_id, mask, ...).
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
 MAX_UNIT_EVENTS = 100_000
-"""Number of a unit's events that the fold reads, from the first. It holds them in memory."""
+"""Maximum number of events that the fold reads per unit, oldest first. They are in memory."""
 MAX_COMPARISONS = 2_000_000
 """Limit for a visitor's competing entries, multiplied by its events."""
 
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
-"""at: position of the entry. began: position of the first event that could fill a part of it.
-least: the least number that may follow (rule 4)."""
+"""at: position of the entry. began: position of the first event that could fill a part of step 1.
+least: smallest sequence number that may follow (rule 4)."""
 
 
 def entries_of(plan: Plan) -> str:
-    """The entries that may count: the first of an attempt, or those of a visitor in the period.
+    """Return the entries that may count: an attempt's first, or a visitor's entries in the period.
 
-    If time alone, without whole seconds, decides which of a visitor's entries leads furthest, the
-    result is only that entry, or the best entry of each span. Otherwise there may be one more than
+    If time alone decides, and no event has a time in whole seconds, the result contains only the
+    visitor's best entry, or the best entry of each span. Otherwise it may contain more entries than
     `max_entries`, which shows that some are left out.
     """
     if plan.steps[0].row.all_of:
@@ -43,7 +43,7 @@ def entries_of(plan: Plan) -> str:
 
 
 def max_entries(plan: Plan) -> str:
-    """Number of a unit's entries that compete; fewer if each goes through more events."""
+    """Return the maximum number of competing entries; lower for units with more events."""
     return "1" if plan.by_attempt else f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
 
 
@@ -57,14 +57,17 @@ def _starts(plan: Plan) -> str:
 
 
 def least_next_number(seq: str, otherwise: str) -> str:
-    """The least number that may follow an accepted one; an unusable number changes nothing."""
+    """Return the smallest number that may follow an accepted event.
+
+    otherwise: the result if the event's number is unusable.
+    """
     return f"if({seq} = {UNUSABLE}, {otherwise}, {seq} + 1)"
 
 
 def _group_entries(plan: Plan) -> str:
-    """Completions of a group as step 1, each by new parts, chosen like in `entries_of`.
+    """Return the entries if step 1 is a group. Each entry needs new events for all parts.
 
-    Every filled part counts as accepted.
+    The entries are chosen like in `entries_of`. Events that fill a part count as accepted.
     """
     every, none = plan.mask(plan.steps[0].all), plan.mask(0)
     hits = f"bitAnd(x.mask, {every})"
@@ -109,11 +112,12 @@ def time_decides(plan: Plan) -> bool:
 
 
 def _best_entries(plan: Plan) -> str:
-    """Position of the entry that leads furthest in all, or in each span; the earliest of equals.
+    """Return the position of the entry that leads furthest, overall or in each span.
 
-    Entries are not folded one by one. Going back from the last step, every event gets the times at
-    which the later steps would be completed after it: those of the first match that is strictly
-    later. So the work grows with a visitor's events, not with events times entries.
+    Of several such entries, the earliest counts. Entries are not folded one by one. Instead, from
+    the last step to the first, each event gets the times at which the later steps would be
+    completed after it, always by the first strictly later match. The cost is therefore
+    proportional to the number of events, not to events times entries.
     """
     next_times = "arrayPushBack(arrayPopFront(history.ts), -1)"
     last_of_its_time = f"arrayMap((now, next) -> now != next, history.ts, {next_times})"

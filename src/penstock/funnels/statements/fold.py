@@ -1,16 +1,15 @@
 """The general fold: every counting rule, for any definition and any order of events.
 
-Reads the columns of `query.matched_events` and gives one row per counted unit (`UNIT_COLUMNS`).
-Stages, each a subquery:
+The fold reads the columns of `events.matched_events` and returns one row per counted unit
+(`UNIT_COLUMNS`). Each stage is a subquery:
 
-    histories   a unit's events, sorted (semantics, "Order")
-                limits: `MAX_UNIT_EVENTS`, and of entries `MAX_COMPARISONS`
-    entries     where step 1 is complete ("Entry"): once for an attempt, for a visitor each time
-                that the period contains
-    values      the entry's values, decided by agreement where tied events have no usable order,
-                and the events after it
+    histories   each unit's sorted events (semantics, "Order"), at most `MAX_UNIT_EVENTS`
+    entries     the events that complete step 1 ("Entry"): the first for an attempt, and all in the
+                period for a visitor, limited by `MAX_COMPARISONS`
+    values      the entry values and the later events. If tied events have no usable order, only
+                values on which they agree count.
     folded      the progress after each entry ("Progress after entry")
-    units       the one entry that counts, with the events that diagnostic rows counted
+    units       the entry that counts, with the numbers of events that diagnostic rows counted
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,10 +25,10 @@ from penstock.funnels.statements.entries import (
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 
 UNIT_COLUMNS = (
-    "keys",  # Array(UInt64): hashes of the entry values, 0 for missing
-    "reached",  # steps completed, from 1
+    "keys",  # Array(UInt64): hashes of the entry values, 0 for missing values
+    "reached",  # number of completed steps
     "entry_ts",  # milliseconds
-    "done_ts",  # milliseconds of the last completed step
+    "done_ts",  # milliseconds at which the last completed step was completed
     "chosen",  # mask of the matches that the accepted events counted for
     "skips",
     "ties",
@@ -38,8 +37,8 @@ UNIT_COLUMNS = (
     "conflicts",  # bit j: a later event disagrees with entry value j
     "several",  # 1 if events of more than one visitor match steps of the attempt
     "seen",  # Array(UInt32): see `_diagnostic_counts`
-    "cut",  # 1 if only its first events or entries were read
-    "coarse",  # events with a whole second in which another event of the unit lies
+    "cut",  # 1 if the unit exceeded a limit, so only its first events or entries were read
+    "coarse",  # number of events whose whole second contains another event of the unit
 )
 
 
@@ -50,7 +49,10 @@ DETAIL_COLUMNS = (
 
 
 def _event_type(plan: Plan) -> str:
-    """The fields are named: on the way to a cluster's shards, a tuple loses inferred names."""
+    """Return the type of an event tuple.
+
+    Fields are named explicitly, because inferred names get lost on the way to cluster shards.
+    """
     late = ", late Int64" if plan.has_whole_seconds else ""
     return (
         f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
@@ -59,9 +61,10 @@ def _event_type(plan: Plan) -> str:
 
 
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
-    """One row per counted unit.
+    """Select one row per counted unit.
 
-    matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`.
+    matched: a relation with the columns of `matched_events`. detailed: whether to include
+    `DETAIL_COLUMNS`.
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     late = f", {_late_time('ts', 'coarse')}" if plan.has_whole_seconds else ""
@@ -82,7 +85,8 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {plan.window_end("entry_ts")} AS window_end
         FROM (SELECT unit, history, has_more_events, {entries_of(plan)} AS entries
               FROM ({histories}))"""
-    # A subquery for each name that other expressions use: the engine analyses a copy in each.
+    # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
+    # its expression wherever it is used.
     tied_events = f"""
         SELECT *, {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
@@ -114,8 +118,8 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = _step(plan, state)
-    # Short circuits are off: the fold's conditions are cheap, and picking rows for each of them is
-    # not.
+    # Short circuits are off because the fold's conditions are cheap, while picking rows for each
+    # condition is not.
     folded = f"""
         SELECT *,
                arrayFold((s, {", ".join(inputs)}) -> CAST({step}, '{state_type}'),
@@ -144,21 +148,22 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
 
 
 def _followers(plan: Plan) -> str:
-    """The events after the entry and inside the window (rule 1) that match any later step."""
+    """Return the later events inside the window (rule 1) that match step 2 or a later step."""
     condition = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
     return f"arrayFilter(x -> {condition}, later)"
 
 
 def _late_time(ts: str, coarse: str) -> str:
-    """A time as later steps count it, in half milliseconds.
+    """Return an event's time for later steps, in half milliseconds.
 
-    A whole second counts just after its end, as an odd number. Source: semantics, "Whole seconds".
+    A whole second counts half a millisecond after its last millisecond, so the number is odd.
+    Source: semantics, "Whole seconds".
     """
     return f"if({coarse}, 2 * (intDiv({ts}, 1000) * 1000 + 999) + 1, 2 * {ts})"
 
 
 def _ms(plan: Plan, time: str) -> str:
-    """A time of the fold in milliseconds."""
+    """Convert a time of the fold to milliseconds."""
     return f"bitShiftRight({time}, 1)" if plan.has_whole_seconds else time
 
 
@@ -167,12 +172,12 @@ def _all_ms(plan: Plan, times: str) -> str:
 
 
 def _entry_time(plan: Plan) -> str:
-    """The entry's time as the fold counts it: a whole second counts at its start."""
+    """Return the entry's time in the fold's unit. A whole second counts at its start."""
     return "2 * entry_ts" if plan.has_whole_seconds else "entry_ts"
 
 
 def _coarse_times(plan: Plan) -> str:
-    """The number of a unit's coarse times. Source: semantics, "Data quality"."""
+    """Count a unit's coarse times. Source: semantics, "Data quality"."""
     if not plan.has_whole_seconds:
         return "toUInt32(0)"
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
@@ -185,7 +190,7 @@ def _coarse_times(plan: Plan) -> str:
 
 
 def _later_events(plan: Plan) -> str:
-    """The events after the entry and inside the window that match a required step."""
+    """Return the events after the entry and inside the window that match a required step."""
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
     if not plan.has_whole_seconds:
         return f"arrayFilter(x -> {condition}, arraySlice(history, entry.at + 1))"
@@ -196,8 +201,9 @@ def _later_events(plan: Plan) -> str:
 
 
 def _add_served(plan: Plan, entries: str) -> str:
-    """Add the positions of the events that served step 1, if the entry may not be the only one, or
-    if the whole second of an event may end after the entry that it served.
+    """Add the column `served` with the positions of the events that completed or filled step 1.
+
+    It is needed only if step 1 is a group, or if events may have times in whole seconds.
     """
     first = plan.steps[0]
     if not first.row.all_of:
@@ -215,9 +221,9 @@ def _add_served(plan: Plan, entries: str) -> str:
 
 
 def _early_ties(plan: Plan) -> str:
-    """The number of ties by rule 3 among events that were read before the entry, at its time.
+    """Count ties (rule 3) among events with the entry's time that were read before the entry.
 
-    These events match step 2, served no step and are not provably before the entry.
+    These events match step 2, did not serve step 1, and are not provably before the entry.
     """
     conditions = [
         "i < entry.at",
@@ -231,18 +237,24 @@ def _early_ties(plan: Plan) -> str:
 
 
 def _equals_previous(values: str) -> str:
-    """For each value of an array, whether it equals the value before."""
+    """Return an array that shows for each value whether it equals the previous value."""
     previous = f"arrayPopBack(arrayPushFront({values}, {values}[1]))"
     return f"arrayMap((now, previous) -> now = previous, {values}, {previous})"
 
 
 def _folds_conflicts(plan: Plan) -> bool:
-    """Whether only accepted events can conflict: true for visitors, not for attempts."""
+    """Whether the fold itself finds conflicts.
+
+    It does for visitors, where only accepted events can conflict.
+    """
     return not plan.by_attempt and plan.breadth > 0
 
 
 def _conflicts(plan: Plan, events: str) -> str:
-    """For each event, a bit per entry value that it disagrees with, where neither is missing."""
+    """Return a mask for each event, with a bit for each entry value that the event contradicts.
+
+    Missing values do not contradict any value.
+    """
     bits = []
     for j in range(plan.breadth):
         value, entry_value = f"x.keys[{j + 1}]", f"entry_keys[{j + 1}]"
@@ -253,10 +265,10 @@ def _conflicts(plan: Plan, events: str) -> str:
 
 
 def _unit_conflicts(plan: Plan) -> str:
-    """A bit per entry value that a later event disagrees with. Source: semantics, "Data quality".
+    """Return a mask with a bit for each entry value that a later event contradicts.
 
-    For a visitor, who may enter again, only accepted events count. For an attempt, any event inside
-    the window that matches a required step counts.
+    For visitors, only accepted events count, because visitors can enter again. For attempts, all
+    events inside the window that match a required step count. Source: semantics, "Data quality".
     """
     if _folds_conflicts(plan):
         return "progress.conflicts"
@@ -268,11 +280,11 @@ def _unit_conflicts(plan: Plan) -> str:
 class _Field(NamedTuple):
     """One field of the fold's state.
 
-    start: its value right after the entry. The other expressions give its value after an event.
-    They read the state before as `s`, and the event's ts, seq, mask, same_ts and same_seq (whether
-    it has the time, or time and number, of the event before), and conflicts. completed: the event
-    was accepted and completed the step. filled: it was accepted and filled a part of a group.
-    passed: it served no step; None if the value stays.
+    start: its value right after the entry. The other expressions return its value after an event.
+    They read the previous state as `s`, and the event's ts, seq, mask, conflicts, same_ts (whether
+    its time equals the previous event's) and same_seq (whether its time and number do).
+    completed: for an event that completed a step. filled: for an event that filled a part of a
+    group. passed: for an event that served no step; None if the value does not change.
     """
 
     name: str
@@ -284,7 +296,10 @@ class _Field(NamedTuple):
 
 
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
-    """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
+    """Return the fields of the fold's state.
+
+    Source: semantics, "Progress after entry", rules 2 to 5.
+    """
     hit = _hit(plan)
     least = least_next_number("seq", "s.least")
     fields = [
@@ -317,12 +332,13 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
 
 
 def _tie_fields(plan: Plan) -> Iterator[_Field]:
-    """The fields that count ties by rule 3.
+    """Return the fields that count ties (rule 3).
 
-    When an event completes a step, events that were read before it at its time become ties if they
-    match the next step and served none: nothing proves that they came first. early: number of such
-    events so far, at the time of the last event. early_same: number of those with its sequence
-    number; the others are provably before an event with a number.
+    When an event completes a step, some events with the same time that were read earlier become
+    ties: those that match the next step and served no step, since their order is unknown.
+    early: number of such events so far with the time of the last event. early_same: number of such
+    events that also have the last event's sequence number. The others are provably before an event
+    with a usable number.
     """
     then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
     hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
@@ -336,7 +352,10 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
 
 
 def _step(plan: Plan, state: list[_Field]) -> str:
-    """The state after an event. Each condition appears once: the engine analyses every copy."""
+    """Return the state after an event.
+
+    Each condition appears only once, because the engine analyses every copy.
+    """
     candidate = f"{_hit(plan)} != 0"  # rule 2
     after = (
         f"ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq)"  # rule 3
@@ -353,7 +372,7 @@ def _step(plan: Plan, state: list[_Field]) -> str:
 
 
 def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
-    """The state after an event that served no step, with one added to a field."""
+    """Return the state after an event that served no step. name: a field to increment."""
     for item in state:
         passed = item.passed or f"s.{item.name}"
         yield f"{passed} + 1" if item.name == name else passed
@@ -368,20 +387,20 @@ def _groups(plan: Plan) -> list[bool]:
 
 
 def _next_step(plan: Plan) -> str:
-    """The matches of the next step."""
-    # No event matches after the last step: the list has one more mask than there are steps.
+    """Return the mask of the next step's matches."""
+    # After the last step no event may match, so the list ends with an empty mask.
     return f"{plan.masks([*(step.all for step in plan.steps), 0])}[s.reached + 1]"
 
 
 def _hit(plan: Plan) -> str:
-    """The matches of the next step that an event satisfies and that are not filled yet."""
+    """Return the next step's matches that the event satisfies and that are not filled yet."""
     if not any(_groups(plan)):
         return f"bitAnd(mask, {_next_step(plan)})"
     return f"bitAnd(mask, bitAnd({_next_step(plan)}, bitNot(s.filled)))"
 
 
 def _choose_by_group(groups: list[bool], group: str, plain: str) -> str:
-    """One of two constants, depending on whether the next step is a group."""
+    """Choose between two constants, depending on whether the next step is a group."""
     if all(groups) or not any(groups):
         return group if groups[0] else plain
     constants = [group if is_group else plain for is_group in [*groups, False]]
@@ -389,10 +408,10 @@ def _choose_by_group(groups: list[bool], group: str, plain: str) -> str:
 
 
 def _chosen_matches(plan: Plan) -> str:
-    """The matches that a unit's accepted events counted for."""
+    """Return the mask of the matches for which a unit's accepted events counted."""
     if plan.definition.has_options:
         return "progress.chosen"
-    # One match a step: the masks of the first step, the first two, and so on.
+    # Each step has one match, so the mask depends only on the number of completed steps.
     counts = range(1, len(plan.steps) + 1)
     return f"{plan.masks([sum(step.all for step in plan.steps[:k]) for k in counts])}[reached]"
 
@@ -407,7 +426,7 @@ def _chosen_at_entry(plan: Plan) -> str:
 
 
 def _lowest_bit(plan: Plan, mask: str) -> str:
-    """The first matching option, as a mask."""
+    """Return the mask of the first matching option."""
     return f"to{plan.mask_type}(bitAnd({mask}, bitNot({mask} - {plan.mask(1)})))"
 
 
@@ -418,22 +437,22 @@ def _has_several_visitors(plan: Plan) -> str:
 
 
 def _visitors_of_steps(plan: Plan) -> str:
-    """The visitor of each event that matches a required step."""
+    """Return the visitors of all events that match a required step."""
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
     return f"arrayMap(x -> x.visitor, {required})"
 
 
 def _stored_columns(plan: Plan) -> str:
-    """A unit's visitors if there are several, and the time of its first event."""
+    """Select the time of a unit's first event, and its visitors if it has several."""
     visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
     return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"
 
 
 def _diagnostic_counts(plan: Plan) -> str:
-    """The number of events that each diagnostic row counted; 0 if the unit did not get so far.
-    Then, for each diagnostic row that is a group, whether every part has one of them.
+    """Count the events of each diagnostic row; 0 if the unit did not reach the row.
 
-    Source: semantics, "Diagnostic rows".
+    The counts are followed by a flag for each diagnostic row that is a group: whether each of its
+    parts has an event. Source: semantics, "Diagnostic rows".
     """
     counts, groups, step = [], [], 0
     for bits in plan.rows:
@@ -451,7 +470,7 @@ def _diagnostic_counts(plan: Plan) -> str:
 
 
 def _is_inside(plan: Plan, bits: RowBits, step: int) -> str:
-    """Whether a diagnostic row after a step counts `x`."""
+    """Whether a diagnostic row counts the event `x`. step: number of the step above the row."""
     if step:
         since = _ms(plan, f"progress.done[{step}]")
         until = f"if(reached > {step}, {_ms(plan, f'progress.done[{step + 1}]')}, window_end)"
@@ -465,9 +484,9 @@ def _is_inside(plan: Plan, bits: RowBits, step: int) -> str:
 
 
 def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
-    """The visitor's entry that leads furthest in all, or in each span; the earliest of equals.
+    """Select each visitor's entry that leads furthest, overall or in each span.
 
-    Source: semantics, "Visitor funnels" and "Trend".
+    Of several such entries, the earliest counts. Source: semantics, "Visitor funnels" and "Trend".
     """
     span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
     best = ", ".join(f"best.{place} AS {column}" for place, column in enumerate(columns, start=1))

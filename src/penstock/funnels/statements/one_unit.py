@@ -67,7 +67,7 @@ def unit_names(
 
 
 def visitors_named(params: QueryParams, visitor_id: str) -> Statement:
-    """The canonical visitors with an ID, one per identity scope. Column: unit."""
+    """Select the canonical visitor with the given ID in each identity scope. Column: unit."""
     binder = Binder()
     scopes = binder.bind("Array(String)", list(params.scope_ids))
     visitor = binder.bind("String", visitor_id)
@@ -142,7 +142,7 @@ def events_with_id(
     event_id: str,
     properties: Sequence[str],
 ) -> Statement:
-    """At most two events with an ID. Penstock's ID comes before the sender's.
+    """Select at most two events with the given ID. Penstock's ID sorts before the sender's.
 
     event_id: Penstock's ID of the event, or the sender's, which several events may share. Columns:
     those of `unit_events`; unit is 0 for an event without a unit.

@@ -34,12 +34,12 @@ _POSITION_BITS = 64
 _MIN_NUMBER_BITS = 8
 
 SIMPLE, COMPLEX, UNITLESS, ABSENT = range(4)
-"""Classes of units: counted here; left to the general fold; the events without an attempt ID;
-without an entry in the period."""
+"""Classes of units: counted by the packed fold, left to the general fold, the group of events
+without an attempt ID, and units without an entry in the period."""
 
 _MISSING, _DISORDERED, _LATE = 1, 2, 3
-"""Why a step does not continue a unit: it has no event; its first event is not provably after the
-step before; it is after the window."""
+"""Reasons why a unit stops before a step: the step has no event, its first event is not provably
+after the previous step, or that event is after the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,10 @@ class Layout:
 
 
 def layout_of(plan: Plan) -> Layout | None:
-    """A layout with room for every event of the query.
+    """Return a layout with room for every event of the query.
 
-    None for a funnel with a group, without any event, or when 64 bits are too few for the span.
+    Returns None if the funnel contains a group, if there are no events, or if their time span does
+    not fit into 64 bits.
     """
     profile = plan.profile
     if (
@@ -129,14 +130,15 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
-    # A subquery for each name that other expressions use: the engine analyses a copy in each.
+    # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
+    # its expression wherever it is used.
     entries = f"""
         SELECT *, {layout.time("firsts[1]")} AS entry_ts,
                {plan.window_end(layout.time("firsts[1]"))} AS window_end,
                bitTest(firsts[1], 0) AS carries
         FROM ({firsts})"""
-    # Short circuits are off: a verdict is a few comparisons, and picking elements for each of them
-    # takes longer.
+    # Short circuits are off because a verdict needs only a few comparisons. Picking elements for
+    # each of them would take longer.
     verdicts = f"""
         SELECT *, arrayMap((p, q) -> {_verdict(layout)},
                            arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts
@@ -192,12 +194,12 @@ def _position(layout: Layout) -> str:
 
 
 def _complexity(plan: Plan, layout: Layout) -> str:
-    """2: the event makes its unit complex, entered or not. 1: it makes an entered unit complex."""
+    """Return 2 if the event makes any unit complex, 1 if only a unit that entered, or else 0."""
     diagnostic = sum(bits.all for bits in plan.rows if bits.row.diagnostic)
     conditions = [plan.overlaps("mask", diagnostic)] if diagnostic else []
     if layout.number_bits:
         fits = f"{small_number('number')} AND number < {2 ** (layout.number_bits + 3)}"
-        # An unusable number, or one that is too large for its bits.
+        # The number is unusable or does not fit into its bits.
         conditions.append(f"(number_sent AND NOT ({fits}))")
     entered = " OR ".join(conditions) or "0"
     if plan.by_attempt and plan.profile.has_provider_events:
@@ -208,7 +210,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
 
 
 def _unitless(plan: Plan) -> str:
-    """The number of events in the period that match a required step, for unit 0."""
+    """Count the events in the period that match a required step. Used for events without a unit."""
     conditions = []
     if any(bits.row.diagnostic for bits in plan.rows):
         conditions.append(plan.overlaps("mask", plan.required))
@@ -224,9 +226,9 @@ def _starts(plan: Plan) -> str:
 
 
 def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
-    """The least position of each step.
+    """Return the first position of each step.
 
-    reverse: only OR steps, with options counted from the last.
+    reverse: return only OR steps, with their options numbered from the last.
     """
     positions = []
     for index, step in enumerate(plan.steps):
@@ -245,7 +247,7 @@ def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
 
 
 def _verdict(layout: Layout) -> str:
-    """The verdict on position p of a step, after position q of the step before; 0 if accepted.
+    """Return 0 if position p of a step may follow position q of the previous step, or the reason.
 
     Source: semantics, "Progress after entry", rules 1 to 4.
     """
@@ -275,9 +277,9 @@ def _tied_options(plan: Plan, layout: Layout) -> str:
 
 
 def tallies(plan: Plan, layout: Layout) -> str:
-    """Figures of simple units by entry values; complex units listed for the general fold.
+    """Sum up simple units by entry values, and list complex units for the general fold.
 
-    Reads `chains`.
+    The relation reads `chains`.
     """
     n = len(plan.steps)
     counted = [f"countIf(reached >= {k})" for k in range(1, n + 1)]

@@ -1,14 +1,15 @@
-"""The parameters of a statement, and the plan that its parts share.
+"""Statement parameters, and the plan shared by all parts of a statement.
 
-A funnel becomes one parameterised statement. Each relation reads earlier ones:
+Each funnel becomes one parameterised statement. Its relations build on each other:
 
-    matched   the events that rows match: unit, time, sequence number, a bit per satisfied match,
-              a hash per entry value
+    matched   the events that match any row: unit, time, sequence number, a bit for each satisfied
+              match, and a hash for each breakdown property
     units     one row per counted unit (`fold` in general, `packed` where the data allows)
     grouped   units grouped by their entry values
-    ranked    the total and the cohorts in order, with typed values
+    ranked    the total and the sorted cohorts, with typed values
 
-Source: funnel semantics. Comments name its sections. docs/development/statement.md shows one.
+Source: funnel semantics. Comments refer to its sections. docs/development/statement.md shows a
+complete statement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +25,14 @@ from penstock.funnels.statements.binder import Binder
 
 LARGEST_NUMBER = 2**63 - 1
 UNUSABLE = 2**64 - 1
-"""Stands for an unusable sequence number; sorts after all usable ones."""
+"""Placeholder for an unusable sequence number. It sorts after all usable numbers."""
 
 
 class Strategy(StrEnum):
-    """How to fold units. The answer is the same.
+    """The fold that counts units. The strategy does not affect the results.
 
-    PACKED: the packed fold, and the general one for complex units. AUTO: whichever is faster.
+    PACKED: use the packed fold, and the general fold for complex units. AUTO: use whichever is
+    faster.
     """
 
     AUTO = "auto"
@@ -51,11 +53,12 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueryParams:
-    """The parameters of a query about a funnel.
+    """The parameters of a funnel query.
 
-    start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither.
-    evaluated_at_ms: later events are not read. cohort: exact value by entry property; None if
-    missing. sort, descending: the order of the cohorts.
+    start_ms, end_ms: the reporting period in milliseconds since 1970. Both are set, or both are
+    None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
+    filtered breakdown property; None selects missing values. sort, descending: the order of the
+    cohorts.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -73,8 +76,8 @@ class QueryParams:
 class StoredBuild:
     """Stored outcomes that a statement reads.
 
-    name: ID of the build. places: positions of the statement's breakdown properties among the
-    stored ones, from 1.
+    name: ID of the build. places: for each breakdown property of the statement, its number among
+    the stored properties, from 1.
     """
 
     name: str
@@ -83,14 +86,14 @@ class StoredBuild:
 
 @dataclass(frozen=True, slots=True)
 class DataProfile:
-    """Facts about the data, known before the query; they decide the statement's parts.
+    """Facts about the data that are known before the query and determine the statement's parts.
 
-    events: number of retained events. has_provider_events: whether some come from payment
-    providers. has_aliases: whether visitors were merged. holds_until_ms: last time until which time
-    alone changes no count; None if it never does. history_start_ms: time of the first event at most
-    two years before the period; None without such an event. future_until_ms: time of the last event
-    after the evaluation; None without such an event. build: stored outcomes that include all of
-    these events; None if the statement reads events.
+    events: number of retained events. has_provider_events: whether some of them come from payment
+    providers. has_aliases: whether visitors were merged. holds_until_ms: until this time, counts
+    only change if data change; None if there is no such limit. history_start_ms: time of the first
+    event within the two years before the period; None if there is no such event. future_until_ms:
+    time of the last event after the evaluation time; None if there is no such event. build: stored
+    outcomes that include all of these events; None if the statement reads events.
     """
 
     events: int
@@ -106,7 +109,7 @@ class DataProfile:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL and its parameters. settings: settings of the engine that only this statement needs."""
+    """SQL and its parameters. settings: engine settings for this statement only."""
 
     sql: str
     parameters: Mapping[str, Any]
@@ -117,7 +120,7 @@ class Statement:
 class RowBits:
     """The bits of one row in an event's `mask`.
 
-    all: the bits of all its matches. each: the bit of each match, in order.
+    all: the bits of all matches, combined. each: the bit of each match, in order.
     """
 
     row: Row
@@ -127,11 +130,12 @@ class RowBits:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """The events to read. They must meet all conditions; None is not a condition.
+    """Conditions for the events to read. Events must meet all conditions that are not None.
 
-    after_block, until_block: numbers of inserts, exclusive and inclusive. after_ms: they occurred
-    after this time. units: keys of their units. share: number of equal shares of the units, and the
-    share to read, from 0.
+    after_block, until_block: insert numbers; the first is exclusive, the second inclusive.
+    after_ms: read only events that occurred after this time. units: read only events of units with
+    these keys. share: number of equal shares into which units are divided, and the index of the
+    share to read.
     """
 
     after_block: int | None = None
@@ -142,7 +146,7 @@ class Subset:
 
 
 class Plan:
-    """Everything that the parts of a statement share: bits of matches, parameters, engine types."""
+    """Data shared by all parts of a statement: match bits, parameters and engine types."""
 
     def __init__(
         self,
@@ -169,7 +173,7 @@ class Plan:
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        # Other events of a provider cannot match: their kind is `provider`.
+        # Other payment provider events have the kind `provider`, which matches nothing.
         self.has_whole_seconds = profile.has_provider_events and any(
             match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
         )
@@ -177,11 +181,11 @@ class Plan:
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
 
     def mask(self, bits: int) -> str:
-        """A constant of the mask's type."""
+        """Return a constant of the mask's type."""
         return f"to{self.mask_type}('{bits}')" if bits >= 2**63 else f"to{self.mask_type}({bits})"
 
     def masks(self, each: Sequence[int]) -> str:
-        """A list of constants of the mask's type."""
+        """Return a list of constants of the mask's type."""
         return self.binder.bind(f"Array({self.mask_type})", list(each))
 
     def overlaps(self, mask: str, bits: int) -> str:
@@ -200,11 +204,11 @@ class Plan:
         return f"({at} >= {start} AND {at} < {end})"
 
     def span(self, at: str) -> str:
-        """The start of the span of a time in milliseconds."""
+        """Return the start of the span that contains a time in milliseconds."""
         return f"roundDown({at}, {self.binder.bind('Array(Int64)', list(self.spans or ()))})"
 
     def window_end(self, entry_ts: str) -> str:
-        """The last millisecond of a unit's window."""
+        """Return the last millisecond of the conversion window of a unit with this entry."""
         return (
             "toInt64(9223372036854775807)"
             if self.window_ms is None

@@ -28,7 +28,7 @@ from penstock.funnels.statements.query import (
 from penstock.funnels.statements.relations import compose
 
 _EVENTS_PER_UNIT = 50
-"""Events of a report that the general fold evaluates in the time of one changed unit."""
+"""Number of report events that the general fold evaluates in the time of one changed unit."""
 
 _DECIDED = (
     "entry_ts",
@@ -46,7 +46,7 @@ _DECIDED = (
     "cut",
     "pauses",
 )
-"""The columns that the fold decides, beside the time of the first event."""
+"""The columns that the fold computes, except for the time of the first event."""
 
 _COLUMNS = ", ".join(("build", "unit", "version", "first_ts", *_DECIDED))
 _ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
@@ -87,10 +87,10 @@ def is_storable(definition: Definition) -> bool:
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:
-    """Folds all units of the plan and stores the outcomes of those that entered.
+    """Fold all units of the plan and store the outcomes of units that entered.
 
-    The entry values of the build must be stored. version: the number of the newest insert that
-    the fold certainly reads.
+    The build's entry values must be stored first. version: number of the newest insert that the
+    fold is certain to read.
     """
     binder = plan.binder
     name = binder.bind("String", build)
@@ -107,9 +107,9 @@ def store_units(plan: Plan, build: str, version: int) -> Statement:
 def store_changed_units(
     plan: Plan, build: str, version: int, first_times: Mapping[int, int]
 ) -> Statement:
-    """Folds the units of the plan's subset and stores a row for each, entered or not.
+    """Fold the units of the plan's subset and store a row for each, even if it did not enter.
 
-    first_times: time of each unit's first event. version: like for `store_units`.
+    first_times: time of each unit's first event. version: see `store_units`.
     """
     binder = plan.binder
     is_packed = len(first_times) * _EVENTS_PER_UNIT >= relations.WORTH_PACKING
@@ -129,9 +129,10 @@ def store_changed_units(
 
 
 def store_rest(plan: Plan, build: str, version: int) -> Statement:
-    """Stores the first times of the units that `store_units` of this version did not count.
+    """Store the first event time of each unit that `store_units` did not count in this version.
 
-    So every unit with an event has a row. A unit without one has all its events in newer inserts.
+    Every unit with an event then has a row. If a unit has no row, all its events are in newer
+    inserts.
     """
     binder = plan.binder
     at = binder.bind("UInt64", version)
@@ -148,8 +149,9 @@ def store_rest(plan: Plan, build: str, version: int) -> Statement:
 
 
 def merge_parts(build: str) -> Statement:
-    """Merges the rows of a new build into one part. Until there are newer rows, `FINAL` then has
-    nothing to compare.
+    """Merge the rows of a new build into one part.
+
+    Until newer rows are inserted, `FINAL` has nothing to compare.
     """
     binder = Binder()
     sql = f"""
@@ -159,7 +161,7 @@ def merge_parts(build: str) -> Statement:
 
 
 def store_values(plan: Plan, build: str) -> Statement:
-    """Stores the combinations of entry values of the plan's events."""
+    """Store all combinations of entry values in the plan's events."""
     sql = f"""
     SELECT {plan.binder.bind("String", build)} AS build, value, keys, texts
     FROM ({entry_values(plan)})"""
@@ -168,7 +170,7 @@ def store_values(plan: Plan, build: str) -> Statement:
 
 
 def store_unitless(plan: Plan, build: str) -> Statement:
-    """Counts the plan's events that match a required step and have no attempt ID."""
+    """Store the number of events that match a required step and have no attempt ID."""
     events = matched_events(plan, more={"block": "events._block_number"})
     sql = f"""
     SELECT {plan.binder.bind("String", build)} AS build, ts, toInt64(block) AS block,
@@ -180,10 +182,10 @@ def store_unitless(plan: Plan, build: str) -> Statement:
 
 
 def units_of(plan: Plan, limit: int, until_ms: int) -> Statement:
-    """At most `limit` units of the plan's events; 0 stands for events without a unit.
+    """Select the units of the plan's events, at most `limit`. 0 stands for events without a unit.
 
     Columns: unit, first_ms (time of its first event), has_provider_event, next_ms (time of its
-    first event after `until_ms`, 0 without one).
+    first event after `until_ms`, or 0 if there is none).
     """
     until = plan.binder.bind("Int64", until_ms)
     sql = f"""
@@ -195,9 +197,9 @@ def units_of(plan: Plan, limit: int, until_ms: int) -> Statement:
 
 
 def first_times(build: str, units: Sequence[int]) -> Statement:
-    """Time of the first event of each stored unit. Columns: unit, first_ms.
+    """Select the time of the first event of each stored unit. Columns: unit, first_ms.
 
-    Replaced rows of a unit count, too: its first event never becomes later.
+    The statement also reads replaced rows, because a unit's first event never becomes later.
     """
     binder = Binder()
     sql = f"""
@@ -209,25 +211,25 @@ def first_times(build: str, units: Sequence[int]) -> Statement:
 
 
 def provider_events(plan: Plan) -> Statement:
-    """Number of the plan's events from payment providers that have an attempt. Column: events."""
+    """Count the payment provider events that belong to an attempt. Column: events."""
     sql = f"SELECT count() AS events FROM ({matched_events(plan)}) WHERE provider AND unit != 0"
     return Statement(sql, plan.binder.values)
 
 
 def first_event(plan: Plan) -> Statement:
-    """The time of the plan's first event, 0 if there is none. Column: first_ms."""
+    """Select the time of the plan's first event, or 0 if there is none. Column: first_ms."""
     sql = f"SELECT toInt64(min(ts)) AS first_ms FROM ({matched_events(plan)})"
     return Statement(sql, plan.binder.values)
 
 
 def digest_of_events(plan: Plan) -> Statement:
-    """Outcomes of the plan's events, in the same two numbers as `digest_of_rows`."""
+    """Compute the digest of the outcomes of the plan's events, like `digest_of_rows`."""
     tail = f"SELECT {_DIGEST} FROM (SELECT unit, {_ROW} FROM counted)"
     return compose(plan, counted_units(plan), tail)
 
 
 def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
-    """Stored outcomes in two numbers. Columns: units, digest."""
+    """Compute a digest of stored outcomes. Columns: units (their number), digest."""
     binder = Binder()
     sql = f"""
     SELECT {_DIGEST} FROM funnel_outcomes FINAL
@@ -236,9 +238,10 @@ def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
 
 
 def _insert(table: str, columns: str, rows: Statement) -> Statement:
-    """A statement that inserts the rows of another. No two rows may have the same key.
+    """Insert the rows of a statement. No two rows may have the same key.
 
-    The engine does not look for equal keys before it writes, which would take a quarter of a build.
+    The engine does not check for equal keys before writing. The check would take a quarter of a
+    build's time.
     """
     sql = f"INSERT INTO {table} ({columns}) {rows.sql}"
     return Statement(sql, rows.parameters, {**rows.settings, "optimize_on_insert": 0})

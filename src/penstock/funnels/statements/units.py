@@ -1,6 +1,6 @@
-"""Statements over counted units: a page of them, trends, times, next events.
+"""Statements over counted units: lists, trends, times between steps, and next events.
 
-Each docstring describes the statement's columns. Source: contract, "Funnels".
+The docstrings describe each statement's columns. Source: contract, "Funnels".
 """
 
 from collections.abc import Sequence
@@ -54,12 +54,12 @@ class Quality(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnitConditions:
-    """Conditions on units, all of which must hold.
+    """Conditions that a unit must all meet.
 
-    step: units that reached it; with the outcome pending or dropped off, units whose furthest step
-    it is. option: place among the options of that step, from 0. diagnostic: place among the
-    diagnostic rows, from 1. property: place among the breakdown properties, from 1, for a quality
-    that concerns one; 0: any.
+    step: the step that the unit reached. If the outcome is pending or dropped off, the unit must
+    not have reached a later step. option: index of an option of that step. diagnostic: number of a
+    diagnostic row, from 1. property: number of a breakdown property, from 1, for data problems that
+    concern one property; 0 means any property.
     """
 
     step: int | None = None
@@ -72,7 +72,7 @@ class UnitConditions:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The start of a page: after the unit with this entry (milliseconds) and number."""
+    """A position in the list. The page starts after the unit with this entry time and key."""
 
     entry_ms: int
     unit: int
@@ -81,9 +81,10 @@ class Position:
 def units_page(
     counted: CountedUnits, units: UnitConditions, after: Position | None, size: int
 ) -> Statement:
-    """The newest entries first.
+    """Select a page of units, newest entry first.
 
-    Columns: those of `counted`, `texts` (tagged entry values), `total` (units on all pages).
+    Columns: all columns of `counted`, `texts` (tagged entry values) and `total` (number of units on
+    all pages).
     """
     plan = counted.plan
     condition = " AND ".join(_conditions(plan, units))
@@ -127,7 +128,7 @@ def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
 
 
 def _seen_place(plan: Plan, diagnostic: int) -> int:
-    """Where in `seen` a diagnostic row says whether it counts the unit."""
+    """Return the index in `seen` that shows whether a diagnostic row counts the unit."""
     rows = plan.definition.diagnostics
     if not rows[diagnostic - 1].all_of:
         return diagnostic
@@ -160,11 +161,12 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
 
 
 def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
-    """Units by the time of their entry.
+    """Count units by the time of their entry.
 
-    edges_ms: starts of the buckets, ascending, the first not after any entry; for visitors the same
-    as in `counted`. Columns: bucket (its start), first_ms and last_ms (times of its first and last
-    entry), entered, completed, pending, median_ms. Buckets without an entry have no row.
+    edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
+    the first entry. For visitors, `counted` must have the same edges. Columns: bucket (its start),
+    first_ms and last_ms (times of its first and last entry), entered, completed, pending,
+    median_ms. Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -181,9 +183,9 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
 def possible_entries(
     definition: Definition, params: QueryParams, profile: DataProfile, edges_ms: Sequence[int]
 ) -> Statement:
-    """Events that match step 1, which are or may be entries, by time.
+    """Select the time range of events that match step 1, for each bucket.
 
-    edges_ms: like for `trend`. Columns: bucket, first_ms, last_ms.
+    Any of these events may be an entry. edges_ms: see `trend`. Columns: bucket, first_ms, last_ms.
     """
     plan = Plan(definition, params, profile)
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
@@ -198,10 +200,11 @@ def possible_entries(
 def timing(
     counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Sequence[int]
 ) -> Statement:
-    """Exact times from the completion of one step to that of another. One row.
+    """Compute exact times between the completions of two steps, for each pair of steps.
 
-    edges_ms: starts of the histogram's bins, from 0. Columns, for each pair i: units_i, mean_i,
-    least_i, most_i, quantiles_i (`QUANTILES`), bins_i (start and count of each that has units).
+    The statement returns one row. edges_ms: starts of the histogram's bins; the first is 0.
+    Columns for each pair i: units_i, mean_i, least_i, most_i, quantiles_i (`QUANTILES`) and bins_i
+    (start and count of each bin that is not empty).
     """
     plan = counted.plan
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
@@ -215,7 +218,8 @@ def timing(
             f"minIf({took}, {both}) AS least_{i}",
             f"maxIf({took}, {both}) AS most_{i}",
             f"quantilesExactInclusiveIf({levels})({took}, {both}) AS quantiles_{i}",
-            # Exact with room for every bin, and a third of the time that a sum by key takes.
+            # The result is exact because there is room for every bin. A sum by key takes three
+            # times as long.
             f"arrayMap(bin -> (bin.1, bin.2), approx_top_kIf({len(edges_ms)})"
             f"(roundDown({took}, {edges}), {both})) AS bins_{i}",
         ]
@@ -232,11 +236,11 @@ def next_events(
     *,
     of_visitors: bool = False,
 ) -> Statement:
-    """Later events of the units that stopped after a step, inside their window.
+    """Count the later events inside the window, for units that stopped after a step.
 
-    of_visitors: read all events of the attempts' visitors. limit: number of kinds and names.
-    Columns: is_total, kind, name, units, events, first_units (units whose very next event it was),
-    stopped (all units).
+    of_visitors: read all events of the attempts' visitors. limit: maximum number of event names.
+    Columns: is_total, kind, name, units, events, first_units (units whose next event has this
+    name), stopped (all units that stopped after the step).
     """
     plan = counted.plan
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
@@ -255,7 +259,7 @@ def next_events(
         FROM {event_source(plan)} WHERE {event_scope(plan)}"""
     relations = {"stopped_units": stopped_units}
     if of_visitors:
-        if plan.profile.build is not None:  # stored units name no events
+        if plan.profile.build is not None:  # stored outcomes come without the relation `matched`
             relations["matched"] = matched_events(plan)
         members = _participating_events(plan, "matched")
         relations["stopped"] = f"""
@@ -284,14 +288,14 @@ def next_events(
 
 
 def _end_of_time(plan: Plan) -> str:
-    """The last millisecond of an event's time, which may be a whole second."""
+    """Return the last millisecond of an event's time, which may stand for a whole second."""
     if not plan.has_whole_seconds:
         return "ts"
     return f"if({is_whole_second(plan.binder)}, intDiv(ts, 1000) * 1000 + 999, ts)"
 
 
 def _participating_events(plan: Plan, events: str) -> str:
-    """A relation of events, without the provider events that take no part in a stopped attempt.
+    """Remove the payment provider events that don't count in their attempt.
 
     events: a relation with the columns unit, visitor, provider and verified.
     """
