@@ -1,10 +1,11 @@
-"""Locks of stored outcomes: only one process of all nodes changes the rows of an outcome at a time.
+"""Locks for stored outcomes. Only one process on any node changes an outcome's rows at a time.
 
-There is a lock in the process and, on PostgreSQL, an advisory lock, which the database releases
-when a node dies. A process can lose that lock without notice, so the metadata DB also records each
-change of rows: it is opened before rows are written, and closed when their mark is saved. An open
-change means that rows may include more events than the mark says. A change and its mark have the
-same number. So a process that lost its lock can neither open another change nor save a valid mark.
+Each process has its own lock and, on PostgreSQL, an advisory lock, which the database releases
+when a node dies. A process can lose the advisory lock without noticing, so the metadata DB also
+records each change of rows. A change is opened before rows are written, and closed when their mark
+is saved. While it is open, the rows may include more events than the mark says. A change and its
+mark have the same number, so a process that lost its lock can neither open another change nor save
+a valid mark.
 """
 
 from collections.abc import Iterator
@@ -66,7 +67,10 @@ class LockedOutcome:
         self.change, self._number = opened, opened.number
 
     def save(self, mark: Mark) -> Mark:
-        """Save the mark of the changed rows and end the change. `Overtaken` if it is not valid."""
+        """Save the mark of the changed rows and end the change.
+
+        Raises `Overtaken` if the change is no longer valid.
+        """
         mark = replace(mark, number=self._number)
         self._tables.save(mark)
         self.close_change()
@@ -78,7 +82,7 @@ class LockedOutcome:
         return mark
 
     def close_change(self) -> None:
-        """End the change: its rows are complete, or it wrote none. Raises `Overtaken`."""
+        """End the change, after its rows are complete or if it wrote none. Raises `Overtaken`."""
         with self._database.write() as db:
             if not store.close_change(db, self.change):
                 raise Overtaken
@@ -91,7 +95,7 @@ class LockedOutcome:
         self.save(Mark.empty(self.outcome))
 
     def is_dropped(self) -> bool:
-        """Whether a request has dropped the outcome, at any node, so that it must not be built."""
+        """Whether a request to any node dropped the outcome, so that it must not be built."""
         with self._database.read() as db:
             return store.find(db, self.outcome).dropped_for_ms(self._clock()) > 0
 
@@ -99,7 +103,7 @@ class LockedOutcome:
 _FORGOTTEN_MS = 30 * DAY_S * 1000
 """Age at which the last change of an outcome without rows is deleted. No statement runs longer."""
 _LOCKS_AT_ONCE = 6
-"""Locks of one process. Each occupies one connection of PostgreSQL's pool, at times two."""
+"""Maximum number of locks per process. Each occupies one or two connections to PostgreSQL."""
 
 
 class OutcomeLocks:
@@ -177,10 +181,10 @@ class OutcomeLocks:
             store.drop_until(db, outcome, until_ms)
 
     def forget_old(self) -> None:
-        """Delete the last changes of outcomes that have had no rows for a month.
+        """Delete the last change of each outcome that has had no rows for a month.
 
-        Numbers still only rise, because empty marks have them too. A process that was overtaken
-        earlier finds no change to continue.
+        Change numbers still only increase, because empty marks also carry a number. A process that
+        was overtaken before finds its change deleted and cannot continue it.
         """
         with_rows = [mark.outcome for mark in self._tables.marks()]
         now_ms = self._clock()

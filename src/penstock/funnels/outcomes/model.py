@@ -111,7 +111,7 @@ class ChangedUnits(NamedTuple):
 
 
 DROPPED_MS = DAY_S * 1000
-"""How long an outcome that was dropped on request is not built again."""
+"""Milliseconds for which an outcome that was dropped on request is not built again."""
 
 
 class RowChange(NamedTuple):
@@ -132,7 +132,7 @@ class RowChange(NamedTuple):
     dropped_until_ms: int = 0
 
     def dropped_for_ms(self, now_ms: int) -> int:
-        """How much longer no node builds the outcome; 0 if it may be built."""
+        """Return the remaining time in which no node builds the outcome; 0 if it may be built."""
         # More than the whole period is left if the outcome was dropped while the clock was ahead.
         left_ms = self.dropped_until_ms - now_ms
         return left_ms if 0 < left_ms <= DROPPED_MS else 0
@@ -140,9 +140,9 @@ class RowChange(NamedTuple):
 
 @dataclass(slots=True)
 class PendingBuild:
-    """A build that waits or runs.
+    """A waiting or running build.
 
-    work: controls its statements. started_at_ms: None while it waits.
+    work: controls its statements. started_at_ms: None while the build is waiting.
     """
 
     subject: Subject

@@ -17,11 +17,11 @@ COMPARED_SHARE = 100
 """One of this many units is compared; all of its events are read."""
 
 _UNUSED_MS = 30 * DAY_S * 1000
-"""Time after its last query when an outcome is dropped."""
+"""Time after its last query at which an outcome is dropped."""
 _RECENT_QUERY_MS = 3_600_000
 """Outcomes that a query has read within this time are kept up to date without a query."""
 _FEW_UNITS, _MOST_UNITS = 10_000, 50_000
-"""Changed units that a query evaluates itself at least and at most; the worker evaluates more."""
+"""Bounds for the number of changed units that a query evaluates; the worker evaluates more."""
 _EVENTS_PER_UNIT = 200
 """Events that are read in the time in which one changed unit is evaluated."""
 
@@ -47,15 +47,16 @@ def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
 
 
 def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
-    """Whether to keep it up to date without a query. Looking for changes costs a scan."""
+    """Whether to keep an outcome up to date without a query. Each check for changes is a scan."""
     return queried_at_ms > now_ms - _RECENT_QUERY_MS
 
 
 def rows_fit(mark: Mark, newest_insert: int | None) -> bool:
-    """Whether the rows include no event that their mark does not count.
+    """Whether the mark counts every event in the rows.
 
-    They may include more after a kill. A deletion of these events would go unnoticed.
-    newest_insert: number of the newest insert that a row includes; None without rows.
+    If a process was killed, the rows may include events that the mark does not count. The deletion
+    of these events would go unnoticed. newest_insert: number of the newest insert that a row
+    includes; None if there are no rows.
     """
     return newest_insert is not None and newest_insert <= mark.events_block
 

@@ -13,7 +13,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.model import Mark, PendingBuild, Subject
 
 _RETIRE_AFTER_MS = 120_000
-"""A query that has chosen a build starts to read it within this time."""
+"""Time to keep an unmarked build, because a query may have chosen it but not started reading."""
 
 
 class OutcomeRegistry:
@@ -22,7 +22,7 @@ class OutcomeRegistry:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._state = Lock()  # guards all fields below
-        # All but the times of queries are elapsed milliseconds.
+        # Times are elapsed milliseconds, except in `_queried_at_ms`, which is wall-clock time.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
         self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
@@ -32,7 +32,10 @@ class OutcomeRegistry:
         self._queried_at_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
-        """The last mark that this process read or saved. Only the lock makes sure it is valid."""
+        """Return the last mark that this process read or saved.
+
+        It is certain to be valid only while the lock is held.
+        """
         with self._state:
             return self._marks.get(outcome)
 
@@ -51,7 +54,10 @@ class OutcomeRegistry:
             self._queried_at_ms[outcome] = max(at_ms, self._queried_at_ms.get(outcome, 0))
 
     def queried_at_ms(self, mark: Mark) -> int:
-        """Time of the last query for it. A query at another node counts after half an hour."""
+        """Return the time of the last query for the outcome.
+
+        It can take half an hour until a query at another node is included.
+        """
         with self._state:
             return max(mark.queried_at_ms, self._queried_at_ms.get(mark.outcome, 0))
 
@@ -140,7 +146,7 @@ class OutcomeRegistry:
             self._pending.setdefault(subject.outcome, build)
 
     def pending_build(self, outcome: str) -> PendingBuild | None:
-        """A build that waits or runs."""
+        """Return the outcome's waiting or running build."""
         with self._state:
             return self._pending.get(outcome)
 

@@ -60,7 +60,7 @@ class OutcomeRows:
         return mark
 
     def fit(self, mark: Mark) -> bool:
-        """Whether the rows include no event that their mark does not count."""
+        """Whether the mark counts every event in the rows."""
         return policy.rows_fit(mark, self._tables.newest_insert(mark.build))
 
     def may_still_change(self, locked: LockedOutcome) -> bool:
@@ -79,7 +79,7 @@ class OutcomeRows:
     def drop_unmarked(self, *, at_once: bool = False) -> None:
         """Drop rows that belong neither to a mark nor to a running build.
 
-        at_once: also those that a query may be about to read.
+        at_once: include rows that a query may be about to read.
         """
         # Read in this order: a build opens its change before it writes rows, and saves its mark
         # before its change ends.

@@ -1,4 +1,4 @@
-"""Use cases of stored outcomes: answer queries from them, show their state, drop them.
+"""Answers queries from stored outcomes, shows their state and drops them.
 
 A query needs rows that include every event of its data: the units that changed are evaluated again
 first. Where that is not possible or would take long, the query reads events.
@@ -150,7 +150,8 @@ class OutcomeService:
     ) -> OutcomesRecord:
         """Whether the outcomes of the current revision are stored, or how far their build is.
 
-        NotFound (funnel), Unauthorized (website), Conflict (like `FunnelService.resolve`).
+        Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
+        Conflict under the same conditions as `FunnelService.resolve`.
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         if not self._maintenance.is_enabled:
@@ -175,7 +176,7 @@ class OutcomeService:
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
-        """Whether a running node builds it, and nobody cancelled the build."""
+        """Whether another node is building the outcome, and nobody cancelled the build."""
         is_cancelled = change.dropped_for_ms(self._clock()) > 0
         return bool(change.build) and not is_cancelled and self._locks.is_locked(change.outcome)
 
@@ -225,8 +226,8 @@ class OutcomeService:
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             refreshed: Mark | None = None
             if backlog.events <= policy.FEW_EVENTS:
-                # In a separate work, which continues when the client disconnects: rows that are
-                # only partly updated are useless.
+                # Use a separate `Work` that continues if the client disconnects, because rows that
+                # are only partly updated are useless.
                 request = current_work() or Work()
                 with working_on(Work(request.limits, request.owner)):
                     refreshed = self._refresher.fold_changes(

@@ -1,4 +1,4 @@
-"""SQL of the changes of stored outcomes in the metadata DB."""
+"""Reads and writes the changes of stored outcomes in the metadata DB."""
 
 from collections.abc import Collection
 
@@ -35,7 +35,7 @@ def find(db: Connection, outcome: str) -> RowChange:
 
 
 def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
-    """Record that a change begins. False when `seen` is no longer the last change."""
+    """Record that a change begins. Return False if `seen` is no longer the last change."""
     values = {
         "number": opened.number,
         "build": opened.build,
@@ -51,7 +51,7 @@ def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
 
 
 def close_change(db: Connection, change: RowChange) -> bool:
-    """Record that the change has ended. False when it is no longer the last change."""
+    """Record that the change has ended. Return False if it is no longer the last change."""
     closed = db.execute(
         update(outcome_claims)
         .where(*_is(change))
@@ -67,7 +67,7 @@ def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
 
 
 def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
-    """Delete the changes from before a time that write no build.
+    """Delete changes that were opened before `before_ms` and have no running build.
 
     Keeps the changes of outcomes that have rows or must not be built now.
     """

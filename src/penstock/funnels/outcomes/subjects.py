@@ -31,7 +31,8 @@ class SubjectReader:
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
         """The current revision over one website, or over all.
 
-        NotFound (funnel), Unauthorized (website), Conflict (like `FunnelService.resolve`).
+        Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
+        Conflict under the same conditions as `FunnelService.resolve`.
         """
         source = SavedFunnel(funnel_id, None)
         definition = resolve_definition(self._funnels, workspace_id, source).definition
@@ -39,7 +40,7 @@ class SubjectReader:
         return Subject(definition, scope.website_ids)
 
     def is_current(self, subject: Subject, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-        """Whether the subject is one of the funnel's current revision."""
+        """Whether the subject belongs to the funnel's current revision."""
         current = self.subjects(workspace_id, funnel_id)
         return any(each.outcome == subject.outcome for each in current)
 

@@ -103,7 +103,7 @@ class OutcomeTables:
         self.has_stopped_merges = True
         try:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
-        except (QueryFailed, StoreUnavailable) as error:  # a merge runs to its end
+        except (QueryFailed, StoreUnavailable) as error:  # the running merge continues
             log.warning("merges_not_stopped", error=str(error))
             self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
         self._warehouse.stop(work, until_s)
@@ -234,7 +234,7 @@ class OutcomeTables:
         return list(events) == list(rows)
 
     def next_event(self, subject: Subject, after_ms: int) -> int:
-        """The time of the first event after a time; 0 without one."""
+        """Return the time of the first event after `after_ms`, or 0 if there is none."""
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
         [[first_ms]] = self._run(storing.first_event(plan))
         return int(first_ms)

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _COMPARED_EVERY_MS = 600_000
-"""How often some units of one outcome are compared with their events."""
+"""Milliseconds between comparisons of some units of an outcome with their events."""
 
 
 class OutcomeUpkeep:
@@ -46,7 +46,7 @@ class OutcomeUpkeep:
         self.last_difference_at_ms: int | None = None
 
     def maintain(self, mark: Mark) -> None:
-        """Retire an outcome that is no longer used, or evaluate what is too much for a query."""
+        """Retire an unused outcome, or evaluate more changes than a query would evaluate."""
         subject = self._subjects.subject_of(mark)
         with self._locks.hold(mark.outcome, policy.LOCK_S) as locked:
             current = None if locked is None else locked.mark

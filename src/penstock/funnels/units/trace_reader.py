@@ -176,7 +176,7 @@ class TraceReader:
 
 
 def _only_event(event_id: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The event with an ID. Penstock's own ID comes before the sender's."""
+    """Return the event with the given ID. Penstock's ID takes precedence over the sender's."""
     if not rows:
         raise NotFound(
             "No event with this ID is retained, or its time is in the future.",
