@@ -1,4 +1,4 @@
-"""Events in: validation, deduplication, identity, durable storage, shipping to the warehouse.
+"""Incoming events: validation, deduplication, identity, storage, and shipping to the warehouse.
 
 Other rooms use `service`, `intake`, `shipper`, `fields` and `model`.
 """

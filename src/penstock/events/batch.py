@@ -18,7 +18,7 @@ TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
 def defaults_of(raw: RawItem) -> RawItem:
-    """The fields beside `events` that items of browsers and apps may leave out."""
+    """The fields next to `events` that items from browsers and apps may leave out."""
     return {name: raw[name] for name in ("websiteId", "sentAt", "clockOffset") if name in raw}
 
 
@@ -38,14 +38,17 @@ class ItemResult(NamedTuple):
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch after validation. Every index is in one of the two."""
+    """A batch after validation. Every index is in either `events` or `rejected`."""
 
     events: dict[int, NewEvent]
     rejected: dict[int, ItemResult]
 
     @classmethod
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
-        """read: validates one item, or raises. `Malformed` rejects the whole body."""
+        """Validate each item. If `read` raises `Malformed`, the whole body is rejected.
+
+        read: validates one item, or raises.
+        """
         batch = cls({}, {})
         for index in range(len(items)):
             try:
@@ -57,7 +60,7 @@ class ValidatedBatch(NamedTuple):
         return cls(batch.events, within_body_limit(batch.rejected))
 
     def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
-        """Results in the order of the items. stored: in the order of `events`."""
+        """Return results in the order of the items. stored: results in the order of `events`."""
         results = dict(self.rejected)
         for index, result in zip(self.events, stored, strict=True):
             if isinstance(result, Rejected):

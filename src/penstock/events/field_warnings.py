@@ -38,7 +38,7 @@ def has_number_as_id(raw: RawItem) -> bool:
 
 
 def _may_be_country_code(country: Any) -> bool:
-    """Whether it is two letters. Which codes are assigned changes too often to check."""
+    """Whether it is two letters. The list of assigned codes changes too often to check."""
     if not isinstance(country, str):
         return True
     return len(country) == 2 and country.isascii() and country.isalpha()

@@ -33,8 +33,8 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
 MOST_WAITING = 20_000
-"""Events that may wait for a commit, a few seconds' worth; the intake refuses more. Those that came
-without a key get half of the room, so that strangers leave some for backends."""
+"""Maximum events waiting for a commit: a few seconds' worth; the intake refuses more. Events with
+no key may fill only half, so that strangers leave room for backends."""
 
 _COMMIT_S = histogram(
     "penstock_intake_commit_seconds", "Duration of a commit of events, including repeats."
@@ -53,7 +53,7 @@ _BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
 _GATHER_S = 0.02
 _TRIES = 6
-_TRY_FOR_S = 5.0  # no further try after that long
+_TRY_FOR_S = 5.0  # no retry after this time
 _FORGET_AFTER_S, _FORGET_EVERY_S = 60, 3600
 _PROBE = Backoff(first_s=0.5, longest_s=5.0)
 
@@ -67,14 +67,14 @@ class _Submission:
 
 
 class Intake:
-    """The only way in for events of every source.
+    """The single entry point for events from every source.
 
-    Group commit: one transaction at a time, for all items that arrived since the last.
+    It uses group commit: one transaction at a time, for all items that arrived since the last one.
 
-    Submissions gather on the event loop. When the last commit is done and the loop has had a few
-    turns without a new submission, they go to the writer, which has its own thread. An earlier
-    hand-over costs more than it gains: loop and writer then compete for the interpreter lock, each
-    with half of a commit. A loop that never has such a turn hands over after `_GATHER_S`.
+    Submissions gather on the event loop. When the last commit is done and a few turns of the loop
+    have brought no new submission, they go to the writer, which has its own thread. Handing over
+    earlier would be slower: the loop and the writer would compete for the interpreter lock, each
+    with half of a commit. A busy loop hands over after `_GATHER_S` at the latest.
     """
 
     def __init__(
@@ -88,29 +88,32 @@ class Intake:
         property_keys: int,
         quarantine: QuarantineLimits,
     ) -> None:
-        """on_stored: called after each commit, in the writer's thread; wakes the shipper.
+        """Create an intake, which accepts events while `running`.
 
-        dedupe_days: how long dedupe keys are stored. daily_events: the quota of each website.
-        property_keys: how many a website may have.
+        on_stored: called after each commit, in the writer's thread; wakes the shipper.
+
+        dedupe_days: number of days that dedupe keys are stored.
+        daily_events: daily quota of public events for each website.
+        property_keys: maximum number of different property keys for each website.
         """
         self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self._dedupe_days = dedupe_days
         self._property_keys, self._quarantine = PropertyKeys(property_keys), quarantine
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Only the event loop touches these four.
+        # Only the event loop uses the next four attributes.
         self._open = False
         self._gathered: list[_Submission] = []
         self._waiting = 0  # events
         self._busy = False  # a commit runs or is about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
-        # Only the writer touches these three.
+        # Only the writer uses the next three attributes.
         self._store_failed = False
         self._last_id_ms: int | None = None
         self._track_split_ms = 0
-        # Each hand-over is tried at once, so that callers are answered while the store is away.
-        # Between them the writer probes the store: a node that is not ready gets no posts that
-        # could show its recovery.
+        # Each hand-over is tried at once, so that callers get a response while the store is down.
+        # In between, the writer probes the store: a node that is not ready receives no requests,
+        # so nothing else would show that the store is back.
         self._writer = Worker(
             "intake",
             self._write,
@@ -132,7 +135,7 @@ class Intake:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. At the end: refuse new events, commit the submitted ones."""
+        """Accept events in this context. On exit, refuse new events and commit submitted ones."""
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             for worker in self.workers:
@@ -145,13 +148,13 @@ class Intake:
                 self._hand_over()
 
     async def submit(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
-        """Store events durably, all of one call in one transaction.
+        """Store events durably. All events of one call share a transaction.
 
-        Results in the order of the events.
+        Returns results in the order of the events.
 
-        Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
-        when too many events wait or the service is stopping; `StoreUnavailable` when the store
-        does not answer: a commit that was running then may have succeeded.
+        Call it on the event loop. Raises `RateLimited` if a website has used its quota,
+        `Unavailable` if too many events are waiting or the service is stopping, and
+        `StoreUnavailable` if the store does not respond; a running commit may have succeeded.
         """
         return cast("list[Receipt | Rejected]", await self._stored(events))
 
@@ -180,25 +183,28 @@ class Intake:
         await self._stored(refusals)
 
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
-        """Store events of the quarantine and remove their entries. None if there is no entry.
+        """Store quarantined events and remove their entries. None for an entry that is missing.
 
         Raises like `submit`.
         """
         return cast("list[Receipt | Rejected | None]", await self._stored(replays))
 
     def waiting(self) -> int:
-        """Events and identify calls that wait for their commit."""
+        """Number of events and identify calls waiting for their commit."""
         return self._waiting
 
     def _forget_chunk(self) -> float | None:
-        """Seconds until the next chunk; None when no old key or clock is left."""
+        """Delete some old dedupe keys and device clocks.
+
+        Returns the seconds until the next call; None if none are left.
+        """
         now_ms = self._clock()
         with self._database.write() as connection:
             has_keys = store.forget_keys(connection, now_ms - self._dedupe_days * DAY_S * 1000)
             has_clocks = store.forget_device_clocks(connection, now_ms - KNOWN_FOR_MS)
         return 0.0 if has_keys or has_clocks else None
 
-    # On the event loop
+    # Methods that run on the event loop
 
     def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
         if not self._open:
@@ -227,8 +233,8 @@ class Intake:
         self._busy = True
         loop.call_soon(self._wait_for_more, loop, loop.time() + _GATHER_S, 0, 0)
 
-    # A method: a function that schedules itself refers to itself, and such garbage stays until a
-    # collection, which stops the process.
+    # This is a method, because a nested function that schedules itself is a reference cycle, which
+    # only the garbage collector frees, and a collection pauses the process.
     def _wait_for_more(
         self, loop: asyncio.AbstractEventLoop, until_s: float, seen: int, quiet_turns: int
     ) -> None:
@@ -269,12 +275,12 @@ class Intake:
         _STORED.inc(stored)
         _FAILED.inc(failed)
 
-    # In the writer's thread
+    # Methods that run in the writer's thread
 
     def _write(self) -> None:
         """Commit everything that was handed over.
 
-        Raises the store's error after its callers are answered.
+        Raises the store's error, if any, after all callers have their results.
         """
         failure: StoreUnavailable | None = None
         probe = self._store_failed
@@ -292,7 +298,7 @@ class Intake:
             raise failure
 
     def _commit_all(self, submissions: Sequence[_Submission]) -> StoreUnavailable | None:
-        """Commit one hand-over and answer its callers. Returns the error of the store."""
+        """Commit one hand-over and answer its callers. Returns the store's error, if any."""
         assert self._loop is not None
         away: StoreUnavailable | None = None
         try:
@@ -300,7 +306,7 @@ class Intake:
                 if away is None:
                     outcomes = self._commit([submission.items for submission in batch])
                     away = next(filter(_is_away, outcomes), None)
-                else:  # each try may take as long as a timeout: do not repeat it for each batch
+                else:  # A try may take a whole timeout, so do not try each batch.
                     outcomes = [away] * len(batch)
                 self._loop.call_soon_threadsafe(self._answer, batch, outcomes)
                 if any(isinstance(outcome, list) for outcome in outcomes):
@@ -310,7 +316,7 @@ class Intake:
         return away
 
     def _commit(self, submissions: list[Sequence[Item]]) -> list[list[Outcome] | Exception]:
-        """The outcome of each submission. Raises nothing: an error is an outcome."""
+        """Return the outcome of each submission. Errors are returned as outcomes, not raised."""
         until_s = time.monotonic() + _TRY_FOR_S
         try:
             outcomes = self._commit_together([item for items in submissions for item in items])
@@ -327,13 +333,13 @@ class Intake:
     def _commit_each(
         self, submissions: Iterable[Sequence[Item]]
     ) -> list[list[Outcome] | Exception]:
-        """A submission that the store cannot accept must not fail the others."""
+        """Commit submissions one by one, so that a bad one does not fail the others."""
         outcomes: list[list[Outcome] | Exception] = []
         away: StoreUnavailable | None = None
         for items in submissions:
             outcome = self._commit([items])[0] if away is None else away
             if _is_away(outcome):
-                away = outcome  # each further try may take as long as a timeout
+                away = outcome  # Another try may take a whole timeout.
             outcomes.append(outcome)
         return outcomes
 
@@ -357,14 +363,14 @@ class Intake:
                 _COMMIT_EVENTS.observe(len(items))
                 self._property_keys.remember(stored.keys)
                 return stored.outcomes
-            except (ConcurrentUpdate, StoreConflict):  # another node was in the way
+            except (ConcurrentUpdate, StoreConflict):  # Another node changed the same rows.
                 if not tries_left or time.monotonic() > until_s:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
 
     def _next_id_ms(self, connection: Connection, now_ms: int) -> int:
-        """The time in the IDs of a commit's events: IDs rise even when the clock is set back."""
+        """The time for a commit's event IDs. IDs increase even if the clock is set back."""
         if self._last_id_ms is None:
             self._last_id_ms = store.last_id_ms(connection)
             self._track_split_ms = store.track_split_ms(connection)
@@ -372,13 +378,13 @@ class Intake:
         return self._last_id_ms
 
     def _earlier_keys_until_ms(self, now_ms: int) -> int:
-        """The time of the last earlier dedupe key of keyed posts; 0 once all are forgotten."""
+        """Time of the last key that a keyed post shared with public posts; 0 once all expired."""
         split_ms = self._track_split_ms
         return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
 
 
 def _is_public(item: Item) -> bool:
-    """Whether an item came without a key: anyone can send it."""
+    """Whether an item came without a key, so that anyone may have sent it."""
     match item:
         case NewEvent():
             return item.is_public
@@ -391,12 +397,15 @@ def _is_public(item: Item) -> bool:
 
 
 def _is_away(outcome: object) -> TypeGuard[StoreUnavailable]:
-    """Whether the store does not answer, rather than that others were faster to change its rows."""
+    """Whether the store is down, as opposed to a conflict with another node."""
     return isinstance(outcome, StoreUnavailable) and not isinstance(outcome, ConcurrentUpdate)
 
 
 def _batches(submissions: Sequence[_Submission]) -> Iterator[list[_Submission]]:
-    """Whole submissions, at most `_BATCH_EVENTS` events together unless one submission has more."""
+    """Group whole submissions into batches of at most `_BATCH_EVENTS` events.
+
+    A larger submission is a batch by itself.
+    """
     batch: list[_Submission] = []
     events = 0
     for submission in submissions:

@@ -1,4 +1,4 @@
-"""Plain types of the intake. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for the intake. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -36,19 +36,21 @@ class Source(StrEnum):
 
 
 class Family(StrEnum):
-    """Routes that share one space of dedupe IDs. Part of stored hashes: values never change."""
+    """Routes that share one space of dedupe IDs. Stored hashes include the values, so they never
+    change.
+    """
 
     EVENTS = "events"
     TRANSACTIONS = "transactions"
     TRACK = "track"
     TRACK_KEYED = "track_keyed"
-    """Its own space: who knows only the website's ID must not use up the IDs of its backends."""
+    """Separate, so that senders without a key cannot use up the IDs of the website's backends."""
     IMPORTS = "imports"
     PROVIDERS = "providers"
     OPENS = "opens"
     SEGMENT = "segment"
     SEGMENT_PUBLIC = "segment_public"
-    """Its own space, for the same reason."""
+    """Separate from `SEGMENT` for the same reason."""
 
 
 class Target(StrEnum):
@@ -62,20 +64,21 @@ class Target(StrEnum):
 class NewEvent(NamedTuple):
     """A validated event, ready for the intake.
 
-    name: a page view's normalised path, a screen, an event name or a transaction event.
+    name: a page view's normalised path, a screen, or the name of an event or a transaction.
     stated_at_ms: the sender's timestamp; occurred_at_ms differs if the clock was corrected.
     visitor_id, user_id: IDs as sent, at least one. The intake resolves the canonical visitor.
-    dedupe_key: from `dedupe_key()`; None for an event without an ID.
+    dedupe_key: the result of `dedupe_key()`; None for an event without an ID.
     earlier_dedupe_key: the key that earlier versions stored for the event, if it differs.
-    client_event_id: the sender's own ID of the event, as sent.
-    body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
+    client_event_id: the sender's own ID for the event, as sent.
+    body_hash: the result of `body_hash()`; distinguishes a repeat from another event with this ID.
     columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
-    verified: whether the signed metadata of a provider's event names its visitor or user.
-    dropped_before: events that the sender had to drop before this one.
-    warnings: notices of fields that were accepted but look wrong. has_free_keys: whether the
-    sender chooses the property keys, so that their number is limited. is_public: whether anyone may
-    have sent it: it came without an API key, a file or a provider's signature.
-    clock: how wrong the device's clock seems; the intake corrects by all requests of the device.
+    verified: whether the visitor or user comes from signed metadata of a payment provider.
+    dropped_before: number of events that the sender had to drop before this one.
+    warnings: notices about fields that were accepted but look wrong. has_free_keys: whether the
+    sender chooses the property keys; if so, their number is limited. is_public: whether anyone may
+    have sent it, because it came without an API key, a file or a provider's signature.
+    clock: how wrong the device's clock seems. The intake uses all requests of the device to
+    correct the time.
     """
 
     website_id: WebsiteId
@@ -103,7 +106,7 @@ class NewEvent(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """An event from the quarantine, and the number of its entry there, which it replaces."""
+    """An event from the quarantine. entry: number of the quarantine entry that it replaces."""
 
     event: NewEvent
     entry: int
@@ -112,10 +115,10 @@ class Replay(NamedTuple):
 class Refusal(NamedTuple):
     """An item that validation refused, for the quarantine.
 
-    website_id: None if it names no website of the workspace. origin: the route. content: JSON as
+    website_id: None if the workspace has no such website. origin: the route. content: JSON as
     sent; None if it is not JSON or is too large to store. is_public: whether it came without a key,
-    so that anyone may have sent it. sender: other values that the item was read with. is_event:
-    whether it counts as a received event. is_stored: whether it is stored, not only counted.
+    so that anyone may have sent it. sender: other values used to read the item. is_event:
+    whether it counts as a received event. is_stored: whether it is stored as well as counted.
     """
 
     workspace_id: WorkspaceId
@@ -132,12 +135,13 @@ class Refusal(NamedTuple):
 
 
 class EventCounts(NamedTuple):
-    """Events of a website since it exists, or changes of these numbers.
+    """Total numbers of a website's events, or changes to these numbers.
 
     received = stored + duplicates + refused + quarantined + waiting, after each transaction.
-    stored: in the warehouse. refused: by the intake. quarantined: accepted, but the warehouse
-    refuses them. waiting: in the outbox. dropped: refused or quarantined, and no longer kept.
-    lost_on_devices: dropped by clients whose queues were full, as their later events say.
+    stored: events in the warehouse. refused: events that the intake refused. quarantined: accepted
+    events that the warehouse refuses. waiting: events in the outbox. dropped: refused or
+    quarantined events that are no longer kept. lost_on_devices: events that clients dropped
+    because their queues were full, as reported with later events.
     """
 
     received: int = 0
@@ -156,8 +160,8 @@ class EventCounts(NamedTuple):
 class DedupeRecord(NamedTuple):
     """The first event with a dedupe key.
 
-    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: tag of the
-    visitor's identity scope. created_at_ms: later than in earlier commits.
+    visitor_id: None once the visitor was deleted; body_hash is then empty. scope_tag: tag of the
+    visitor's identity scope. created_at_ms: always later than in earlier commits.
     """
 
     body_hash: bytes
@@ -173,7 +177,7 @@ class Status(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """The result for an event that is on disk. Of a duplicate: the IDs of the first event.
+    """The result for an event that is on disk. A duplicate has the IDs of the first event.
 
     visitor_id: None for a duplicate whose visitor was deleted.
     """
@@ -197,13 +201,13 @@ def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:
 
 @lru_cache(maxsize=1000)
 def scope_tag(scope_id: ScopeId) -> int:
-    """64 bits that identify an identity scope beside a dedupe key. Stored: it never changes."""
+    """64-bit hash of an identity scope, stored with each dedupe key. It must never change."""
     return int.from_bytes(blake2b(scope_id.encode(), digest_size=8).digest(), signed=True)
 
 
 def body_hash(canonical: bytes) -> bytes:
-    """Hash of an event as sent.
+    """Hash an event as sent.
 
-    canonical: its JSON with sorted keys, without the fields that a retry may change.
+    canonical: the event's JSON with sorted keys, without the fields that a retry may change.
     """
     return blake2b(canonical, digest_size=16).digest()

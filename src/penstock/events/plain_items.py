@@ -1,9 +1,9 @@
-"""The quick validation of plain items, as most are: in one step, in C.
+"""Quick validation of plain items, in one step, in C. Most items are plain.
 
 A plain item has known fields of the right types, texts clearly within the limits, and simple
 properties. Nothing is refused here: an item that is not plain goes through the full validation,
-which finds out what is wrong with it, if anything. The fields of a plain item are the same as those
-that the full validation would return; a test compares the two over random items.
+which finds its faults, if any. For a plain item, both validations return the same fields; a test
+compares them with random items.
 """
 
 from functools import lru_cache
@@ -17,13 +17,13 @@ from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 
 _NUL, _RESERVED = b"\\u0000", b'"$'
-"""In an item's JSON: NUL, which no text may have, and what may be a reserved property."""
+"""JSON for a NUL, which texts must not contain, and for the start of a reserved property."""
 
 
 def plain_item(
     raw: Any, canonical: bytes, model: type[BaseModel], context: EventValidationContext
 ) -> Any | None:
-    """An object with the fields of a plain item, as the model has them; None for any other item.
+    """Return an object with the model's fields for a plain item; None for any other item.
 
     canonical: the item's JSON.
     """
@@ -44,7 +44,7 @@ def plain_item(
 
 @lru_cache(maxsize=100)
 def _reader(model: type[BaseModel]) -> tuple[type[Struct], Any, Any]:
-    """The model's fields as msgspec reads them, what makes values of them, and its own check."""
+    """Return the model's struct for msgspec, converters for its fields, and its own check."""
     fields: list[Any] = []
     reads = []
     hints = get_type_hints(model, include_extras=True)
@@ -66,10 +66,10 @@ def _reader(model: type[BaseModel]) -> tuple[type[Struct], Any, Any]:
 
 
 def _plain_type(hint: Any) -> tuple[Any, Any]:
-    """The type of a field for msgspec, and what makes its value, from the field's own type."""
+    """Return the msgspec type for a field's type, and the function that converts its value."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
-        for part in reversed(metadata):  # the last counts: it may narrow an earlier one
+        for part in reversed(metadata):  # The last one wins, because it may narrow earlier ones.
             if isinstance(part, Plain):
                 return part.plain_type, part.read
         return _plain_type(inner)

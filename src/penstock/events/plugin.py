@@ -87,8 +87,8 @@ class EventsRoom(Room):
         return state.bundles, state.oldest_age_s or 0
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """Rows are compared before any is shipped. Of the others, the shipper stops last: it
-        carries what they stored.
+        """Compare rows before any are shipped. The shipper starts next and so stops after all later
+        services, because it ships the rows that they store.
         """
         return [
             self.losses.running(),
@@ -108,9 +108,11 @@ def build(
     forget_in_other_rooms: ForgetVisitors,
     read_call: ReadCall,
 ) -> EventsRoom:
-    """forget_in_other_rooms: deletes what rooms above this one know of visitors.
+    """Create the services of this room.
 
-    read_call: reads a call of the segment room.
+    forget_in_other_rooms: deletes the data about visitors in rooms above this one.
+
+    read_call: reads a call from the segment room.
     """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)

@@ -11,15 +11,15 @@ RESERVED_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
 
 EXACT = 2**53
-"""Integers up to here are exact in every JSON parser."""
+"""Largest integer up to which every JSON parser is exact."""
 _MAX_BYTES_PER_CHARACTER = 4
 _SHOWN_KEY_CHARS = 64
 _SHORT_CHARS = MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER
-"""Strings this long never exceed the limit, whatever their characters."""
+"""Maximum characters of a string that cannot exceed the limit, whatever its characters."""
 
 
 def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
-    """Every rule that the properties break, at most 100. Fields are paths below `properties`."""
+    """Return a fault for each broken rule, at most 100. Fields are paths below `properties`."""
     if _is_simple(properties):
         return []
     checker = _PropertyChecker()
@@ -38,7 +38,7 @@ def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
 
 
 def _is_simple(properties: Mapping[str, Any]) -> bool:
-    """Whether these are a few short texts and small numbers, as usual. False proves nothing."""
+    """Quick check for a few short texts and small numbers. Other properties may be valid too."""
     for key, value in properties.items():
         if key[:1] == RESERVED_PREFIX or len(key) > _SHORT_CHARS or "\x00" in key:
             return False
@@ -55,7 +55,7 @@ def _is_simple(properties: Mapping[str, Any]) -> bool:
 
 
 class _PropertyChecker:
-    """Counts keys and collects faults. The properties themselves are level 1."""
+    """Counts keys and collects faults. The top-level object is level 1."""
 
     def __init__(self) -> None:
         self.keys, self.faults = 0, list[Fault]()
@@ -112,5 +112,5 @@ class _PropertyChecker:
 
 
 def _shortened_key(key: str) -> str:
-    """A key as a path shows it."""
+    """Shorten a key for display in a path."""
     return key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…"

@@ -1,7 +1,7 @@
-"""How many different property keys the events of a website have, and the limit of that number.
+"""Limits the number of different property keys of each website.
 
-Keys are in the metadata DB as hashes, added by the transaction that stores the first event with
-them. Every node remembers the keys that it has seen, so that only new ones cost a query.
+The metadata DB has the keys as hashes. The transaction that stores the first event with a key adds
+it. Every node remembers the keys that it has seen, so that only new keys need a query.
 """
 
 from collections import OrderedDict, defaultdict
@@ -18,15 +18,15 @@ from penstock.events import store
 from penstock.events.model import NewEvent
 
 _MAX_CACHED_KEYS = 200_000
-"""Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
+"""Maximum hashes in memory, about 20 MB. The least recently used websites are removed first."""
 _NO_KEYS: Set[int] = frozenset()
 
 
 class PropertyKeys:
-    """Only the writer of the intake uses it."""
+    """Known property keys of each website. Only the intake's writer uses it."""
 
     def __init__(self, limit: int) -> None:
-        """limit: of different keys per website."""
+        """Start with an empty cache. limit: maximum number of different keys per website."""
         self._limit = limit
         self._known: OrderedDict[WebsiteId, set[int]] = OrderedDict()
         self._cached_keys = 0
@@ -36,8 +36,8 @@ class PropertyKeys:
     ) -> tuple[list[Fault | None], Mapping[WebsiteId, set[int]]]:
         """Add the events' new keys, in the caller's transaction.
 
-        Returns for each event the fault of one that is over the limit, and the hashes to
-        `remember` once the transaction is committed.
+        Returns a fault for each event that exceeds the limit (None for the others), and the hashes
+        to `remember` once the transaction is committed.
         """
         faults: list[Fault | None] = [None] * len(events)
         places_by_keys = defaultdict[tuple[WebsiteId, tuple[str, ...]], list[int]](list)
@@ -50,7 +50,7 @@ class PropertyKeys:
             if not hashes <= self._known.get(website_id, _NO_KEYS):
                 unknown[website_id] += [(place, hashes) for place in places]
         known_since: dict[WebsiteId, set[int]] = {}
-        # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
+        # Sorted by ID, so that nodes wait for each other instead of deadlocking.
         for website_id, with_hashes in sorted(unknown.items()):
             public_places = {place for place, _ in with_hashes if events[place].is_public}
             known_since[website_id] = self._add(
@@ -59,7 +59,7 @@ class PropertyKeys:
         return faults, known_since
 
     def remember(self, hashes: Mapping[WebsiteId, set[int]]) -> None:
-        """Keys that are committed."""
+        """Remember committed keys."""
         for website_id, keys in hashes.items():
             known = self._known.setdefault(website_id, set())
             self._cached_keys += len(keys - known)
@@ -76,17 +76,17 @@ class PropertyKeys:
         public_places: Set[int],
         faults: list[Fault | None],
     ) -> set[int]:
-        """Add the keys of a website's events as long as there is room. Returns the known ones.
+        """Add the keys of a website's events within the limit. Returns the keys it now has.
 
-        public_places: of events that anyone may have sent. They add only half of the limit, so that
-        no stranger leaves the website's backends none.
+        public_places: places of events that anyone may have sent. They can use only half of the
+        limit, so that strangers leave room for the website's backends.
         """
         places = sorted(places, key=itemgetter(0))
         sent = sorted(set().union(*(hashes for _, hashes in places)))
         known = store.known_property_keys(connection, website_id, sent)
         if len(known) == len(sent):
             return known
-        # Nodes that add keys to the same website take turns, so that none passes the limit.
+        # Nodes that add keys to the same website take turns, so that they stay within the limit.
         room = self._limit - store.lock_property_keys(connection, website_id)
         known = store.known_property_keys(connection, website_id, sent)
         added = set[int]()
@@ -121,5 +121,5 @@ _CACHED_CHARS = 200
 
 
 def _hash(key: str) -> int:
-    """64 bits that identify a key. Stored: it never changes."""
+    """Return the 64-bit hash of a key. Hashes are stored, so the function must never change."""
     return _short_hash(key) if len(key) <= _CACHED_CHARS else _short_hash.__wrapped__(key)

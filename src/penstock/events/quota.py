@@ -1,4 +1,4 @@
-"""The daily quota of events of each website."""
+"""The daily event quota of each website."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,22 +19,22 @@ from penstock.settings import DAY_S
 
 
 class DayCount(NamedTuple):
-    """A website's counted events of one UTC day, and its quota."""
+    """Number of a website's counted events on one UTC day, and its quota."""
 
     events: int
     quota: int
 
 
 class DailyQuota:
-    """Counts public events of each website in a UTC day, and rejects those over the quota.
+    """Counts each website's public events per UTC day, and rejects events over the quota.
 
-    Public events are new events and identify calls without a key. Events with a key neither count
-    nor are rejected: strangers who send in the name of a website must not stop its backends.
+    Public events are new events and identify calls without a key. Events with a key are neither
+    counted nor rejected, so that strangers who send events for a website cannot block its backends.
 
-    The counts are rows that the intake's transactions increase. A check reads no row: it uses the
-    counts of this node's last commits, which include those of all nodes. Events that passed the
-    check before such a commit are still stored: on each node at most as many as may wait without a
-    key.
+    The intake's transactions increase the stored counts. A check does not read them: it uses the
+    counts that this node's last commits returned, which cover all nodes. Events that passed the
+    check before such a commit are still stored. On each node, their number is limited by the number
+    of public events that may wait.
     """
 
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class DailyQuota:
         self._day, self._exhausted = 0, frozenset[WebsiteId]()
 
     def require(self, items: Sequence[Item]) -> None:
-        """`RateLimited` when the website of one of the items has used its quota."""
+        """Raise `RateLimited` if the website of any item has used its quota."""
         if not self._exhausted:
             return
         now_ms = self._clock()
@@ -86,7 +86,7 @@ class DailyQuota:
             self._exhausted |= used_up
 
     def today(self, website_id: WebsiteId) -> DayCount:
-        """The stored count of all nodes. Blocks."""
+        """Return today's stored count, which covers all nodes. Blocks."""
         with self._database.read() as db:
             events = store.events_of_day(db, website_id, utc_day(self._clock()))
         return DayCount(events, self._quota)

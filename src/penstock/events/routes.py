@@ -1,4 +1,4 @@
-"""HTTP routes of incoming events."""
+"""HTTP routes for incoming events."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def _is_legacy(request: AnyRequest) -> bool:
-    """Whether visitorId means userId. Source: interface, POST /api/v1/events, rule 5."""
+    """Whether `visitorId` means `userId`. Source: interface, POST /api/v1/events, rule 5."""
     contract = request.headers.get(_CONTRACT_HEADER)
     contract = None if contract is None else contract.strip()
     if contract in (None, _LEGACY_CONTRACT):
@@ -67,9 +67,9 @@ _BROWSER_SCHEMES = ("basic", "digest", "negotiate", "ntlm")
 
 
 async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> Caller | None:
-    """The caller of an open route: None without a key, `Unauthorized` for a wrong one.
+    """The caller of an open route; None if no key was sent. Raises `Unauthorized` for a wrong key.
 
-    Ignores credentials that browsers add by themselves, for a proxy in front of the page.
+    Ignores credentials that browsers add automatically for a proxy in front of the page.
     """
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
@@ -82,7 +82,7 @@ def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
 
 
 class _Refusals(NamedTuple):
-    """Records rejected items of one body. sender: other data that its items are read with."""
+    """Records the rejected items of one body. sender: other data used to read the items."""
 
     quarantine: QuarantineService
     route: str
@@ -91,7 +91,7 @@ class _Refusals(NamedTuple):
     sender: Mapping[str, Any]
 
     async def watch(self, work: Awaitable[T]) -> T:
-        """The result of processing the body. Records the body if that raises."""
+        """Await the processing of the body. Records the body if that raises."""
         try:
             return await work
         except PenstockError as error:
@@ -106,7 +106,7 @@ class _Refusals(NamedTuple):
         write: Callable[[Sequence[ItemResult]], bytes] = batch_json,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> RawResponse:
-        """The response to a batch. Records its rejected items."""
+        """Return the response to a batch. Records its rejected items."""
         if any(result.receipt is None for result in results):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
@@ -149,9 +149,9 @@ async def post_event(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """For a trusted backend, with an API key. The response is sent once the event is on disk.
+    """For trusted backends, with an API key. The response is sent once the event is on disk.
 
-    A repeat of the same `eventId` changes nothing.
+    Repeating an `eventId` changes nothing.
     """
     return await _post_single(request, events, quarantine, server_event)
 
@@ -174,7 +174,7 @@ async def post_transaction(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """Like an event, with an amount. A repeat of the same `transactionId` changes nothing."""
+    """Send an event with an amount. Repeating a `transactionId` changes nothing."""
     return await _post_single(request, events, quarantine, transaction)
 
 
@@ -196,7 +196,7 @@ async def post_event_batch(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """Each event is accepted or rejected independently. Results have the order of the batch."""
+    """Each event is accepted or rejected independently. Results are in the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
@@ -225,11 +225,11 @@ async def track(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """One item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
+    """Send one item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
-    Any page may call it, without a key; a key that is sent must be valid for the website. It also
-    accepts text/plain, which `sendBeacon` sends. A request for a page that nobody has seen yet
-    (`Sec-Purpose: prefetch`) stores nothing and has no results.
+    Any page may call it without a key; if a key is sent, it must be valid for the website.
+    `text/plain` is accepted too, because `sendBeacon` sends it. Requests from prefetched pages
+    (`Sec-Purpose: prefetch`) store nothing and return no results.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
@@ -262,10 +262,10 @@ async def identify(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
+    """Call this at sign-up and login. The visitor's earlier events join the user's timeline.
 
-    It needs no key; a key that is sent must be valid for the website. Without a key, the answer
-    repeats the request's values, whatever Penstock knows of the visitor or the user.
+    It needs no key; if a key is sent, it must be valid for the website. Without a key, the response
+    only repeats the request's values, whatever Penstock knows about the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
@@ -296,7 +296,7 @@ async def answer_preflight() -> Response[None]:
 
 DIRECT_ROUTES = (post_event, post_event_batch, post_transaction, track, identify)
 ROUTES = (
-    answer_preflight,  # first, or the framework would answer OPTIONS of these paths
+    answer_preflight,  # First, or the framework would answer OPTIONS requests itself.
     *DIRECT_ROUTES,
     *quarantine_routes.ROUTES,
 )

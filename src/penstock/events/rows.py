@@ -1,4 +1,4 @@
-"""Warehouse rows of events, each one JSON object."""
+"""Warehouse rows for events, each a JSON object."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ EVENT_COLUMNS = (
     "device", "os", "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content",
     "utm_term", "link", "link_method", "properties", "scalars", "hashes", "verified",
 )  # fmt: skip
-"""Columns of `events` that the intake writes; a row leaves out the empty ones."""
+"""Columns of `events` that the intake writes. Rows leave out empty columns."""
 
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
@@ -25,13 +25,13 @@ CLICK_COLUMNS = (
     "bot_reason", "first_of_day", "platform", "os_major", "in_app", "referrer_host", "language",
     "country", "qr", "utm_source", "utm_medium", "utm_campaign", "token_hash",
 )  # fmt: skip
-"""Columns of `clicks`; `penstock.links` makes the rows."""
+"""Columns of `clicks`. `penstock.links` creates the rows."""
 
 
 def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
-    """The row of an event.
+    """Return an event's row as JSON.
 
-    Times are ISO 8601: the engine guesses whether bare numbers are seconds or milliseconds.
+    Times are ISO 8601, because the engine guesses whether numbers are seconds or milliseconds.
     """
     received_at = iso(event.received_at_ms)
     occurred_at = (

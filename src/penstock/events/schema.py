@@ -1,4 +1,4 @@
-"""Wire types of the intake: bodies, then answers."""
+"""Wire types for the intake: bodies, then responses."""
 
 from collections.abc import Sequence
 from operator import not_
@@ -93,7 +93,7 @@ class ServerEvent(Input):
 
 
 class TransactionEvent(ServerEvent):
-    """An event with an amount. Repeats have the same `transactionId`, or without it `eventId`."""
+    """An event with an amount. Repeats are recognised by `transactionId`, or else by `eventId`."""
 
     transaction_id: Annotated[
         SentId | None,
@@ -106,7 +106,10 @@ class TransactionEvent(ServerEvent):
 
 
 def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
-    """An item without `path` gets it from its URL, which a page view then needs. `RuleBroken`."""
+    """Check the URL. An item without `path` gets its path from the URL.
+
+    Raises `RuleBroken`.
+    """
     if url is None:
         return
     if "%00" in url:
@@ -126,7 +129,7 @@ def _require_past(
     clock_offset_ms: int | None,
     context: EventValidationContext,
 ) -> None:
-    """The time by the server's clock is not in the future."""
+    """Raise `RuleBroken` if the time, by the server's clock, is in the future."""
     reading = clock_reading(sent_at_ms, clock_offset_ms, context.now_ms)
     at_ms = by_server_clock(stated_ms, reading)
     error = future_error(at_ms, context)
@@ -151,7 +154,7 @@ _UTM = "Campaign parameter; by default, the one in `url`."
 
 
 class TrackedItem(Input):
-    """A page view has `path` (or `url`), a screen view `screen`, the others `name`."""
+    """A page view has `path` (or `url`), a screen view has `screen`, other types have `name`."""
 
     type: Annotated[
         Literal["pageview", "screenview", "event", "transaction"],
@@ -178,7 +181,7 @@ class TrackedItem(Input):
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
-        """The checks of single fields that need other fields. `RuleBroken`."""
+        """Check fields that depend on other fields. Raises `RuleBroken`."""
         _check_url(item.path, item.url, item.type)
 
     @field_validator("url")
@@ -268,11 +271,11 @@ class _Envelope(Input):
 
 
 class EventBatch(_Envelope):
-    """Events of a trusted backend, each as for the single route."""
+    """Events from a trusted backend, each like the body of the single-event route."""
 
 
 class TrackBatch(_Envelope):
-    """Items of one browser or app. Fields beside `events` are defaults for the items."""
+    """Items from one browser or app. Fields next to `events` are defaults for the items."""
 
     website_id: Annotated[KnownWebsite | None, Field(description=_WEBSITE)] = None
     sent_at: Annotated[ClockReading | None, Field(description=_SENT_AT)] = None
@@ -303,7 +306,7 @@ class Identify(Input):
 
 
 class WarningRecord(Record):
-    """A warning beside a successful answer."""
+    """A warning in a successful response."""
 
     code: str
     message: str
@@ -314,7 +317,7 @@ class WarningRecord(Record):
 
 
 class EventRecord(Record):
-    """The result for one event. Of a duplicate, the IDs are the first event's."""
+    """The result for one event. A duplicate has the IDs of the first event."""
 
     status: Status
     event_id: str
@@ -361,13 +364,13 @@ class BatchRecord(Record):
 
 
 class TrackRecord(BatchRecord):
-    """The results, and the time for clients that measure how wrong their clock is."""
+    """The results, and the server's time, so that clients can measure the error of their clock."""
 
     server_time: str = Field(description="When the server answered, in milliseconds.")
 
 
 class IdentifyRecord(Record):
-    """The result of identify."""
+    """The result of an identify call."""
 
     visitor_id: str = Field(
         description="The canonical visitor; without an API key, the visitor ID as sent."

@@ -1,4 +1,4 @@
-"""Converts events of trusted backends from JSON to `NewEvent`."""
+"""Converts events from trusted backends from JSON to `NewEvent`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from penstock.events.schema import ServerEvent, TransactionEvent
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 
 OwnedWebsite = Callable[[str], Website]
-"""Finds the caller's website by its ID; raises `Unauthorized` when it is not the caller's."""
+"""Finds a website by ID. Raises `Unauthorized` if it does not belong to the caller."""
 
 
 def has_one_event_name(raw: RawItem) -> Iterator[Fault]:
@@ -70,7 +70,7 @@ def transaction_properties(
     currency: str | None,
     transaction_id: str | None,
 ) -> dict[str, Any]:
-    """The properties with the transaction's fields, so that filters and breakdowns can use them."""
+    """The properties plus the transaction's fields, so that filters and breakdowns can use them."""
     fields = {"amount": amount, "currency": currency, "transactionId": transaction_id}
     sent_fields = {name: value for name, value in fields.items() if value is not None}
     return {**(properties or {}), **sent_fields}
@@ -87,9 +87,12 @@ def server_event(
     *,
     legacy: bool = False,
 ) -> NewEvent:
-    """Validate an event. `Invalid` with every fault, `Unauthorized` for a foreign website.
+    """Validate an event.
 
-    legacy: whether visitorId means the user. Source: interface, events rule 5.
+    legacy: whether `visitorId` means the user. Source: interface, events rule 5.
+
+    Raises `Invalid` with every fault, and `Unauthorized` if the website belongs to another
+    workspace.
     """
     canonical = canonical_json(raw)
     item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context, canonical)

@@ -1,4 +1,4 @@
-"""Use cases of incoming events, from a body to the results.
+"""Use cases for incoming events, from a body to the results.
 
 Every route takes the same steps: parse the body, find its website, validate its items, submit the
 valid ones to the intake, and return the results once the events are on disk.
@@ -52,19 +52,19 @@ T = TypeVar("T")
 
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
-"""Validating more items would hold up the event loop for longer than a millisecond."""
+"""Maximum items validated on the event loop. More would block it for over a millisecond."""
 _MAX_VALUES_ON_LOOP = 300
-"""Values in a body that is validated on the event loop. Ten events of a browser have about 150."""
+"""Maximum values in a body validated on the event loop. Ten browser events have about 150."""
 
 _FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
     server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
     transaction: "Send one transaction with each request.",
 }
-"""Tells senders of an array to a route for one event where it belongs."""
+"""Advice for senders of an array to a route that accepts one event."""
 
 
 class EventReader(Protocol):
-    """`server_event` or `transaction`."""
+    """The type of `server_event` and `transaction`."""
 
     def __call__(
         self,
@@ -79,7 +79,7 @@ class EventReader(Protocol):
 class EventService:
     """Validates bodies and submits their events to the intake.
 
-    Bodies are JSON text. `Malformed` or `Invalid` for a wrong body.
+    Bodies are JSON text. Methods raise `Malformed` or `Invalid` if a body is wrong.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class EventService:
     ) -> Receipt:
         """Store one event of a trusted backend durably.
 
-        `Invalid`; `Unauthorized` when the website belongs to another workspace; `Unavailable` when
-        the intake cannot store it.
+        Raises `Invalid` if the event is invalid, `Unauthorized` if the website belongs to another
+        workspace, and `Unavailable` if the intake cannot store the event.
         """
         raw = await _compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
         website = await self._find_website(raw.get("websiteId"))
@@ -132,11 +132,13 @@ class EventService:
     async def track(
         self, body: bytes, user_agent_header: str, address: str, caller: Caller | None = None
     ) -> list[ItemResult]:
-        """Store an item or a batch of a browser or an app.
+        """Store an item or a batch from a browser or an app.
 
-        `Invalid` for a single invalid item. address: the sender's network, whose large bodies take
-        turns with those of others. caller: the caller of the key, if one was sent; `Unauthorized`
-        when the website belongs to another workspace.
+        address: the sender's network; large bodies from different networks take turns.
+        caller: the owner of the API key, if one was sent.
+
+        Raises `Invalid` if a single item is invalid, and `Unauthorized` if the website belongs to
+        another workspace than the key.
         """
         raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
@@ -160,7 +162,7 @@ class EventService:
     async def parse(
         self, body: bytes, address: str, function: Callable[..., T], *arguments: object
     ) -> T:
-        """Parse a body by a function. Large bodies wait for their address's turn."""
+        """Parse a body with the given function. Large bodies wait for their address's turn."""
         if EVENT_LIST.is_small(body):
             return await _compute_on(body, function, body, *arguments)
         return await self._validation.run(address, function, body, *arguments)
@@ -168,8 +170,8 @@ class EventService:
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor.
 
-        caller: like `track`. Without one, the result repeats the request: it reveals nothing about
-        other visitors.
+        caller: the same as for `track`. Without a caller, the result repeats the request, so that
+        it reveals nothing about other visitors.
         """
         raw = await compute_on(body, parse_object, body)
         website = await self._find_website(raw.get("websiteId"))
@@ -201,10 +203,12 @@ class EventService:
         return resolution._replace(notices=(*resolution.notices, *field_warnings(raw)))
 
     def count_items(self, website: Website, items: int, *, is_public: bool) -> None:
-        """Count items of one body. `RateLimited` when the website has no quota left.
+        """Count the items of one body.
 
         is_public: whether they came without a key, so that anyone may have sent them. Such items
-        have their own quota and cannot use up that of the website's backends.
+        have a separate quota and cannot use up the quota of the website's backends.
+
+        Raises `RateLimited` if the website has no quota left.
         """
         counted = min(items, MAX_BATCH_EVENTS)
         self._rates.count((website.id, is_public), amount=counted)
@@ -212,9 +216,11 @@ class EventService:
     def _count(
         self, events: Sequence[NewEvent], counted: Website | None, *, is_public: bool
     ) -> None:
-        """Count events by website. `RateLimited` when a website has no quota left.
+        """Count events by website.
 
-        counted: the website whose events are counted already. is_public: like `count_items`.
+        counted: a website whose events are already counted. is_public: as for `count_items`.
+
+        Raises `RateLimited` if a website has no quota left.
         """
         numbers = Counter(event.website_id for event in events)
         if counted is not None:
@@ -228,7 +234,7 @@ class EventService:
         return EventValidationContext(self.clock(), find_website, caller)
 
     async def _find_website(self, website_id: object) -> Website | None:
-        """The website with an ID as sent. Does not block the event loop."""
+        """Find the website with the given ID, as sent. Does not block the event loop."""
         if not isinstance(website_id, str):
             return None
         return await self.websites.find_website_async(website_id)
@@ -251,7 +257,7 @@ class EventService:
     async def _submit_batch(
         self, batch: ValidatedBatch, caller: Caller | None, counted: Website | None = None
     ) -> list[ItemResult]:
-        """Store the valid events of a batch. counted: like `_count`."""
+        """Store the valid events of a batch. counted: the same as for `_count`."""
         events = list(batch.events.values())
         self._count(events, counted, is_public=caller is None)
         results = await self._intake.submit(events) if events else []
@@ -279,7 +285,7 @@ def _read_tracked_batch(
 
 
 def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
-    """The receipt of the only submitted event; `Invalid` when the intake rejected it."""
+    """Return the receipt of the only event. Raises `Invalid` if the intake rejected it."""
     [result] = results
     if isinstance(result, Rejected):
         raise Invalid([result.fault])
@@ -289,14 +295,14 @@ def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
 def _for_sender(
     caller: Caller | None, event: NewEvent, result: Receipt | Rejected
 ) -> Receipt | Rejected:
-    """The result; a receipt is converted like in `_receipt_for_sender`."""
+    """The result to return to the sender. Receipts go through `_receipt_for_sender`."""
     if isinstance(result, Rejected):
         return result
     return _receipt_for_sender(caller, event, result)
 
 
 def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
-    """The receipt; without a key, with the visitor ID as sent instead of the canonical one."""
+    """The receipt. Senders without a key get back their own visitor ID, not the canonical one."""
     if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
         return receipt
     return receipt._replace(visitor_id=VisitorId(event.visitor_id))
@@ -316,7 +322,7 @@ def _number_of_items(raw: RawItem) -> int:
 
 
 def _has_few_items(raw: RawItem, website_id: object) -> bool:
-    """Whether the event loop may validate a batch: it is short and names only this website."""
+    """Whether a batch is short and only for this website, so the event loop may validate it."""
     items = raw["events"]
     return (
         isinstance(items, list)
@@ -330,11 +336,11 @@ def _names_only(item: object, website_id: object) -> bool:
 
 
 def _parse_tracked(body: bytes) -> tuple[dict[str, Any], object]:
-    """The body, and the website ID in it, or else in its first item."""
+    """The body, and the website ID from the body or else from its first item."""
     raw = parse_object_with_list(body, "events", EVENT_LIST)
     items = raw.get("events")
     if "websiteId" not in raw and isinstance(items, list | UnreadList) and items:
-        with suppress(Invalid):  # the size of the first item
+        with suppress(Invalid):  # The first item may be too large.
             if isinstance(first := items[0], dict):
                 return raw, first.get("websiteId")
     return raw, raw.get("websiteId")

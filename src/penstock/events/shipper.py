@@ -1,9 +1,9 @@
 """Carries acknowledged rows from the outbox to the warehouse, each exactly once.
 
-A shipment's number is stored before it is sent, and sent as the token by which the engine
-recognises a repeat. After a crash at any point the same rows are sent again under the same number,
-which changes nothing if they had arrived. A shipment whose rows the engine refuses is halved, with
-new numbers, until the bad rows are alone; those go into the quarantine.
+A shipment's number is stored before it is sent, and the engine uses it to recognise a repeat. After
+a crash at any point, the same rows are sent again under the same number, which changes nothing if
+they had arrived. A shipment that the engine refuses is split in half, with new numbers, until each
+bad row is alone. Bad rows go into the quarantine.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -38,26 +38,28 @@ COLUMNS = {
     Target.EVENTS: EVENT_COLUMNS,
     Target.CLICKS: CLICK_COLUMNS,
 }
-"""In shipping order: a merge is visible no later than the event that caused it."""
+"""Columns by table, in shipping order: a merge becomes visible before the event that caused it."""
 
 _MARKS, _MARK_COLUMNS = "shipment_marks", ("installation", "number")
 _SHIPMENTS = counter("penstock_shipments", "Inserts into the event store.", ["outcome"])
 _NOT_ABOUT_ROWS = frozenset((0, 74, 75, 159, 209, 210, 236, 242, 243, 252, 394, 425))
-"""Codes of the engine: connection, disk, time, read-only, too many parts, cancelled."""
+"""Engine error codes that are not about the rows: connection, disk, timeout, read-only, too many
+parts, cancelled.
+"""
 _MAX_MESSAGE_CHARS = 500
 _SHIPMENT_BUNDLES = 500
 _PIECE_BYTES = 32 * 1024 * 1024
-# Gathers commits into one insert: each insert is a part on disk that the engine has to merge later.
+# Gather commits into one insert, because each insert is a part that the engine must merge later.
 _LINGER_S = 0.15
 _LONGEST_LINGER_S = 0.6
-_LINGER_FACTOR = 4  # times the last shipping: at most a fifth of a busy machine's time goes into it
-_POLL_S = 1.0  # finds bundles that other nodes left behind
+_LINGER_FACTOR = 4  # times the last shipping time, so at most a fifth of the time goes into it
+_POLL_S = 1.0  # Polling finds bundles that other nodes left behind.
 _STOP_S = 5.0
-_CHECKED_ROWS = 32  # so that of two shards each almost certainly has some
+_CHECKED_ROWS = 32  # Enough that each of two shards almost certainly has one of them.
 
 
 class Shipper:
-    """One worker that ships whatever is in the outbox while the service runs."""
+    """A worker that ships everything in the outbox while the service runs."""
 
     def __init__(
         self,
@@ -66,11 +68,11 @@ class Shipper:
         clock: Clock,
         limits: QuarantineLimits = QuarantineLimits(1000, 10 * 1024**2),  # noqa: B008 - immutable
     ) -> None:
-        """limits: limits of the quarantine."""
+        """Create a shipper. limits: limits of the quarantine."""
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._clock = clock
         self._installation_id: str | None = None
-        self._marked = 0  # the highest number of a shipment that the event store knows
+        self._marked = 0  # highest shipment number that the event store knows
         self._failures = 0
         self._last_failure: FailedShipment | None = None
         self._end_linger = Event()
@@ -83,9 +85,9 @@ class Shipper:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs.
+        """Ship rows in this context.
 
-        At the end: ship for a few seconds; the rest waits for the next start.
+        On exit, ship for a few more seconds. The rest waits for the next start.
         """
         async with self.worker.running():
             try:
@@ -94,16 +96,16 @@ class Shipper:
                 self._end_linger.set()
 
     def wake(self) -> None:
-        """There is something to ship. Never blocks."""
+        """Start shipping now. Never blocks."""
         self.worker.wake()
 
     def wait_until_shipped(self, timeout_s: float, up_to: int | None = None) -> bool:
         """Wait until everything acknowledged before this call is in the warehouse.
 
-        False after `timeout_s`.
+        Returns False after `timeout_s`. Blocks, so call it from a worker thread. Reads the outbox,
+        which also has the events that other nodes accepted.
 
-        up_to: wait for the bundles up to this number instead. Reads the outbox, so that events
-        which other nodes stored count too. Blocks: call it from a worker thread.
+        up_to: wait for the bundles up to this number instead.
         """
         newest = self._outbox.newest() if up_to is None else up_to
         if newest is None:
@@ -121,7 +123,7 @@ class Shipper:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While nothing is inserted into the warehouse; acknowledged rows wait in the outbox."""
+        """Insert nothing into the warehouse in this context; new rows wait in the outbox."""
         with self._shipping:
             yield
 
@@ -132,16 +134,16 @@ class Shipper:
         return self._installation_id
 
     def outbox_state(self) -> OutboxState:
-        """How much waits in the outbox, and what failed. Blocks; raises the store's errors."""
+        """Return the size of the outbox and the last failure. Blocks; raises the store's errors."""
         return self._outbox.state()._replace(
             failures=self._failures, last_failure=self._last_failure
         )
 
     def ship(self, until_s: float = inf) -> None:
-        """Ship everything that waits now. Raises the stores' errors; nothing is lost then.
+        """Ship everything that is waiting now. Raises the stores' errors, without losing rows.
 
-        until_s: when to stop between two shipments, on the monotonic clock; by default when the
-        service stops.
+        until_s: monotonic time after which no new shipment starts; by default, shipping continues
+        until the service stops.
         """
         newest = self._outbox.newest()
         if newest is None:
@@ -180,7 +182,7 @@ class Shipper:
         return True
 
     def _mark(self, number: int) -> None:
-        """Tell the event store the number of a shipment before its rows: see `newest_shipments`."""
+        """Send a shipment's number to the event store before its rows. See `newest_shipments`."""
         if number <= self._marked:
             return
         row = json.encode({"installation": self.installation_id(), "number": number})
@@ -196,7 +198,7 @@ class Shipper:
         columns = COLUMNS[target]
         if self._warehouse.insert_json_rows(target, piece.rows, columns, token):
             return
-        # The engine remembers the token. After a kill its rows may still be missing.
+        # The engine knows the token, but after a kill the rows may still be missing.
         if not self._holds_any(target, piece):
             self._warehouse.insert_json_rows(target, piece.rows, columns, f"{token}-again")
 
@@ -206,10 +208,10 @@ class Shipper:
         self._last_failure = FailedShipment(self._clock(), error)
 
     def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
-        """Raise the error again unless it is about these rows: then halves of them may succeed.
+        """Raise the error again unless it is about these rows. If it is, halves may succeed.
 
-        An engine that cannot write at all, or that has the rows already and failed behind them,
-        needs the same shipment once more.
+        An engine that cannot write at all, or that failed after storing the rows, needs the same
+        shipment again.
         """
         if error.code in _NOT_ABOUT_ROWS or not self._warehouse.accepts_inserts():
             raise error
@@ -217,9 +219,9 @@ class Shipper:
             raise error
 
     def _holds_any(self, target: Target, piece: "_Piece") -> bool:
-        """Whether the warehouse has rows of a piece. Merges do not matter: they may be there twice.
+        """Whether the warehouse has rows of a piece. False for merges, which are safe to repeat.
 
-        A shard may have stored its rows although another one failed: one row tells too little.
+        Several rows are checked, because one shard may have stored its rows while another failed.
         """
         if target is Target.ALIASES:
             return False
@@ -246,14 +248,14 @@ class Shipper:
 
 
 class _Piece(NamedTuple):
-    """Rows of one insert, one per line. bundles: how many of the shipment's."""
+    """Rows of one insert, one per line. bundles: number of bundles of the shipment in it."""
 
     rows: bytes
     bundles: int
 
 
 def _pieces(shipment: Shipment) -> Iterator[_Piece]:
-    """A shipment's rows in inserts of bounded size; a repeat has the same pieces."""
+    """Divide a shipment's rows into inserts of bounded size. A repeat has the same pieces."""
     piece: list[bytes] = []
     size = 0
     for bundle in shipment.bundles:
@@ -268,7 +270,7 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
-    """The rest of the shipment is halved; a single row goes into the quarantine."""
+    """Record what the engine refused. A single row goes into the quarantine; more are halved."""
     rest = shipment.bundles[shipment.shipped :]
     if len(rest) > 1 or "\n" in rest[0].lines:
         log.warning("shipment_halved", shipment=shipment.number, code=error.code)

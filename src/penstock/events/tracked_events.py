@@ -44,21 +44,23 @@ def tracked_event(
     *,
     is_public: bool | None = None,
 ) -> NewEvent:
-    """Validate an item. `Invalid` with every fault; `Unauthorized` for a foreign website.
+    """Validate an item.
 
-    An unknown website is a fault of the item. is_public: whether the item came without a key; by
-    default, whether the context has no caller.
+    is_public: whether the item came without a key; by default, whether the context has no caller.
+
+    Raises `Invalid` with every fault, including an unknown website, and `Unauthorized` if the
+    website belongs to another workspace than the key.
     """
     if is_public is None:
         is_public = context.caller is None
-    # A retry with another sentAt or clockOffset is the same event.
+    # A retry with a different sentAt or clockOffset is the same event.
     has_clock = isinstance(raw, dict) and not _CLOCK_FIELDS.isdisjoint(raw)
     canonical = canonical_json(
         {name: raw[name] for name in raw if name not in _CLOCK_FIELDS} if has_clock else raw
     )
     item = validate(raw, TrackItem, RULES, context, canonical)
     website = context.find_website(item.website_id)
-    assert website is not None  # `KnownWebsite` has found it
+    assert website is not None  # Guaranteed by `KnownWebsite`.
     require_own_website(website, context)
     source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
     name, columns = name_and_columns(item)

@@ -1,14 +1,14 @@
-"""Event columns that come from the User-Agent."""
+"""Event columns derived from the User-Agent."""
 
 from penstock.base.user_agent import NO_USER_AGENT, UserAgent
 from penstock.events.model import Source
 
 
 def user_agent_columns(user_agent: UserAgent, source: Source) -> dict[str, str]:
-    """The columns `device`, `os` and `browser`, as far as known.
+    """Return the columns `device`, `os` and `browser`; unknown values are left out.
 
-    A crawler's events are stored with the device `bot`, to be filtered by `$device`. An app is
-    never a bot, because the HTTP libraries that apps use (okhttp) count as crawlers.
+    Crawler events get the device `bot`, so that reports can filter them by `$device`. An app is
+    never a bot, because HTTP libraries that apps use, such as okhttp, are listed as crawlers.
     """
     if user_agent.robot == NO_USER_AGENT:
         return {}

@@ -1,4 +1,4 @@
-"""Plain types of losses. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for losses. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,11 +14,11 @@ class LossState(StrEnum):
 
 
 class Ledger(NamedTuple):
-    """The rows of `events` that the metadata DB knows of.
+    """Counts of the rows of `events`, according to the metadata DB.
 
     stored: rows of all shipments. removed: rows that deletions removed or are about to remove.
-    shipment: the highest number of a shipment. is_quiet: whether no shipment of events and no
-    deletion is unfinished.
+    shipment: the highest shipment number. is_quiet: whether all deletions and shipments of events
+    are finished.
     """
 
     stored: int
@@ -28,14 +28,14 @@ class Ledger(NamedTuple):
 
     @property
     def expected(self) -> int:
-        """Rows that the event store has at least."""
+        """Minimum number of rows that the event store should have."""
         return self.stored - self.removed
 
 
 class Loss(NamedTuple):
-    """Rows that were missing at `at_ms`; nobody knows which, only that they were stored before.
+    """Rows that were missing at `at_ms`. Only their number is known.
 
-    rows: 0 when the metadata database had lost its newest entries.
+    rows: 0 if the metadata database had lost its newest entries.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Loss(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The gap in a sentence, for reports."""
+        """A sentence about the gap, for reports."""
         if not self.rows:
             return (
                 f"The metadata database lost its newest entries before {iso(self.at_ms)}; "
@@ -58,9 +58,10 @@ class Loss(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The rows of `events`. missing: how many of the expected ones are not there.
+    """The number of rows of `events`, compared with the ledger.
 
-    surplus: rows beyond the expected ones. is_quiet: whether nothing under way explains them.
+    missing: number of expected rows that the event store does not have. surplus: number of rows
+    beyond the expected ones. is_quiet: whether no running shipment or deletion explains them.
     """
 
     rows: int
@@ -70,9 +71,10 @@ class Comparison(NamedTuple):
 
 
 class NewestShipments(NamedTuple):
-    """The highest number of a shipment in each store, and of a merge in the event store.
+    """The highest shipment number in each store, and the highest merge number in the event store.
 
-    event_store: 0: it has none yet. is_open: whether the metadata DB still has to send its one.
+    event_store: 0 before the first shipment. is_open: whether the newest shipment in the metadata
+    DB has not been sent completely yet.
     """
 
     event_store: int
@@ -87,5 +89,5 @@ class NewestShipments(NamedTuple):
 
     @property
     def is_event_store_behind(self) -> bool:
-        """Whether the event store is an older copy. Not known before its first shipment."""
+        """Whether the event store is an older copy. False before its first shipment."""
         return 0 < self.event_store < self.database and not self.is_open

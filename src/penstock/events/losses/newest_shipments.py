@@ -1,9 +1,9 @@
-"""Compares the highest numbers of shipments in both stores.
+"""Compares the highest shipment numbers in both stores.
 
-The event store gets the number of a shipment before its rows. When it has a higher one than the
-metadata DB, the metadata DB has lost its newest entries, as with a truncated write-ahead log or an
-older copy: it would give the same numbers to other rows, which the engine would take for repeats
-and not store.
+The event store gets a shipment's number before its rows. If its highest number is above the one in
+the metadata DB, the metadata DB has lost its newest entries, for example because of a truncated
+write-ahead log or an older copy. It would give the same numbers to other rows, and the engine would
+ignore these rows as repeats.
 """
 
 from penstock.base.clock import Clock
@@ -16,10 +16,10 @@ from penstock.warehouse.queries import load
 
 
 def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipments:
-    """Blocks. Other nodes may ship meanwhile."""
+    """Read the highest numbers from both stores. Blocks. Other nodes may ship meanwhile."""
     with database.read() as db:
         installation = store.installation_id(db)
-    # First: what is sent is in the metadata DB before.
+    # Read the event store first: each number is in the metadata DB before it is sent.
     sql = load("penstock.events.losses", "newest_numbers")
     [[number, merge]] = warehouse.query_at_once(sql, {"installation": installation or ""})[1]
     with database.read() as db:
@@ -28,7 +28,7 @@ def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipment
 
 
 def lost_entries(database: Database, newest: NewestShipments) -> str:
-    """Advice for operators whose metadata DB is behind the event store, with the loss."""
+    """Describe the loss to operators whose metadata DB is behind the event store, with advice."""
     with database.read() as db:
         entry_ms = store.newest_entry_ms(db)
     since = f"after {utc_time(entry_ms)}" if entry_ms is not None else "at any time"
@@ -41,7 +41,7 @@ def lost_entries(database: Database, newest: NewestShipments) -> str:
 
 
 def accept_lost_entries(database: Database, newest: NewestShipments, clock: Clock) -> None:
-    """Continue with numbers above those of the event store; reports get a gap for good."""
+    """Continue with numbers above the event store's. Reports show a permanent gap."""
     with database.write() as db:
         store.continue_above(db, newest.event_store, newest.merge)
         store.add_accepted(db, clock())

@@ -1,13 +1,13 @@
-"""Compares the rows of `events` with what the metadata DB knows as stored, less deleted.
+"""Compares the rows of `events` with the ledger in the metadata DB: stored less removed rows.
 
-The engine moves a part that it cannot read out of the table when it starts, and says so in its own
-log only; files may also be removed by others. Fewer rows than expected are a loss: reports are
-incomplete then, while the intake continues.
+When the engine starts, it moves parts that it cannot read out of the table, and only its own log
+says so. Other programs may also remove files. If there are fewer rows than expected, events were
+lost: reports are incomplete, but the intake continues.
 
-The order makes it exact while events are shipped and deleted. Rows are in the event store before
-the ledger counts them as stored, and the ledger counts them as removed before the deletion begins;
-so the event store has at least what the ledger said before the count, unless a deletion began
-meanwhile, which the ledger shows after the count.
+The comparison is exact even while events are shipped and deleted. Rows are in the event store
+before the ledger counts them as stored, and the ledger counts them as removed before the deletion
+starts. So the event store has at least the rows that the ledger expected before the count, unless a
+deletion started meanwhile. Reading the ledger again after the count shows that.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -30,18 +30,18 @@ from penstock.warehouse.queries import load
 log = structlog.get_logger()
 
 _WORK = 7305808869229538673
-"""The number of the lock that one node holds while it compares."""
+"""Advisory lock number. Only one node compares at a time."""
 
 _SQL = "penstock.events.losses"
 _PERIOD_S, _SOON_S = 3600.0, 60.0
 _ATTEMPTS = 3
 _PAUSE_S = 0.3
 _REPLICA_S = 3.0
-"""How long a replica may be behind the replica that was written to."""
+"""Maximum replication delay, in seconds."""
 
 
 class LossService:
-    """Methods other than `state` block."""
+    """Finds and records lost events. All methods except `state` block."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database, self._warehouse, self._clock = database, warehouse, clock
@@ -52,9 +52,9 @@ class LossService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Compare now, before anything is shipped or answered, and hourly.
+        """Compare now, before the first shipment and the first request, and then hourly.
 
-        A store that is away does not stop the start; the worker tries again.
+        If a store is down, the start continues and the worker tries again.
         """
         with suppress(StoreUnavailable, QueryFailed):
             if await to_thread.run_sync(self._step) is not None:
@@ -65,23 +65,24 @@ class LossService:
             yield
 
     def state(self) -> MissingEvents:
-        """The result of the last comparison on this node."""
+        """Return the result of the last comparison on this node."""
         return self._state
 
     def losses(self) -> Sequence[Loss]:
-        """Losses that stand, for the coverage of reports, oldest first."""
+        """List recorded losses, oldest first. Reports use them for their coverage."""
         with self._database.read() as db:
             return store.all_losses(db)
 
     def accept(self) -> int:
-        """Record the rows that the last comparison missed as lost. Returns their number."""
+        """Accept the rows missing at the last comparison as lost. Returns their number."""
         with self._database.write() as db:
             return store.accept_found(db, self._clock())
 
     def compare(self) -> Comparison | None:
         """Compare now, and record what is missing.
 
-        None when it cannot be told: another node compares, or deletions keep beginning.
+        Returns None if there is no result, because another node is comparing or deletions keep
+        starting.
         """
         with self._database.exclusive_lock(_WORK) as is_mine:
             comparison = self.measure() if is_mine else None
@@ -96,7 +97,7 @@ class LossService:
         return comparison
 
     def measure(self) -> Comparison | None:
-        """Compare now, and change nothing. None when deletions keep beginning."""
+        """Compare now without changing anything. Returns None if deletions keep starting."""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self.worker.pause(_PAUSE_S)
@@ -118,10 +119,10 @@ class LossService:
         return None if is_settled else _SOON_S
 
     def _record(self, comparison: Comparison, now_ms: int) -> None:
-        """Record what is missing, and expect from now on what is there beyond the expected rows.
+        """Record missing rows, and add surplus rows to the ledger, so that they are expected.
 
-        An earlier version counted no rows, and of a deletion that a crash interrupted, the ledger
-        may have removed more rows than there were.
+        There is a surplus if an earlier version did not count rows, or if a crash interrupted a
+        deletion, so that the ledger subtracted too many rows.
         """
         with self._database.read() as db:
             missing_before = store.rows_found(db)

@@ -1,4 +1,4 @@
-"""Rows of losses, and the ledger of the rows that the event store should have."""
+"""SQL for losses, and for the ledger of rows that the event store should have."""
 
 from collections.abc import Sequence
 
@@ -48,9 +48,9 @@ _SET_SEQUENCE = text(
 def add_to_ledger(
     connection: Connection, *, stored: int = 0, removed: int = 0, shipment: int = 0
 ) -> None:
-    """Add to the ledger's numbers of rows. Call it last: it locks a row that all nodes share.
+    """Add to the ledger's counts. Call it last, because it locks a row that all nodes share.
 
-    shipment: the number of one; the highest stays.
+    shipment: number of a shipment. The ledger keeps the highest number.
     """
     connection.execute(_ADD, {"more_stored": stored, "more_removed": removed, "newest": shipment})
 
@@ -60,7 +60,7 @@ def ledger(connection: Connection) -> Ledger:
 
 
 def all_losses(connection: Connection) -> Sequence[Loss]:
-    """Oldest first."""
+    """List all losses, oldest first."""
     return [
         Loss(number, at_ms, rows, LossState.FOUND if accepted_at is None else LossState.ACCEPTED)
         for number, at_ms, rows, accepted_at in connection.execute(_ALL)
@@ -68,14 +68,14 @@ def all_losses(connection: Connection) -> Sequence[Loss]:
 
 
 def rows_found(connection: Connection) -> int:
-    """How many rows the last comparison missed."""
+    """Number of rows that were missing at the last comparison."""
     return connection.execute(_FOUND_ROWS).scalar() or 0
 
 
 def save_found(connection: Connection, rows: int, at_ms: int) -> None:
-    """Record how many rows are missing now, 0 for none.
+    """Record the number of rows that are missing now.
 
-    The time moves only when more are missing than before.
+    The stored time changes only if more rows are missing than before.
     """
     before = rows_found(connection)
     if not rows:
@@ -88,12 +88,12 @@ def save_found(connection: Connection, rows: int, at_ms: int) -> None:
 
 
 def installation_id(connection: Connection) -> str | None:
-    """None before the first shipment."""
+    """The ID of this metadata DB; None before the first shipment."""
     return connection.execute(select(installation.c.id)).scalar()
 
 
 def newest_shipment(connection: Connection) -> tuple[int, bool]:
-    """The highest number of a shipment, and whether it is unfinished."""
+    """The highest shipment number, and whether that shipment is unfinished."""
     is_open = exists().where(shipments.c.id == _LEDGER.shipment)
     number, is_unfinished = connection.execute(select(_LEDGER.shipment, is_open)).one()
     return number, is_unfinished
@@ -117,13 +117,13 @@ def add_accepted(connection: Connection, at_ms: int) -> None:
 
 
 def newest_entry_ms(connection: Connection) -> int | None:
-    """When the last event was accepted that the metadata DB knows."""
+    """Time of the last accepted event in the metadata DB; None if there is none."""
     newest = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     return connection.execute(newest).scalar()
 
 
 def accept_found(connection: Connection, at_ms: int) -> int:
-    """Keep the found loss for good and expect its rows no longer. Returns their number."""
+    """Make the found loss permanent and stop expecting its rows. Returns their number."""
     rows = rows_found(connection)
     if rows:
         connection.execute(update(losses).where(_FOUND).values(accepted_at=at_ms))

@@ -1,1 +1,1 @@
-"""Retention: events that are older than their website keeps them are deleted."""
+"""Retention: deletes events that are older than their website's limit."""

@@ -1,8 +1,8 @@
-"""Deletes events when they are older than their website keeps them.
+"""Deletes events that are older than their website's retention limit.
 
-Once a day for each website and kind of event: time is cut at midnight UTC, so that reports do not
-change from minute to minute, and each deletion rewrites parts of the event store. The deletions
-are records like those that people request, performed by the same worker.
+This happens once a day for each website and kind of event, because each deletion rewrites parts of
+the event store. The limit is rounded to midnight UTC, so that reports do not change from minute to
+minute. The same worker performs these deletions and deletions that people request.
 """
 
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ class RetentionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. Needs a running `DeletionService`."""
+        """Delete old events in this context. Needs a running `DeletionService`."""
         async with self.worker.running():
             yield
 

@@ -1,2 +1,2 @@
--- The engine adds up the counts of the parts and reads no row.
+-- The engine adds up the row counts of the parts without reading rows.
 SELECT count() FROM events
