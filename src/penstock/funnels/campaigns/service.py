@@ -84,7 +84,7 @@ class CampaignService:
         self._wait_for_clicks = wait_for_clicks
 
     def report(self, workspace_id: WorkspaceId, query: AttributionQuery) -> AttributionRecord:
-        """Compute a page. Malformed if more than `MAX_CLICKED_LINKS` links have clicks."""
+        """Compute a page. Raises Malformed if more than `MAX_CLICKED_LINKS` links have clicks."""
         report = self._prepare(workspace_id, query)
         result = self._engine.run(report.statement(query.pagination))
         rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]

@@ -39,7 +39,7 @@ async def create_goal(
 async def list_goals(
     request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
 ) -> Response[bytes]:
-    """Newest first."""
+    """List goals, newest first."""
     query = read_query(request, SearchQuery)
     return await answer_list(
         await to_thread.run_sync(goals.page, caller.workspace_id, query.pagination, query.search)
@@ -68,8 +68,8 @@ async def change_goal(
 ) -> Response[bytes]:
     """Fields that you leave out keep their values. A goal in use cannot be renamed.
 
-    Reports use a new match at once. You can send read-only fields (`id`, `revision`, ...) back with
-    their stored values.
+    Reports use the new match immediately. You can send read-only fields (`id`, `revision`, ...)
+    back with their stored values.
     """
     require_json(request)
     sent = await read_bytes(request)

@@ -58,7 +58,10 @@ class GoalService:
             return _existing(store.goal(db, workspace_id, goal_id))
 
     def page(self, workspace_id: WorkspaceId, page: Page, search: str = "") -> Listing[GoalRecord]:
-        """Newest first. search: part of the name, in any letter case."""
+        """Return a page of goals, newest first.
+
+        search: text that the name must contain, ignoring case.
+        """
         with self._database.read() as db:
             return store.goals_page(db, workspace_id, page, search)
 

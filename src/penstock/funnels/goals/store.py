@@ -31,7 +31,7 @@ def add_goal(
     match: SavedMatch,
     now_ms: int,
 ) -> None:
-    """Add a goal. `StoreConflict` if the workspace already has a goal with this name."""
+    """Add a goal. Raises `StoreConflict` if the workspace already has a goal with this name."""
     db.execute(
         insert(goals).values(
             id=goal_id,
@@ -57,7 +57,7 @@ def goal(
 def goals_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[GoalRecord]:
-    """A page of goals, newest first. search: part of the name."""
+    """Return a page of goals, newest first. search: text that the name must contain."""
     matching = select(goals).where(
         goals.c.workspace_id == workspace_id, name_contains(goals.c.name, search)
     )
@@ -92,7 +92,7 @@ def hold_goals(
 def change_goal(
     db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int
 ) -> None:
-    """Change a goal. `StoreConflict` if the workspace has another goal with this name."""
+    """Change a goal. Raises `StoreConflict` if another goal of the workspace has this name."""
     changed = {
         "name": name,
         "match": match.model_dump(),

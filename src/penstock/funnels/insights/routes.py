@@ -33,7 +33,7 @@ async def read_trend(
 async def read_timing(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """How long units took between steps and overall, with exact quantiles and histograms."""
+    """Times that units took between steps and overall, with exact quantiles and histograms."""
     return await funnel.respond(TimingQuery, insights.timing)
 
 

@@ -1,4 +1,4 @@
-"""The statements of the worker: slow, so that queries come first, and stopped with the service."""
+"""Limits the worker's statements, so that queries come first, and stops them with the service."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from penstock.base.worker import WorkerStopped
 from penstock.warehouse.work import Stopped, Work, working_on
 
 _BUILD_S = 4 * 3600
-"""Time limit of a statement of the worker."""
+"""Time limit for a statement of the worker, in seconds."""
 
 
 class BackgroundWork:
@@ -34,7 +34,7 @@ class BackgroundWork:
 
     @contextmanager
     def limit_step(self) -> Iterator[None]:
-        """Limit the statements of one step. `WorkerStopped` when the service stops them."""
+        """Limit the statements of one step. Raises `WorkerStopped` if the service stops them."""
         try:
             with self.limit(Work()):
                 yield

@@ -67,7 +67,7 @@ class OutcomeMaintenance:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A build stops with it, and is repeated after the next start."""
+        """Run the worker inside the context. A stopped build is repeated after the next start."""
         if self._warehouse.cluster is not None:
             yield
             return
@@ -83,12 +83,12 @@ class OutcomeMaintenance:
                         )
 
     def state(self) -> OutcomesHealth:
-        """For health checks; never blocks."""
+        """Return the state for health checks. Never blocks."""
         stored = len(self.registry.marks())
         return OutcomesHealth(stored, self.upkeep.differences, self.upkeep.last_difference_at_ms)
 
     def progress(self, pending: PendingBuild) -> Progress:
-        """Progress of a build. `QueryFailed` and `StoreUnavailable` of the event store."""
+        """Return the progress of a build. Raises `QueryFailed` and `StoreUnavailable`."""
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
@@ -110,7 +110,7 @@ class OutcomeMaintenance:
                 self._builder.build(pending)
 
     def step(self) -> None:
-        """One step of the worker: everything that is due."""
+        """Run one step of the worker, with all tasks that are due."""
         if not (self.is_enabled or self.rows.is_loaded):
             self.worker.pause(_DROP_ALL_AFTER_S)
         with self._background.limit_step():

@@ -1,4 +1,4 @@
-"""HTTP of stored outcomes."""
+"""HTTP routes for stored outcomes."""
 
 from anyio import to_thread
 from litestar import Response, delete, get

@@ -45,7 +45,7 @@ _EVENTS_PER_FOLD = 32_000_000
 _STOP_S = 10.0
 """Seconds that a build may take to stop. A server that hangs takes 20 seconds more."""
 _TRIES = 5
-"""How often the backlog is counted at most, until no insert happens at the same time."""
+"""Maximum number of attempts to count the backlog while no insert happens."""
 
 
 class OutcomeTables:
@@ -57,9 +57,9 @@ class OutcomeTables:
         self.has_stopped_merges = False
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
-        """Store the outcomes of all units under `mark.build`. Returns their mark.
+        """Store the outcomes of all units under `mark.build`, and return their mark.
 
-        `NotStorable` if provider events are among them.
+        Raises `NotStorable` if any of the events come from payment providers.
         """
         backlog = self.backlog(subject.website_ids, None)
         # The profile is read after the number, so it covers every event that is evaluated.
@@ -188,9 +188,9 @@ class OutcomeTables:
     def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
     ) -> ChangedUnits | None:
-        """The units that the events since a mark change; None for more than `max_units`.
+        """Return the units that changed since a mark, or None if there are more than `max_units`.
 
-        `NotStorable` if provider events are among them.
+        Raises `NotStorable` if any of these events come from payment providers.
         """
         # Include new events of the future: their texts are stored now, although they count later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)

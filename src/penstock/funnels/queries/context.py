@@ -10,12 +10,12 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """The input of the statements and of the head of one answer.
+    """The input for the statements and the head of a response.
 
-    funnel_id, revision: None for a draft. website_id: the website that the caller sent; None for
-    all. is_fresh: whether all events acknowledged before the query can be read. saved_definition:
-    the complete one; `definition` may have fewer breakdown properties. only_cached: take rows from
-    the cache only.
+    funnel_id, revision: None for a draft. website_id: the website that the caller selected; None
+    for all websites. is_fresh: whether all events acknowledged before the query can be read.
+    saved_definition: the complete definition; `definition` may have fewer breakdown properties.
+    only_cached: read rows only from the cache.
     """
 
     workspace_id: WorkspaceId

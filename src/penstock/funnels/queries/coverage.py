@@ -88,7 +88,7 @@ def coverage_of(
                 state=gap.state,
             )
             for gap in relevant
-            if gap.note  # a complete import left nothing out
+            if gap.note  # a complete import has no note
         ],
         notes=[note.text for note in notes],
         note_codes=[note.code for note in notes],
@@ -104,7 +104,7 @@ def _kinds(definition: Definition) -> set[str]:
 
 
 def _gap_notes(gaps: Iterable[Gap]) -> list[Note]:
-    """Each note once, even if several gaps share it."""
+    """Return the notes of all gaps. A note that several gaps share appears once."""
     notes = (
         Note(NoteCode.LOSS if gap.kind == "loss" else NoteCode.GAP, gap.note)
         for gap in gaps
@@ -121,7 +121,10 @@ def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
 
 
 def _future_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
-    """Senders' clocks may run a little ahead. More suggests that the server's clock was ahead."""
+    """Note events too far in the future, which suggest that the server's clock was ahead.
+
+    Senders' clocks may run a little ahead.
+    """
     last_ms = profile.future_until_ms
     if last_ms is not None and last_ms > params.evaluated_at_ms + _TOLERATED_AHEAD_MS:
         text = (
@@ -144,9 +147,9 @@ def _short_history(profile: DataProfile) -> str:
 
 
 def _begins_before_history(params: QueryParams, profile: DataProfile) -> bool:
-    """Whether no event is retained from the two years before the period up to its start.
+    """Whether no event is retained from the two years before the period's start.
 
-    An older event proves nothing: a single one with a wrong time would hide that history is short.
+    Older events are ignored, because one event with a wrong time would hide that history is short.
     """
     if params.start_ms is None:
         return False
@@ -161,7 +164,7 @@ def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[No
 
 
 def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
-    """Notes that do not make an answer incomplete."""
+    """Return notes that don't mean that the response is incomplete."""
     if open_windows and definition.window_s is None:
         yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
     texts = (

@@ -71,7 +71,7 @@ class EngineRows(NamedTuple):
 class Engine:
     """Runs statements within limits of time and memory. Methods block.
 
-    Unavailable when the engine stops a statement or cannot answer.
+    Raises Unavailable if the engine stops a statement or cannot answer.
     """
 
     def __init__(self, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
@@ -127,7 +127,7 @@ class Engine:
         )
 
     def _explain(self, error: QueryFailed) -> Exception:
-        """An error that says what the caller can do; failures for other reasons are our fault."""
+        """Return the error for the caller, with advice if the query exceeded a limit."""
         limits = self._limits()
         if error.code == TIMEOUT_EXCEEDED:
             return self._timeout()

@@ -33,7 +33,7 @@ class Selection:
 
 
 def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:
-    """Invalid unless the filter gives scalars or null for breakdown properties of the funnel.
+    """Raise Invalid unless the filter sets only breakdown properties, to scalars or null.
 
     Source: contract, "Funnels".
     """

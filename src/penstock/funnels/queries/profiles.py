@@ -19,7 +19,7 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_SPANS = 200_000
-"""Spans kept for all websites; a span takes 200 bytes. Enough for ten histories of 50 years."""
+"""Maximum number of spans in memory, at 200 bytes each. Enough for ten histories of 50 years."""
 
 
 class EventSpan(NamedTuple):
@@ -72,7 +72,7 @@ class _Known(NamedTuple):
 
 
 class ProfileReader:
-    """Reads profiles of versions. Thread-safe; methods block."""
+    """Reads the data profile for a data version. Thread-safe. Methods block."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -112,7 +112,7 @@ class ProfileReader:
     def _split(
         self, website_ids: tuple[WebsiteId, ...], spans: Iterable[EventSpan], moments: Moments
     ) -> Iterator[EventSpan]:
-        """The spans. Spans that a moment divides are read again, in parts."""
+        """Return the spans, after reading those that a moment divides again in parts."""
         for span in spans:
             if moments.divides(span):
                 yield from _read_spans(
@@ -124,7 +124,7 @@ class ProfileReader:
     def _keep(
         self, website_ids: tuple[WebsiteId, ...], known: _Known, version: DataVersion
     ) -> None:
-        """Keep the events, unless some came in or were deleted while they were read."""
+        """Keep the events, unless events were inserted or deleted while they were read."""
         if known.events != version.events or not self._warehouse.orders_inserts():
             return
         with self._lock:
@@ -192,7 +192,7 @@ def _union(first: EventSpan, other: EventSpan) -> EventSpan:
 def _profile_of(
     spans: Iterable[EventSpan], moments: Moments, window_s: int | None, *, has_aliases: bool
 ) -> DataProfile:
-    """The profile of spans that no moment divides."""
+    """Compute the profile from spans, none of which may contain a moment."""
     read, future = list[EventSpan](), list[EventSpan]()
     for span in spans:
         (read if span.last_ms <= moments.evaluated_at_ms else future).append(span)

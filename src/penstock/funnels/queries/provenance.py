@@ -24,7 +24,7 @@ class Provenance:
     direct_reason: DirectReason | None = None
 
     def __add__(self, other: "Provenance") -> "Provenance":
-        """The provenance of both together: the later time, and the source that takes more work."""
+        """Combine two provenances: the later time, and the source that takes more work."""
         sources = {self.served_from, other.served_from}
         return Provenance(
             max(self.computed_at_ms, other.computed_at_ms),

@@ -25,7 +25,7 @@ class DraftFunnel:
 
 @dataclass(frozen=True, slots=True)
 class ReadFunnel:
-    """A saved funnel that the caller has already read. definition: the one at the revision."""
+    """A saved funnel that the caller has already read. definition: its definition at `revision`."""
 
     funnel_id: str
     revision: int
@@ -47,9 +47,10 @@ class ResolvedFunnel:
 def resolve_definition(
     funnels: FunnelService, workspace_id: WorkspaceId, source: DefinitionSource
 ) -> ResolvedFunnel:
-    """The definition to evaluate.
+    """Return the definition to evaluate.
 
-    NotFound (funnel), Malformed (revision), Conflict (like `FunnelService.resolve`).
+    Raises NotFound for an unknown funnel, Malformed for an unknown revision, and Conflict under
+    the same conditions as `FunnelService.resolve`.
     """
     match source:
         case SavedFunnel(funnel_id, revision):

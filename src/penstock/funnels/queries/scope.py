@@ -17,9 +17,9 @@ class WebsiteScope:
 def authorise_websites(
     websites: WebsiteService, workspace_id: WorkspaceId, website_id: str | None
 ) -> WebsiteScope:
-    """One website, or all websites of the workspace for None.
+    """Return the scope of one website, or of all websites of the workspace if the ID is None.
 
-    Unauthorized for a website of another workspace.
+    Raises Unauthorized for a website of another workspace.
     """
     selected = websites.select_websites(workspace_id, website_id)
     return WebsiteScope(

@@ -98,7 +98,7 @@ class SingleFlightCache(Generic[V]):
         return CacheLookup(flight.value, False)
 
     def get_cached(self, key: Hashable, *, is_usable: Callable[[V], bool] = lambda _: True) -> V:
-        """The cached value while it is usable, else `NotCached`. Neither computes nor waits."""
+        """Return the cached value without waiting. Raises `NotCached` if none is usable."""
         with self._lock:
             value = self._find_usable(key, is_usable)
         if value is None:

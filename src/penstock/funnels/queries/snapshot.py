@@ -59,7 +59,7 @@ class SnapshotReader:
         *,
         is_fresh: bool,
     ) -> DataSnapshot:
-        """The snapshot for a query. QueryFailed when the engine stops or cannot answer."""
+        """Take a snapshot for a query. Raises QueryFailed if the engine stops or cannot answer."""
         version = self._versions.read(params.website_ids, params.scope_ids)
         evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
         return _snapshot(params, evaluation, version)
@@ -67,7 +67,7 @@ class SnapshotReader:
     def take_cached(
         self, workspace_id: WorkspaceId, definition: Definition, params: QueryParams
     ) -> DataSnapshot:
-        """The snapshot of an earlier query; `NotCached` unless it holds now. Never waits."""
+        """Return an earlier snapshot without waiting. Raises `NotCached` if none holds now."""
         version = self._versions.read_at_once(params.website_ids, params.scope_ids)
         evaluation = self._evaluations.get_cached(
             _evaluation_key(workspace_id, definition, params, version),

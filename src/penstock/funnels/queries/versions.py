@@ -35,7 +35,7 @@ class StorageState(NamedTuple):
     parts: int
 
     def has_same_inserts(self, other: "StorageState") -> bool:
-        """Whether nothing was inserted between the two."""
+        """Whether nothing was inserted between the two states."""
         return self[:3] == other[:3]
 
 
@@ -78,9 +78,9 @@ class VersionReader:
     def read_at_once(
         self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]
     ) -> DataVersion:
-        """Like `read`, without waiting for other queries.
+        """Read the version without waiting for other queries.
 
-        `NotCached` if no version is known yet, or if another query is reading it.
+        Raises `NotCached` if no version is known yet, or if another query is reading it.
         """
         key = (tuple(website_ids), tuple(scope_ids))
         if self._known_of(key) is None or not (lock := self._lock_of(key)).acquire(blocking=False):

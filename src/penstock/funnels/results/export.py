@@ -38,7 +38,7 @@ from penstock.funnels.statements.report import build_export
 from penstock.http.answers import file_name
 
 Details = Mapping[str, Any]
-"""Details of the whole report, such as data quality, by column. Only the total has them."""
+"""Details of the whole report by column, such as data quality. Only the total's row has them."""
 
 _QUALITY, _COVERAGE = "quality_", "coverage_"
 """Prefixes of the columns for data quality and coverage."""

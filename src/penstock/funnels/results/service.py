@@ -57,7 +57,10 @@ class ResultsService:
         )
 
     def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
-        """Parse a draft. Malformed if it is not JSON; Invalid, with all faults, if rules fail."""
+        """Parse a draft.
+
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
+        """
         return self._funnels.read(workspace_id, body, PreviewIn)
 
     def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
@@ -66,7 +69,7 @@ class ResultsService:
         return self.report(self._runner.prepare(workspace_id, source, draft.selection()))
 
     def report(self, context: QueryContext) -> ResultsRecord:
-        """Report on a prepared query. Unavailable if the engine does not answer."""
+        """Report on a prepared query. Raises Unavailable if the engine does not answer."""
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
         lost = self.count_lost_events(context)
@@ -93,6 +96,6 @@ class ResultsService:
 
 
 def _end_of_windows(context: QueryContext) -> int | None:
-    """When the last conversion window of the period ends, in ms since 1970; None if it is open."""
+    """Return the end of the last window, in ms since 1970; None if it or the period has no end."""
     end_ms, window_s = context.params.end_ms, context.definition.window_s
     return None if end_ms is None or window_s is None else end_ms + window_s * 1000

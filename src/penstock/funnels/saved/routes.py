@@ -79,7 +79,7 @@ async def validate_funnel(
 async def list_funnels(
     request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
 ) -> Response[bytes]:
-    """Newest first."""
+    """List funnels, newest first."""
     query = read_query(request, SearchQuery)
     return await answer_list(
         await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
@@ -143,7 +143,7 @@ async def list_revisions(
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
-    """Newest first. Every query about a funnel accepts an earlier `revision` by its number."""
+    """List revisions, newest first. Every funnel query accepts the number of any `revision`."""
     page = read_query(request, PageQuery).pagination
     return await answer_list(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
@@ -156,7 +156,7 @@ async def delete_funnel(
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[None]:
-    """Deletes the definition and its revisions. Events stay."""
+    """Deletes the definition and its revisions. Events are not deleted."""
     await to_thread.run_sync(funnels.delete, caller.workspace_id, funnel_id)
     return no_content()
 

@@ -94,7 +94,10 @@ class FunnelService:
     def page(
         self, workspace_id: WorkspaceId, page: Page, search: str = ""
     ) -> Listing[FunnelRecord]:
-        """Newest first. search: part of the name, in any letter case."""
+        """Return a page of funnels, newest first.
+
+        search: text that the name must contain, ignoring case.
+        """
         with self._database.read() as db:
             return store.funnels_page(db, workspace_id, page, search)
 
@@ -107,8 +110,8 @@ class FunnelService:
     ) -> ReplacedFunnelRecord:
         """Replace the whole definition.
 
-        A new revision tells readers of reports that the rules of counting have changed. So changing
-        only the name keeps the revision, and sending the same definition changes nothing.
+        A new revision shows readers of reports that the counts follow a new definition. Changing
+        only the name therefore keeps the revision, and sending the same definition changes nothing.
 
         Raises Invalid if a read-only field differs from the stored one, and Conflict for an earlier
         revision.
@@ -155,7 +158,7 @@ class FunnelService:
     def definition_at(
         self, workspace_id: WorkspaceId, funnel_id: str, number: int | None
     ) -> tuple[int, SavedDefinition]:
-        """The number and definition of a revision. number: None for the current revision.
+        """Return the number and definition of a revision. number: None for the current revision.
 
         Raises Malformed if the funnel has no such revision.
         """
@@ -180,7 +183,7 @@ class FunnelService:
 def _save_goal_uses(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, definition: SavedDefinition
 ) -> None:
-    """Store which goals a funnel uses. Invalid if one was deleted after the definition was read."""
+    """Store which goals a funnel uses. Raises Invalid if one of them was deleted meanwhile."""
     names = goal_names(definition)
     goals = goals_store.hold_goals(db, workspace_id, names)
     if missing := sorted(names - goals.keys()):

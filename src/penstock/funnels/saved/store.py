@@ -62,7 +62,7 @@ def funnel(
 def funnels_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[FunnelRecord]:
-    """A page of funnels, newest first. search: part of the name."""
+    """Return a page of funnels, newest first. search: text that the name must contain."""
     matching = select(funnels).where(
         funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search)
     )
@@ -146,7 +146,7 @@ def save_goal_uses(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -
 
 
 def delete_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-    """Delete a funnel, its revisions and its uses of goals. False if it does not exist."""
+    """Delete a funnel, its revisions and its uses of goals. Return False if it does not exist."""
     result = db.execute(
         delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
     )

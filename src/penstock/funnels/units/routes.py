@@ -40,7 +40,7 @@ async def read_trace(
     funnel: NamedDependency[FunnelRequest],
     traces: NamedDependency[TraceReader],
 ) -> Response[bytes]:
-    """Every event of an attempt or a visitor in the order read, with the decision on it."""
+    """All events of an attempt or a visitor in reading order, each with its decision."""
     return await funnel.respond(PeriodQuery, partial(traces.trace, unit=unit_in_path(request)))
 
 

@@ -42,9 +42,10 @@ class UnitService:
         self._runner = runner
 
     def units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitsQuery) -> UnitsRecord:
-        """One page of units. Malformed if a parameter does not fit the funnel.
+        """Return a page of units.
 
-        Otherwise raises like `FunnelQueryRunner.prepare`.
+        Raises Malformed if a parameter does not fit the funnel, and the errors of
+        `FunnelQueryRunner.prepare`.
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
@@ -111,7 +112,7 @@ class UnitService:
 
 
 def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions:
-    """The conditions of a query. Malformed with every parameter that does not fit the funnel."""
+    """Return a query's conditions. Raises Malformed with all parameters that don't fit."""
     steps = definition.steps
     diagnostics = [place for place, row in enumerate(definition.rows) if row.diagnostic]
     faults: dict[str, str] = {}
@@ -148,7 +149,7 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
 def outcome_of(
     definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int
 ) -> Outcome:
-    """The outcome of a unit. window_end_ms: the last millisecond of its window; None for none."""
+    """Return the outcome of a unit. window_end_ms: last millisecond; None if it has no end."""
     if reached == len(definition.steps):
         return Outcome.COMPLETED
     return (
@@ -186,7 +187,7 @@ def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, s
 
 
 def _query_fingerprint(funnel_id: str, query: UnitsQuery) -> int:
-    """Identifies a list, whatever its page: a cursor is valid for the query that it came from."""
+    """Return a hash of the query without its page. A cursor is valid only for the same query."""
     text = query.model_dump_json(exclude={"cursor", "page_size"})
     return int.from_bytes(blake2b(f"{funnel_id} {text}".encode(), digest_size=4).digest(), "big")
 

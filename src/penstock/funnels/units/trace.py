@@ -198,7 +198,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
 
 
 def _events_at_once(events: Sequence[MatchedEvent], first: int) -> Iterator[MatchedEvent]:
-    """The events with the same time as event `first`, an index, and after it."""
+    """Return the event at index `first` and the next events with the same time."""
     at_ms = events[first].at_ms
     from_first = (events[index] for index in range(first, len(events)))
     return takewhile(lambda event: event.at_ms == at_ms, from_first)
@@ -313,9 +313,9 @@ def _refuse_earlier_ties(
 ) -> None:
     """Apply rule 3 to events that have the time of the last completion but were read before it.
 
-    They match the next step and served none; it is not known whether they came before or after. So
-    ties do not depend on the order of arrival. index: the index of the event that completed the
-    step, or of the last event before it.
+    They match the next step and served no step. It is not known whether they came before or after
+    the completion, so ties do not depend on the order of arrival. index: the index of the event
+    that completed the step, or of the last event before it.
     """
     if path.reached == len(steps):
         return
@@ -416,7 +416,7 @@ def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
 
 
 def coarse_times(definition: Definition, events: Sequence[MatchedEvent]) -> int:
-    """The number of events of steps whose whole second has another event of a step."""
+    """Count events that match a step and whose whole second contains another such event."""
     rows = [row for row, _ in required_rows(definition)]
     own = [event for event in events if any(event.matched[row] for row in rows)]
     seconds = Counter(event.at_ms // 1000 for event in own)
@@ -451,7 +451,7 @@ def chosen_path(
 
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
-    """How many entries of a visitor compete, like in a report; None for all of them."""
+    """Return the maximum number of competing entries, like in a report; None for no limit."""
     if (
         definition.sequence_property is None
         and not any(row.all_of for _, row in required_rows(definition))

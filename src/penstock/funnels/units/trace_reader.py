@@ -51,9 +51,10 @@ class TraceReader:
     def trace(
         self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str
     ) -> TraceRecord:
-        """The trace of a unit. NotFound if none of its events is retained.
+        """Return the trace of a unit.
 
-        Otherwise raises like `FunnelQueryRunner.prepare`.
+        Raises NotFound if none of its events is retained, and the errors of
+        `FunnelQueryRunner.prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
@@ -77,10 +78,10 @@ class TraceReader:
     def explain(
         self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery
     ) -> ExplainRecord:
-        """Whether an event counts, and why.
+        """Explain whether an event counts, and why.
 
-        NotFound if no such event is retained; Malformed if several events have the sender's ID.
-        Otherwise raises like `FunnelQueryRunner.prepare`.
+        Raises NotFound if no such event is retained, Malformed if several events have the sender's
+        ID, and the errors of `FunnelQueryRunner.prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
         definition = context.definition
@@ -119,8 +120,9 @@ class TraceReader:
         selector: UnitSelector,
         also: Mapping[str, Any] | None = None,
     ) -> tuple[Unit, Provenance]:
-        """NotFound without events; Malformed if several visitors have this visitor ID.
+        """Read and trace a unit.
 
+        Raises NotFound if it has no events, and Malformed if several visitors have this visitor ID.
         also: an event of the unit that needs a decision even if the limit leaves it out.
         """
         definition, params = context.definition, context.params
@@ -157,7 +159,7 @@ class TraceReader:
         return unit, provenance
 
     def _events(self, context: QueryContext, selector: UnitSelector) -> _UnitEvents:
-        """All events of the unit; if there are too many, the first of those that match a row."""
+        """Read all events of the unit, or the first matching events if there are too many."""
         for matching in (False, True):
             statement = unit_events(
                 context.definition,
