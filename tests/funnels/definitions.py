@@ -18,7 +18,9 @@ Json = Mapping[str, Any]
 
 
 def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definition:
-    """The funnel as the service evaluates it. ValidationError if the API would refuse it.
+    """Return the funnel as the service evaluates it.
+
+    Raises ValidationError if the API would reject it.
 
     goals: the match of each goal by name.
     """

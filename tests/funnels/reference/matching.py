@@ -1,4 +1,4 @@
-"""Which events satisfy a match: kind, name and filters, as a definition in JSON writes them."""
+"""Decides which events satisfy a match, by its kind, name and filters in a JSON definition."""
 
 import json
 import re
@@ -139,7 +139,7 @@ def _whole(operand: str, key: str) -> str:
 
 
 def _text(item: Any) -> str:
-    """The text of an item of a list."""
+    """Return a list item as text."""
     value = scalar(item)
     assert value is not None
     return value[1]

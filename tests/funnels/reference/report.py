@@ -1,4 +1,4 @@
-"""A report: which events belong to which unit, and the counts over all units."""
+"""Computes a report: assigns events to units, and counts all units."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def read_units(
     evaluated_at_ms: int,
     goals: Mapping[str, Json] | None = None,
 ) -> Units:
-    """goals: by name, the matches of the goals that the definition refers to."""
+    """Read the units of a definition. goals: match of each goal in use, by the goal's name."""
     definition = with_defaults(definition, goals or {})
     events = history.read(website_ids, evaluated_at_ms)
     visitors = {event.event_id: history.visitor(event) for event in events}

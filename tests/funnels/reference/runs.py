@@ -70,7 +70,7 @@ class UnitEvent:
         return self.last_ms, int(self.is_whole_second)
 
     def is_required(self, funnel: Funnel) -> bool:
-        """Whether it matches a step."""
+        """Whether the event matches a step."""
         return any(self.satisfied[step.place] for step in funnel.steps)
 
 
@@ -127,10 +127,10 @@ class Run:
 def counted_run(
     funnel: Funnel, events: Sequence[UnitEvent], start_ms: int | None, end_ms: int | None
 ) -> Run | None:
-    """The run that counts for a unit in a period; None without an entry there.
+    """Return the run that counts for a unit; None if the unit has no entry in the period.
 
-    An attempt enters once. A visitor is counted by the entry that leads furthest; among equals, by
-    the earliest.
+    An attempt enters once. A visitor counts by the entry that leads furthest, or by the earliest of
+    several such entries.
     """
     inside = [
         run
@@ -159,7 +159,7 @@ def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
 
 
 def served(step: Row, event: UnitEvent, filled: dict[int, UnitEvent]) -> list[int]:
-    """Which matches of a step an event serves: the open parts of a group, or the first option."""
+    """Return the step's matches that an event fulfils: open parts of a group, or one option."""
     satisfied = event.satisfied[step.place]
     if step.is_group:
         return [part for part in satisfied if part not in filled]
@@ -242,10 +242,10 @@ def is_late(funnel: Funnel, run: Run, event: UnitEvent) -> bool:
 def note_ties_before(
     funnel: Funnel, reading: Sequence[Position], run: Run, last: Position, used: list[UnitEvent]
 ) -> None:
-    """Events that were read before the last step's, at its instant, may as well have followed it.
+    """Count unordered ties among the events at the last step's instant that were read before it.
 
-    Those that match the next step are unordered ties, unless they served a step or are proven to
-    come first.
+    Such an event is a tie if it matches the next step, served no step, and is not proven to come
+    first.
     """
     if run.reached == len(funnel.steps):
         return
@@ -311,7 +311,7 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int)
 
 
 def coarse_times(funnel: Funnel, events: Sequence[UnitEvent]) -> int:
-    """Events of steps with a whole second in which another event of a step lies."""
+    """Count events that match a step and whose whole second contains another such event."""
     required = [event for event in events if event.is_required(funnel)]
     return sum(
         event.is_whole_second
