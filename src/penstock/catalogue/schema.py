@@ -26,7 +26,7 @@ Search = Annotated[str, Field(max_length=_MAX_NAME_CHARS), AfterValidator(withou
 
 
 class NamesQuery(RecordsQuery):
-    """Query parameters of the list of names. The other lists extend them."""
+    """Query parameters for listing names. The other lists extend this class."""
 
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
     search: Annotated[
@@ -35,7 +35,7 @@ class NamesQuery(RecordsQuery):
 
 
 class PropertiesQuery(NamesQuery):
-    """Query parameters of the list of properties."""
+    """Query parameters for listing properties."""
 
     event: Annotated[
         EventName | None,
@@ -44,7 +44,7 @@ class PropertiesQuery(NamesQuery):
 
 
 class ValuesQuery(PropertiesQuery):
-    """Query parameters of the list of values."""
+    """Query parameters for listing values."""
 
     property: Annotated[
         EventField, Field(description="A property, or the `$` name of a built-in field.")

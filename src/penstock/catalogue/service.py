@@ -1,4 +1,4 @@
-"""Use cases of the catalogue, which inserts into the warehouse maintain. Nothing reads events."""
+"""Reads the catalogue. The warehouse updates it with every insert, so no query reads events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -105,7 +105,7 @@ class CatalogueService:
         )
 
     def _scope(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
-        """The websites to count: the requested one, or all of the workspace."""
+        """Return the requested website, or all websites of the workspace."""
         return {
             "websites": [
                 website.id for website in self._websites.select_websites(workspace_id, website_id)
@@ -128,7 +128,7 @@ def _event(query: PropertiesQuery) -> dict[str, Any]:
 
 
 def _event_field(touch_field: str) -> str:
-    """The event field behind a touch's field: `$utm_source` for `$first_utm_source`."""
+    """Return the event field for a touch's field: `$utm_source` for `$first_utm_source`."""
     return f"{_BUILTIN}{TOUCH_FIELDS[touch_field][1]}"
 
 

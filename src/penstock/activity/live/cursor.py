@@ -54,7 +54,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The cursor that a text encodes. Raises `ValueError` when it is not a cursor."""
+        """Decode a cursor. Raises `ValueError` if the text is not a cursor."""
         try:
             packed = decode_cursor(text)
             after_ms, *marks = struct.unpack(f">Q{(len(packed) - 8) // 4}I", packed)

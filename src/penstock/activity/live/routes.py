@@ -31,7 +31,10 @@ async def list_recent_events(
     live: NamedDependency[LiveService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Newest first. For new events, poll with the response's cursor every second or two."""
+    """List recent events, newest first.
+
+    To get new events, poll with the response's cursor every second or two.
+    """
     return await respond(
         partial(live.recent_events, caller.workspace_id, read_query(request, RecentQuery))
     )

@@ -54,7 +54,7 @@ class LiveService:
         self._read_lost_events = read_lost_events
 
     def recent_events(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
-        """The latest events, or those since a cursor: at most `limit`, newest first.
+        """Return the latest events or the events since a cursor: at most `limit`, newest first.
 
         Raises `Malformed` for an invalid cursor, `Unauthorized` for another workspace's
         `websiteId`, `Unavailable` when the warehouse does not respond.

@@ -1,4 +1,4 @@
-"""Exports everything that both stores have about a person, as lines of a file."""
+"""Exports everything that both stores contain about a person, as lines of a file."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryFile

@@ -44,7 +44,7 @@ async def list_visitors(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Most recently active first: visitors of recent days, or visitors that match a search."""
+    """List visitors of recent days, or visitors that match a search, most recently active first."""
     query = read_query(request, VisitorsQuery)
     return await respond(
         lambda: listing(visitors.visitors(caller.workspace_id, query, caller.website_id))
@@ -68,7 +68,7 @@ async def read_visitor(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Finds a visitor by any of its IDs, with its user, merges, counts and last event."""
+    """Returns a visitor by any of its IDs, with its user, merges, counts and last event."""
     id_and_suffix = raw_path_after(request, "/visitors/")
     # The framework does not match the timeline's route when the ID contains a slash.
     if id_and_suffix.endswith(_TIMELINE):

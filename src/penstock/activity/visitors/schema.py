@@ -41,7 +41,7 @@ class VisitorsQuery(PageQuery):
 
 
 class VisitorRecord(Record):
-    """A visitor in a list. A visitor known only from identify calls has no events and no times."""
+    """A visitor in a list. Visitors known only from identify calls have no events and no times."""
 
     visitor_id: str
     user_id: str | None
@@ -64,7 +64,7 @@ class MergeRecord(Record):
 
 
 MAX_LISTED_MERGES = 1_000
-"""Beyond this many merges, a visitor is shown with the first ones and their number."""
+"""Maximum number of merges in a visitor's record, which also contains their total number."""
 
 
 class VisitorDetailRecord(VisitorRecord):
