@@ -1,4 +1,4 @@
-"""Days in UTC, and calendar buckets of a time zone, correct across DST changes."""
+"""Days in UTC, and calendar buckets in a time zone, correct across DST changes."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,9 @@ def utc_day(at_ms: int) -> int:
 
 
 def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo) -> Iterator[int]:
-    """Starts of buckets, in milliseconds, from the bucket of `first_ms` to the first start after
-    `last_ms`.
+    """Yield bucket starts in milliseconds.
+
+    The first bucket contains `first_ms`; the last start is the first one after `last_ms`.
 
     Weeks start on Monday. A day of 23 or 25 hours is one bucket; a repeated hour is two.
     """

@@ -1,4 +1,4 @@
-"""Splitting long lists for statements that limit how many values they can name."""
+"""Splits long lists, because a statement can contain only a limited number of values."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 IN_LIST_SIZE = 500
-"""Values in one `IN (...)` of the metadata DB, well below the parameter limits of SQLite."""
+"""Maximum values in one `IN (...)` of the metadata DB, well below SQLite's parameter limit."""
 
 
 def chunks(values: Sequence[T], size: int = IN_LIST_SIZE) -> Iterator[Sequence[T]]:

@@ -15,7 +15,7 @@ class Clock(Protocol):
         """The current time in milliseconds since 1970-01-01 UTC."""
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since an unknown moment; unlike the time of day, they never jump.
+        """Milliseconds since an arbitrary moment; unlike the time of day, they never jump.
 
         Use it for timeouts, pauses and all other durations.
         """
@@ -58,12 +58,12 @@ class TimeOutOfRange(ValueError):
 
 
 def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
-    """Milliseconds since the epoch, from ISO 8601 with an offset or from epoch milliseconds.
+    """Parse ISO 8601 with an offset, or epoch milliseconds. Returns milliseconds since the epoch.
 
-    The only parser of times that clients send. Digits below a millisecond are cut, as in the
+    All times from clients go through this parser. It drops digits below a millisecond, like the
     warehouse's columns. naive_is_utc: also accept a time without an offset, or a date, which means
-    midnight. `ValueError` completes the sentence "This time ..." with the reason; `TimeOutOfRange`
-    for a time that `iso` cannot write.
+    midnight. Raises `ValueError` with a reason that completes the sentence "This time ...", and
+    `TimeOutOfRange` if `iso` cannot write the time.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(_NOT_A_TIME)
@@ -99,18 +99,18 @@ _UTC_SUFFIX = " UTC"
 _NOT_A_TIME = "is neither ISO 8601 with an offset nor epoch milliseconds"
 
 FIRST_PLAUSIBLE_MS = 10**11
-"""3 March 1973. A smaller number is more likely a time in seconds."""
+"""3 March 1973 in milliseconds. A smaller number is more likely a time in seconds."""
 
 _LAST_PLAUSIBLE_MS = 10**14
-"""The year 5138. A larger number is more likely a time in microseconds."""
+"""The year 5138 in milliseconds. A larger number is more likely a time in microseconds."""
 _LAST_PLAUSIBLE_US = 10**17
-"""The year 5138, in microseconds. A larger number is a different error; it may be infinite."""
+"""The year 5138 in microseconds. A larger number, such as infinity, is a different error."""
 
 
 def looks_like_seconds(value: Any) -> bool:
     """Whether a time is a number so small that it is probably seconds, not milliseconds.
 
-    0 is 1970 in both units.
+    0 returns False, because it means 1970 in both units.
     """
     number = _number_of(value)
     return number is not None and 0 < number < FIRST_PLAUSIBLE_MS

@@ -28,7 +28,7 @@ class Fault:
     """One broken rule of an input.
 
     field: path in the input, such as `steps[2].filters[0].operator`; empty for the whole input.
-    code: stable and snake_case, for programs. message: for people, with what to do.
+    code: stable snake_case code for programs. message: text for people that says what to do.
     """
 
     field: str
@@ -37,7 +37,8 @@ class Fault:
 
 
 MAX_FAULTS = 100
-"""Maximum faults in one error, which keeps its response small; `more_faults` counts the rest."""
+"""Maximum number of faults in one error, to keep its response small; `more_faults` counts the rest.
+"""
 
 
 class PenstockError(Exception):

@@ -24,7 +24,7 @@ _CHECK_S = 0.1  # seconds between two calls of `check` by a waiting thread
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """Limits of a queue: `slots` and `waiting` are totals over all keys.
+    """Limits of a queue. `slots` and `waiting` are totals over all keys.
 
     slots: callers that run at once. waiting: callers that wait for a slot.
     """
@@ -37,7 +37,7 @@ class QueueLimits:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """A place in a queue; with `has_slot` it holds a slot. wake: called when it gets a slot."""
+    """A place in a queue. has_slot: whether it holds a slot. wake: called when it gets a slot."""
 
     key: Hashable
     wake: Callable[[], object]
@@ -64,9 +64,9 @@ class FairQueue:
         self._lock = Lock()
 
     def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
-        """Join the queue. Without a free slot, `wake` is called once the place gets one.
+        """Join the queue. If no slot is free, `wake` is called once the place gets one.
 
-        Every place must `leave`. wake: must not block. `QueueFull`.
+        Every place must `leave`. wake: must not block. Raises `QueueFull` if too many callers wait.
         """
         place = Place(key, wake)
         with self._lock:
@@ -100,9 +100,10 @@ class FairQueue:
 
     @contextmanager
     def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Hold a slot; the thread waits until one is free. `QueueFull`.
+        """Hold a slot; the thread waits until one is free.
 
-        check: called regularly during the wait; an exception that it raises ends the wait.
+        check: called regularly during the wait; an exception that it raises ends the wait. Raises
+        `QueueFull` if too many callers wait.
         """
         has_slot = Event()
         place = self.enter(key, has_slot.set)
@@ -128,7 +129,10 @@ class FairQueue:
             self.leave(place)
 
     async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
-        """Run a blocking call in a thread that holds a slot, and return its result. `QueueFull`."""
+        """Run a blocking call in a thread that holds a slot, and return its result.
+
+        Raises `QueueFull` if too many callers wait.
+        """
         async with self.slot_async(key):
             # A separate limiter, because the slots already limit the threads.
             return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))

@@ -27,7 +27,7 @@ _TIME_DIGITS = 10
 
 @lru_cache(maxsize=1000)
 def _time_digits(now_ms: int) -> str:
-    """Base 32, most significant digit first."""
+    """Return the time in base 32, most significant digit first."""
     shifts = range(5 * (_TIME_DIGITS - 1), -1, -5)
     return "".join([_ALPHABET[now_ms >> shift & 31] for shift in shifts])
 

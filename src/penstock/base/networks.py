@@ -6,10 +6,9 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 
 @lru_cache(maxsize=10_000)
 def network_of(address: str) -> str:
-    """A client's network: its IPv4 address, or the /64 of an IPv6 address; empty if not an IP
-    address.
+    """A client's network: its IPv4 address, or the /64 of its IPv6 address.
 
-    A single customer of a provider has a whole /64 and may use every address in it.
+    Empty if the text is not an IP address. A provider usually gives each customer a whole /64.
     """
     try:
         ip = ip_address(address.partition("%")[0])

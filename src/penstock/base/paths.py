@@ -15,9 +15,9 @@ _INVISIBLE = (
     (0xFFF9, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD), (0x13430, 0x13438),
     (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001), (0xE0020, 0xE007F),
 )  # fmt: skip
-"""Controls, blanks and format marks, as ranges with both ends included.
+"""Control characters, blanks and format marks, as inclusive ranges.
 
-They do not come from Python's tables, which grow with its version: canonical paths must not change.
+Python's own tables change between versions, but canonical paths must not change.
 """
 _HEX = frozenset("0123456789abcdefABCDEF")
 _NOT_UTF_8 = range(0xDC80, 0xDD00)
@@ -35,7 +35,7 @@ _ENCODED = {
     },
     **{code: f"%{code - 0xDC00:02X}" for code in _NOT_UTF_8},
 }
-"""For `str.translate`: the characters that a path contains only in encoded form."""
+"""Characters that a path contains only in encoded form, for `str.translate`."""
 
 
 def page_path(path: str) -> str:
@@ -50,7 +50,7 @@ def page_path(path: str) -> str:
 def page_path_or_text(text: str) -> str:
     """The canonical path if the text starts like a path, otherwise the text unchanged.
 
-    For values that are compared with paths: no path equals any other text.
+    Use it for values that are compared with paths. A text that is not a path never equals one.
     """
     return page_path(text) if text.startswith("/") else text
 

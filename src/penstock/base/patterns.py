@@ -1,6 +1,6 @@
-"""Regular expressions over input: RE2, whose time is linear in the text.
+"""Regular expressions for untrusted input, with RE2, which runs in linear time.
 
-Python's `re` backtracks, so a text of 50 bytes can take seconds; a test keeps it out of the
+Python's `re` backtracks, so a text of 50 bytes can take seconds; a test forbids it in the
 service. RE2 has no lookaround and no back-references, and its classes `\\d`, `\\s` and `\\w` are
 ASCII. Hot paths use hand-written checks instead, because an RE2 call takes a few microseconds.
 """
@@ -24,8 +24,9 @@ class Pattern:
     """A compiled regular expression. A lone surrogate in a text is read as U+FFFD."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, captures: bool = True) -> None:
-        """Raises for a pattern that RE2 cannot compile. A dot matches any character except a
-        newline.
+        """Compile a pattern. A dot matches any character except a newline.
+
+        Raises an error if RE2 cannot compile it.
 
         captures: whether to record groups; a large pattern is much faster without them.
         """
@@ -65,7 +66,7 @@ class BytesPattern:
         self._compiled = re2.compile(pattern, options)
 
     def end_of_match(self, content: bytes, start: int) -> int | None:
-        """End of the match that begins at `start`; None without a match."""
+        """The end of the match that begins at `start`; None if there is no match."""
         match = self._compiled.match(content, start)
         return None if match is None else int(match.end())
 

@@ -2,5 +2,5 @@
 
 
 def rate(part: int, whole: int) -> float | None:
-    """part / whole, rounded to four decimals; None when whole is 0. Source: interface, rule 15."""
+    """part / whole, rounded to four decimals; None if whole is 0. Source: interface, rule 15."""
     return round(part / whole, 4) if whole else None

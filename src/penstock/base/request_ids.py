@@ -11,7 +11,7 @@ from random import getrandbits
 from typing import Any
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
-"""The ID of the current request, also in its threads; empty outside requests."""
+"""The ID of the current request. Its threads see it too; empty outside requests."""
 
 _MAX_LENGTH = 128
 _64_BITS = 2**64 - 1

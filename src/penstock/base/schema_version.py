@@ -1,4 +1,4 @@
-"""The error of both stores when their data are newer than the program."""
+"""The error that both stores raise if their schema is newer than the program."""
 
 
 class NewerSchema(Exception):

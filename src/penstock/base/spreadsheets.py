@@ -1,7 +1,7 @@
-"""Escaping cells that a spreadsheet would run as a formula."""
+"""Escapes cells that a spreadsheet would run as a formula."""
 
 _FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
-"""Signs, also full-width or small, that may start a formula in a spreadsheet.
+"""Signs that may start a formula in a spreadsheet, including full-width and small forms.
 
 Source: OWASP, "CSV Injection".
 """
@@ -25,7 +25,7 @@ def escape_formula(text: str) -> str:
 
 
 def encode_cell(text: str) -> str:
-    """The cell that `decode_cell` reads back: a text that looks escaped is escaped again."""
+    """Encode a text for `decode_cell`. A text that looks escaped is escaped again."""
     return f"'{text}" if is_formula(text.lstrip("'")) else text
 
 

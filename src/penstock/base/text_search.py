@@ -7,7 +7,10 @@ _FEW_PARTS = 16
 
 
 def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
-    """A test whether a text contains any of the parts; its time hardly grows with their number."""
+    """Return a function that checks whether a text contains any of the parts.
+
+    Its running time hardly grows with the number of parts.
+    """
     wanted = list[str]()
     for part in sorted(set(parts)):
         # A part that starts with a shorter part is redundant.

@@ -42,7 +42,7 @@ def _record_span(
     parent: "Context | None" = None,
     kind: "SpanKind | None" = None,
 ) -> "Iterator[Span]":
-    """Records only the type of an error: its text may repeat client input."""
+    """Record a span. Errors are recorded by type only: their text may repeat client input."""
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     with tracer.start_as_current_span(

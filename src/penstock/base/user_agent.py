@@ -12,7 +12,7 @@ from crawlerdetect import providers  # type: ignore[import-untyped]
 from penstock.base.patterns import Match, Pattern, is_digits
 
 MAX_CHARS = 512
-"""Characters of a header that are parsed; browsers send fewer than 300."""
+"""Maximum number of characters that are parsed; browsers send fewer than 300."""
 _MAX_CACHED = 10_000
 
 
@@ -20,7 +20,7 @@ NO_USER_AGENT = "no_user_agent"
 
 
 class Platform(StrEnum):
-    """Values are the warehouse's spelling. An iPad sends a Mac's User-Agent and counts as one."""
+    """Platforms, in the warehouse's spelling. An iPad counts as a Mac, whose header it sends."""
 
     IOS = "ios"
     ANDROID = "android"
@@ -30,7 +30,7 @@ class Platform(StrEnum):
 
 
 class Device(StrEnum):
-    """Values are the warehouse's spelling."""
+    """Kinds of devices, as the warehouse spells them."""
 
     DESKTOP = "desktop"
     MOBILE = "mobile"
@@ -42,9 +42,9 @@ class UserAgent(NamedTuple):
 
     os, browser: family names of ua-parser, such as `Mac OS X` and `Chrome`. device: the device if a
     browser sent the header. app_device: the device if an app sent it, never a desktop. in_app: the
-    app whose built-in browser it is; empty for a robot. robot: why it is not a person:
-    `no_user_agent`, `preview:<service>` or `crawler`; otherwise empty. is_crawler: matches
-    crawlerdetect's list, which includes HTTP libraries that apps use, such as okhttp.
+    app whose built-in browser sent the header; empty for a robot. robot: why the client is not a
+    person: `no_user_agent`, `preview:<service>` or `crawler`; otherwise empty. is_crawler: whether
+    crawlerdetect's list matches, which includes HTTP libraries that apps use, such as okhttp.
     """
 
     platform: Platform
@@ -189,7 +189,7 @@ def _platform(user_agent: str, os: str) -> Platform:
 
 
 def _marked_device(user_agent: str, model: str) -> Device | None:
-    """The device that the text names; None if it names none.
+    """The device that the text names, if any.
 
     Browsers on Android omit `Mobile` on tablets; on other systems `Mobi` means a phone. Source:
     MDN, "Browser detection using the user agent".
@@ -234,7 +234,7 @@ def _named_group(match: Match) -> str:
 
 @cache
 def _crawler_patterns() -> tuple[Pattern, Pattern]:
-    """Patterns for the parts that crawlerdetect removes from a text, and for crawlers in the rest.
+    """Two patterns: the parts that crawlerdetect removes from a text, and crawlers in the rest.
 
     The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.
     """
@@ -247,7 +247,7 @@ def _crawler_patterns() -> tuple[Pattern, Pattern]:
 
 
 def _not_before(word: str, follower: str) -> str:
-    """The pattern `word(?!follower)` for RE2: after the word comes different text or the end."""
+    """A pattern like `word(?!follower)` for RE2, which has no lookahead."""
     differing = [f"{follower[:place]}(?:[^{char}]|$)" for place, char in enumerate(follower)]
     return f"{word}(?:{'|'.join(differing)})"
 

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 
 
 def count_of(number: int, noun: str) -> str:
-    """`1 event`, `1,200 events`."""
+    """A number with its noun: `1 event`, `1,200 events`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listed(words: Sequence[str], conjunction: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """The words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
     *others, last = words
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def utc_time(at_ms: int) -> str:
-    """`3 Mar 2025, 10:00 UTC`."""
+    """The time as people write it: `3 Mar 2025, 10:00 UTC`."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"

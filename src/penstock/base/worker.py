@@ -1,4 +1,4 @@
-"""Background work: a supervised thread for each task that runs beside requests."""
+"""Background work: each task runs in a supervised thread, independently of requests."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ from penstock.base.errors import StoreUnavailable
 log = structlog.get_logger()
 
 Step = Callable[[], float | None]
-"""A piece of work. Returns seconds until the next step; None waits for the period or a wake-up."""
+"""A piece of work. Returns seconds until the next step; None waits for a wake-up or the period."""
 
 STALLED_AFTER_S = 300.0
 """A step that runs longer without reporting progress counts as failing."""
@@ -91,8 +91,8 @@ class Worker:
 
         first_after_s: seconds from the start to the first step, unless woken earlier. Both times
         are up to a fifth longer at random. last_step: runs once at an orderly stop. retry_on_wake:
-        a wake-up shortens the wait after a failure. stalled_after_s: None for steps that may take
-        any time.
+        a wake-up shortens the wait after a failure. stalled_after_s: seconds after which a step
+        counts as stalled; None sets no limit.
         """
         self.name = name
         self._step, self._last_step, self._clock = step, last_step, clock
@@ -143,7 +143,7 @@ class Worker:
     def stop(self) -> None:
         """Let the current step finish, run the last step, and end the thread.
 
-        Blocks, at most for a minute.
+        Blocks for at most a minute.
         """
         self._stopping.set()
         self._wake.set()
@@ -158,7 +158,7 @@ class Worker:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait inside a step. `WorkerStopped` when the service stops during the wait."""
+        """Wait inside a step. Raises `WorkerStopped` if the service stops during the wait."""
         self.report_progress()
         if self._stopping.wait(seconds):
             raise WorkerStopped
