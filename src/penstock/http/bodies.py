@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 DEFAULT_BODY_BYTES = 1024 * 1024
 FORM_BYTES = 64 * 1024
-"""Maximum size of a body with few fields."""
+"""Maximum size of a body with few fields, in bytes."""
 SMALL_BYTES = 6 * 1024
-"""Maximum size of a body that is read on the event loop."""
+"""Maximum size of a body that the event loop parses, in bytes."""
 _TINY_BYTES = 1024
-"""Bodies this small parse quickly, in bytes."""
+"""Size in bytes up to which a body always parses quickly."""
 _FEW_VALUES = 150
 _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
@@ -99,7 +99,7 @@ def is_light(body: bytes, max_values: int = _FEW_VALUES) -> bool:
 
 
 def is_zipped(request: AnyRequest) -> bool:
-    """Whether Content-Encoding is gzip. `UnsupportedMedia` for encodings other than `identity`."""
+    """Whether Content-Encoding is gzip. Raises `UnsupportedMedia` for anything but `identity`."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise UnsupportedMedia(
@@ -174,7 +174,7 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text; `Malformed` for invalid JSON, too deep nesting or invalid UTF-8."""
+    """Parse JSON. Raises `Malformed` for invalid JSON or UTF-8, and for too deep nesting."""
     try:
         return from_json(body)
     except ValueError as error:
@@ -182,9 +182,10 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
-    """The JSON object in a body; `Malformed` if it is not JSON, `Invalid` for other values.
+    """Parse a body that must be a JSON object.
 
-    for_arrays: a sentence that tells senders of an array where it belongs.
+    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: sentence
+    that says where an array belongs, added to the error if the body is an array.
     """
     value = parse_json(body)
     if not isinstance(value, dict):
@@ -199,9 +200,10 @@ def not_an_object(hint: str = "") -> Invalid:
 
 
 def parse_model(body: bytes, model: type[M], context: object = None) -> M:
-    """A validated input. `Malformed` if the body is not JSON, `Invalid` with all faults.
+    """Parse and validate an input.
 
-    context: passed to the model's validators.
+    context: passed to the model's validators. Raises `Malformed` if the body is not JSON, and
+    `Invalid` with all faults if it breaks rules.
     """
     try:
         return model.model_validate_json(body, context=context)
@@ -235,7 +237,7 @@ async def read_json(request: AnyRequest, model: type[M]) -> M:
 
 
 def read_query(request: AnyRequest, model: type[Q]) -> Q:
-    """The query parameters of a request; `Malformed` (400) with all faults."""
+    """Read the query parameters. Raises `Malformed` (400) with all faults if any is invalid."""
     pairs = list(request.query_params.multi_items())
     parameters = dict(pairs)
     repeated = [

@@ -14,7 +14,7 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 T = TypeVar("T")
 
 COUNTED_BYTES = 16 * 1024
-"""Bodies larger than this count, in bytes."""
+"""Size in bytes above which a body counts."""
 _INFLATING = QueueLimits(slots=2, slots_per_key=1, waiting=400, waiting_per_key=100)
 """Limits of decompression, by address. It has its own threads, so no other route waits for it."""
 SCOPE_KEY = "penstock.body"
@@ -70,16 +70,22 @@ class HeldBody:
         self._memory, self.address, self._bytes = memory, address, 0
 
     async def run_in_turn(self, call: Callable[..., T], *arguments: object) -> T:
-        """The result of a blocking call, run when it is this address's turn. `QueueFull`."""
+        """Run a blocking call when it is this address's turn, and return its result.
+
+        Raises `QueueFull` if too many callers wait.
+        """
         return await self._memory.inflating.run(self.address, call, *arguments)
 
     def require_room(self, size: int) -> None:
-        """`Unavailable` if there is currently no room for a body of this size."""
+        """Raise `Unavailable` if there is currently no room for a body of this size."""
         if size > COUNTED_BYTES and not self._memory.has_room(self.address, size):
             raise _overloaded()
 
     def grow_to(self, size: int) -> None:
-        """Reserve memory for a body that has grown to `size` bytes. `Unavailable` without room."""
+        """Reserve memory for a body that has grown to `size` bytes.
+
+        Raises `Unavailable` if there is no room.
+        """
         if size <= max(COUNTED_BYTES, self._bytes):
             return
         if not self._memory.take(self.address, size - self._bytes, self._bytes):

@@ -37,7 +37,7 @@ class AnyOriginCors(ASGIMiddleware):
 def preflight(
     methods: Sequence[str] = ("POST",), headers: Sequence[str] = _HEADERS
 ) -> Response[None]:
-    """The response to a preflight. methods, headers: those that other sites may send."""
+    """The response to a preflight request. methods, headers: allowed for other sites."""
     answer = {
         "Allow": ", ".join(sorted(["OPTIONS", *methods])),
         "Access-Control-Allow-Methods": ", ".join(methods),

@@ -1,7 +1,7 @@
-"""Routes that are answered without the framework, because they are called most.
+"""Serves the busiest routes without the framework.
 
-The framework's routing, dependencies and response objects cost as much as all that a handler does
-with a small event.
+The framework's routing, dependencies and response objects take as long as all the work of a handler
+on a small event.
 """
 
 from collections.abc import Iterable
@@ -40,9 +40,9 @@ def raw_json(
 
 
 class DirectRoutes:
-    """ASGI middleware: calls the handlers of direct routes itself, and the framework for the rest.
+    """ASGI middleware that calls the handlers of direct routes, and the framework for the rest.
 
-    The framework has the same handlers. It describes them, and answers other methods and other
+    The framework has the same handlers. It documents them, and answers other methods and other
     spellings of their paths.
     """
 
@@ -105,6 +105,6 @@ def _application(handler: HTTPRouteHandler, services: object) -> ASGIApp:
 
 
 def _takes_query(handler: HTTPRouteHandler) -> bool:
-    """Whether the route accepts any query parameters; the framework rejects those of others."""
+    """Whether the route accepts arbitrary query parameters. If not, the framework rejects them."""
     described = handler.opt.get("described")
     return not described or bool(described["open"])

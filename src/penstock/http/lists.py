@@ -17,9 +17,9 @@ from penstock.http.bodies import not_an_object, not_json, parse_json, parse_obje
 _DEPTH = 200
 """Maximum levels of nesting. The parser rejects deeper JSON."""
 _MOST_FIELDS = 1_000
-"""Maximum fields of a large body before its list."""
+"""Maximum number of fields before the list in a large body."""
 _ESCAPED = 3
-"""Maximum size of sent JSON relative to UTF-8: `\\u00e9` has 6 bytes, é has 2."""
+"""Maximum size of sent JSON relative to UTF-8: `\\u00e9` takes 6 bytes, é takes 2."""
 
 _SPACE = rb"[ \t\r\n]*"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
@@ -90,7 +90,7 @@ class UnreadList(Sequence[Any]):
 def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[str, Any]:
     """Like `parse_object`, but in a large body the list with this name is an `UnreadList`.
 
-    A list over the limit is cut after one extra item, and fields after the list are dropped.
+    A list over the limit is cut after one extra item, and fields after the list are dropped. Raises
     `Invalid` if the other fields are too large.
     """
     if limits.is_small(body):
@@ -129,7 +129,10 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
 
 
 def _items(body: bytes, start: int, max_items: int) -> tuple[list[tuple[int, int]], int]:
-    """Start and end of the first items, and the end of the list, or of the last item read."""
+    """Find the first items. Returns each item's start and end, and where reading ended.
+
+    Reading ends at the end of the list, or after the last item within the limit.
+    """
     if (end := _EMPTY_LIST_END.end_of_match(body, start)) is not None:
         return [], end - 1
     spans = list[tuple[int, int]]()

@@ -60,9 +60,8 @@ def described(
     headers, with their meaning and their values, if those are few. takes_read_only: the body may
     repeat fields that only `answers` has. media: media types of the body; `body` describes the
     first, and the others are text. returns: media types of the response; without `answers`, its
-    shape is not described. job: the job record that
-    `Prefer: respond-async` returns. scopes: an API key needs one of these; by default `read` for
-    GET and `manage` for other methods.
+    shape is not described. job: the job record that `Prefer: respond-async` returns. scopes: an API
+    key needs one of these; by default `read` for GET and `manage` for other methods.
     """
     return {
         "described": {
@@ -294,7 +293,7 @@ def _add_links(paths: dict[str, dict[str, Any]]) -> None:
 
 
 def _needs_session(handler: HTTPRouteHandler) -> bool:
-    """Whether only a person may call the route: it needs the user, and an API key has none."""
+    """Whether the route requires a session. An API key does not identify a user."""
     return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
 
 

@@ -29,7 +29,7 @@ AS_TIME = WithJsonSchema(
 
 
 def read_time_ms(value: Any) -> int | None:
-    """A sent time in milliseconds. `RuleBroken` if it is not a time from 1970 to 2299."""
+    """Return a sent time in milliseconds. Raises `RuleBroken` unless it is from 1970 to 2299."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -70,7 +70,7 @@ def _out_of_range() -> RuleBroken:
 
 
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
-    """The end of a period, checked against its start. `RuleBroken` if they do not form a period."""
+    """Check the end of a period against its start. Raises `RuleBroken` if they form no period."""
     if "start_at" not in info.data:
         return end_ms  # startAt already has an error
     start_ms = info.data["start_at"]
@@ -112,7 +112,7 @@ def _timezones() -> set[str]:
 
 
 class InBuckets(Query):
-    """Buckets by hour, day, week or month of a time zone."""
+    """Buckets by hour, day, week or month in a time zone."""
 
     interval: Annotated[
         Interval, Field(description="Length of a bucket; weeks start on Monday.")
@@ -138,7 +138,8 @@ class InBuckets(Query):
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
         """Starts of the buckets that cover a span of time, and the end of the last bucket.
 
-        span: subject of the error message's sentence. `Malformed` for more than `MAX_BUCKETS`.
+        span: subject of the error message's sentence. Raises `Malformed` if there are more than
+        `MAX_BUCKETS`.
         """
         edges = self.edges_or_none(first_ms, last_ms)
         if edges is None:
@@ -150,7 +151,7 @@ class InBuckets(Query):
         return edges
 
     def edges_or_none(self, first_ms: int, last_ms: int) -> list[int] | None:
-        """Like `edges`; None for more than `MAX_BUCKETS`."""
+        """Like `edges`, but returns None if there are more than `MAX_BUCKETS`."""
         edges = bucket_edges(first_ms, last_ms, self.interval, ZoneInfo(self.timezone))
         first_edges = list(islice(edges, MAX_BUCKETS + 2))
         return None if len(first_edges) > MAX_BUCKETS + 1 else first_edges

@@ -83,7 +83,7 @@ def rate_headers(policy: RatePolicy, remaining: int, reset_s: int) -> list[tuple
 
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
-    """Errors of the framework: an unknown route, or a method that a route does not support."""
+    """The response to a framework error: an unknown route or an unsupported method."""
     title = _TITLES.get(error.status_code, "Request refused")
     detail = {
         404: "There is nothing at this URL.",
@@ -97,13 +97,13 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
 def on_store_unavailable(
     request: AnyRequest, error: StoreUnavailable, **more: Any
 ) -> Response[bytes]:
-    """The driver's reason may name hosts, so it goes to the log, not to the caller."""
+    """The response to a store failure. Only the log contains the reason: it may name hosts."""
     log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
     return on_penstock_error(request, error, **more)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """A bug in Penstock. The log has the trace; the caller sees no part of it."""
+    """The response to a bug in Penstock. Only the log contains the stack trace."""
     log.error("request_failed", method=request.method, path=path_of(request), exc_info=error)
     return problem(
         request,

@@ -30,9 +30,10 @@ class RateLimiter:
         self._lock = Lock()
 
     def count(self, key: Hashable, *, amount: int = 1) -> Quota:
-        """Count before the work; `RateLimited` if no quota is left, which counts nothing.
+        """Count an attempt; call this before the work. Raises `RateLimited` if no quota is left.
 
-        amount: accepted whole if any quota is left, so that an amount above the quota can pass.
+        A rejected attempt is not counted. amount: accepted as a whole if any quota is left, so that
+        an amount above the quota can pass.
         """
         now_ms = self._clock.elapsed_ms()
         with self._lock:

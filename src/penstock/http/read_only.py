@@ -29,11 +29,11 @@ class ReadOnlyFields:
     values: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def check(self, stored: Record, *, computed: Collection[str] = ()) -> None:
-        """`Invalid`, naming every field whose value differs from the stored one.
+        """Check that the sent values equal the stored values.
 
-        `Conflict` for an earlier revision: someone has changed the record since it was read.
-
-        computed: wire names of fields that are new in each response; their sent values are ignored.
+        Raises `Invalid`, naming every field that differs, and `Conflict` if the revision is older:
+        someone has changed the record since it was read. computed: wire names of fields that are
+        computed for each response; their sent values are ignored.
         """
         current = stored.model_dump(mode="json", by_alias=True)
         revision = self.values.get("revision")
@@ -63,7 +63,7 @@ NO_READ_ONLY_FIELDS = ReadOnlyFields()
 def split_read_only(
     body: bytes, model: type[Input], record: type[BaseModel]
 ) -> tuple[bytes, ReadOnlyFields]:
-    """A body without the fields that only the record has, and those fields.
+    """Split a body into the fields that a client may change and the read-only fields.
 
     model: fields that a client may change. record: the API's response. A body that is not a JSON
     object is returned unchanged, for the model to reject.

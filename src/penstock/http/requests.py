@@ -9,7 +9,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 def address_of(request: AnyRequest) -> str:
-    """The client's IP address, also behind trusted proxies; empty if unknown."""
+    """The client's IP address, even behind trusted proxies; empty if unknown."""
     return request.client.host if request.client else ""
 
 

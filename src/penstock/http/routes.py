@@ -1,4 +1,4 @@
-"""Rules for all routes: `HEAD` beside `GET`, clean addresses, the OpenAPI document."""
+"""Rules for all routes: `HEAD` wherever `GET` works, valid addresses, the OpenAPI document."""
 
 from litestar import HttpMethod, Response, get
 from litestar.config.app import AppConfig
@@ -29,7 +29,7 @@ async def check_request(request: AnyRequest) -> Response[None] | None:
 
 
 def _options(request: AnyRequest) -> Response[None]:
-    """Replaces the framework's response, which lists only the first handler's methods."""
+    """Answer `OPTIONS`. The framework's own response lists only the first handler's methods."""
     template = request.scope["path_template"]
     methods = {
         method
@@ -41,10 +41,11 @@ def _options(request: AnyRequest) -> Response[None]:
 
 
 def _check_address(request: AnyRequest) -> None:
-    """`NotFound` for a NUL in the path, `Malformed` for parameters of a route that has none.
+    """Check the path and the parameter names.
 
-    PostgreSQL cannot store NUL in text. Public routes accept any parameter, because other sites add
-    theirs to links.
+    Raises `NotFound` for a NUL in the path, which PostgreSQL cannot store, and `Malformed` for
+    parameters of a route without parameters. Public routes accept any parameter, because other
+    sites add their own to links.
     """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this URL.")

@@ -112,7 +112,7 @@ class Query(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _require_digits(cls, value: Any, info: ValidationInfo) -> Any:
-        """Pydantic would also accept `1_0`, `+1` and `1.0` as integers."""
+        """Require plain digits. Pydantic would also accept `1_0`, `+1` and `1.0` as integers."""
         is_number = cls.model_fields[info.field_name or ""].annotation in (int, int | None)
         if is_number and isinstance(value, str) and not is_integer(value):
             raise RuleBroken("wrong_type", _MESSAGES["int_type"])
@@ -262,7 +262,7 @@ _GUESSES: Mapping[str, Sequence[str]] = {
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """A hint which known field an unknown field may mean; empty if there is no guess."""
+    """A hint that names the known field that an unknown field may mean; empty without a guess."""
     candidates = (*_GUESSES.get(name, ()), to_camel(name), *_GUESSES.get(to_camel(name), ()))
     meant = next((field for field in candidates if field in known), None)
     return f" Did you mean {meant}?" if meant else ""

@@ -22,13 +22,13 @@ ALL_SCOPES = frozenset(KeyScope)
 
 
 def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
-    """The scopes of which a request needs one: from its description, or else by its method."""
+    """The scopes that allow a request; one is enough. Default scopes depend on the method."""
     scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
     return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
 
 
 def require_scope(granted: frozenset[KeyScope], needed: tuple[KeyScope, ...]) -> None:
-    """`Forbidden` unless one of the needed scopes is granted."""
+    """Raise `Forbidden` unless one of the needed scopes is granted."""
     if granted.isdisjoint(needed):
         names = " or ".join(f'"{scope}"' for scope in needed)
         raise Forbidden(
