@@ -29,8 +29,8 @@ _LINGERING = 256
 class Timeouts(NamedTuple):
     """Timeouts in seconds.
 
-    head_s: from the first byte of a request's head to its end. body_s: for the body after the head.
-    idle_s: until the next request on a connection.
+    head_s: time for a request's head, from its first byte. body_s: time for the body after the
+    head. idle_s: time until the next request on a connection.
     """
 
     head_s: float

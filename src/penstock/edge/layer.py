@@ -38,8 +38,8 @@ _SECONDS = LoopHistogram(
 class AddressBudget:
     """Limits the requests of each client address, per second and in progress.
 
-    Clients of a trusted proxy count by the address that the proxy names. A trusted proxy's own
-    requests are not limited.
+    A client behind a trusted proxy counts by the address that the proxy forwards. A trusted proxy's
+    own requests are not limited.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -57,9 +57,10 @@ class AddressBudget:
         self._in_progress: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
-        """Returns a key for `leave`, empty if nothing was counted, and headers of the response.
+        """Count a request. Returns a key for `leave`, empty if not counted, and response headers.
 
-        `RateLimited`, or `Unavailable` if too many requests of the address are in progress.
+        Raises `RateLimited` if the address's quota is used up, and `Unavailable` if too many of its
+        requests are in progress.
         """
         if not address or self._is_proxy(address):
             return "", _NO_HEADERS
@@ -80,7 +81,7 @@ class AddressBudget:
             del self._in_progress[key]
 
     def requests_in_progress(self) -> int:
-        """Requests in progress of all addresses, except those of proxies themselves."""
+        """Number of requests in progress, without the proxies' own requests."""
         return self._in_progress.total()
 
 
@@ -111,14 +112,14 @@ class Passage:
     def headers(self, status: int) -> list[tuple[bytes, bytes]]:
         """Headers that the edge adds to a response.
 
-        A 429 names the exhausted quota. If that is another quota, the address's own headers are
-        left out.
+        A 429 response describes the exhausted quota, which may be a different one, so it gets no
+        headers for the address's quota.
         """
         rate = self._rate if status != 429 else _NO_HEADERS
         return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
 
     def leave(self, scope: Any, status: int) -> None:
-        """Stop counting the request; call it once. status: the response's, or 0 without one."""
+        """Stop counting the request; call it once. status: HTTP status, or 0 without a response."""
         if self.address_key:
             self._budget.leave(self.address_key)
         route = scope.get("path_template") or "none"

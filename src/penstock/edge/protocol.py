@@ -1,7 +1,7 @@
 """HTTP/1.1 on one connection, with limits on bytes and time.
 
-uvicorn's protocol limits neither: a header may grow until memory runs out, and a client that sends
-nothing keeps its connection. The states of a connection, each with its own limits:
+uvicorn's protocol limits neither: a header may grow until memory runs out, and an idle client keeps
+its connection forever. A connection has these states, each with its own limits:
 
     idle -> head -> body -> answering -> idle
 
@@ -29,14 +29,14 @@ from penstock.http.cors import ANY_ORIGIN
 _PIECE_BYTES = 4 * 1024
 _MAX_HEADERS = 100
 _MAX_PATH_BYTES = 4 * 1024
-"""Maximum encoded path. IDs have at most 200 bytes; decoding a path of 64 KiB takes 4 ms."""
+"""Maximum encoded path, in bytes. IDs have at most 200; decoding a path of 64 KiB takes 4 ms."""
 _MAX_FRAME_BYTES = 8 * 1024
-"""Maximum framing overhead beyond body size, such as chunk sizes."""
+"""Maximum framing overhead beyond body size, such as chunk sizes, in bytes."""
 _MAX_PIPELINED = 8
 _BODY_BYTES_PER_S = 4096
-"""Each 4 KiB adds a second to the deadline for a body's arrival, or for reading a response."""
+"""Minimum transfer rate. Each 4 KiB adds a second to the deadline of a body or a response."""
 _WRITE_S = 30.0
-"""Base time for a client to read a response, before the time for its bytes."""
+"""Seconds that every client gets to read a response, plus the time for its bytes."""
 _LINGER_S = 2.0
 _RETRY_AFTER_S = 1
 
@@ -157,7 +157,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._parse(data[start : start + _PIECE_BYTES])
 
     def _parse(self, data: bytes) -> None:
-        """data: a small piece, so that an excess is noticed early."""
+        """Parse input. data: a small piece, so that exceeded limits are noticed early."""
         if self._state is _State.REFUSED:
             return
         # In other states the bytes belong to the body of an earlier request.
@@ -205,8 +205,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._deadline_s = self.loop.time() + self._node.timeouts.head_s
 
     def on_headers_complete(self) -> None:
-        # All headers have arrived. If the head came in one piece, only the number of headers can be
-        # wrong.
+        # All headers have arrived. If the head came in one piece, only the number of headers still
+        # needs a check.
         if self._head_bytes or len(self.headers) > _MAX_HEADERS:
             sizes = (len(name) + len(value) for name, value in self.headers)
             self._check_head(sum(sizes, len(self.url)))

@@ -12,7 +12,7 @@ _PROPAGATED = frozenset((b"traceparent", b"tracestate"))
 
 
 class TracedApp:
-    """ASGI middleware. A span has method, route, status and request ID: no path, query or body."""
+    """ASGI middleware. Spans contain method, route, status and request ID, but no client input."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
