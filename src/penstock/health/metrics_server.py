@@ -1,7 +1,7 @@
 """`/metrics` on a separate port and thread.
 
-So it answers while the event loop is blocked, and the limits of the public port do not apply. It
-has no log-in, so by default it listens on the loopback interface only.
+It therefore answers while the event loop is blocked, and the limits of the public port do not
+apply. It requires no log-in, so by default it listens on the loopback interface only.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -49,7 +49,7 @@ class MetricsServer:
 
 
 def _add_nosniff(app: WSGIApplication | None) -> WSGIApplication:
-    """Wraps the application so that its responses forbid sniffing, like the public port's."""
+    """Wrap the application so that its responses forbid sniffing, like those of the public port."""
     assert app is not None
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -76,12 +76,14 @@ class StoreSize(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """stores: whether each store answers. is_damaged: whether the metadata database is damaged.
+    """State of this node.
 
-    missing_right: a right that the event store denies. failed_workers: workers that have failed for
-    a minute or longer. outbox: None if the metadata database does not answer. is_outbox_old:
-    whether the oldest rows have waited longer than the setting allows. resources: None if the disk
-    does not answer. outcomes, missing: never make the node unready.
+    stores: whether each store answers. is_damaged: whether the metadata database is damaged.
+
+    missing_right: a permission missing in the event store. failed_workers: workers that have failed
+    for a minute or longer. outbox: None if the metadata database does not answer. is_outbox_old:
+    whether the oldest rows have waited too long. resources: None if the disk does not answer.
+    outcomes, missing: never make the node unready.
     """
 
     stores: Mapping[str, bool]

@@ -44,7 +44,7 @@ def build(
     outcomes: Callable[[], OutcomesHealth],
     missing: Callable[[], MissingEvents],
 ) -> HealthRoom:
-    """Build the room. workers, gauges: those of all other rooms.
+    """Build the room. workers, gauges: workers and gauges of all other rooms.
 
     outbox: reads the outbox state; blocks. outcomes, missing: read their states.
     """

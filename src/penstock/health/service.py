@@ -20,7 +20,7 @@ from penstock.health.model import (
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
-"""A worker that has failed this long makes the node unready."""
+"""Milliseconds of continuous failure after which a worker makes the node unready."""
 
 OUTBOX_AGE_S = 300
 """Age of the oldest waiting event at which a node is not ready, in seconds."""
@@ -44,12 +44,12 @@ class HealthService:
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
-        """answers_by_store: store name -> a blocking check whether the store answers.
+        """answers_by_store: for each store name, a blocking function that checks the store.
 
         outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
-        missing: reads the number of missing events. is_damaged: whether the metadata database is
-        damaged. missing_right: a right that the event store denies, if any. data: the data
-        folder.
+        missing: reads the number of missing events. is_damaged: returns whether the metadata
+        database is damaged. missing_right: returns a permission missing in the event store, or
+        None. data: the data folder.
         """
         self._outbox, self._data = outbox, data
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
@@ -110,9 +110,9 @@ class HealthService:
         return None
 
     async def _resources(self) -> Resources | None:
-        """Resources, or None if a network file system hangs.
+        """Return the resources in use.
 
-        Also None if the process has no descriptor left for the check.
+        Returns None if a network file system hangs, or if the process is out of file descriptors.
         """
         with anyio.move_on_after(self._answer_s), suppress(OSError):
             return await to_thread.run_sync(

@@ -12,13 +12,14 @@ from penstock.base.tracing import use_tracer
 log = structlog.get_logger()
 
 _ANSWER_S = 5
-"""Timeout for a collector, in seconds; a stop of the service waits for the last spans."""
+"""Timeout for the collector, in seconds. Shutdown waits this long for the last spans."""
 
 
 class TraceExporter:
     """Sends spans in batches from a separate thread.
 
-    Its queue is bounded: if the collector is away, spans are lost, but nothing else is affected.
+    Its queue is bounded: if the collector is unreachable, spans are lost, and nothing else is
+    affected.
     """
 
     def __init__(self, endpoint: str | None) -> None:
