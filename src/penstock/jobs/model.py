@@ -7,7 +7,7 @@ from enum import StrEnum
 from penstock.base.ids import WorkspaceId
 
 LEASE_MS = 30_000
-"""A job fails if its node has not reported for longer, in milliseconds."""
+"""A job fails if its node has not reported for this many milliseconds."""
 
 
 class JobState(StrEnum):
@@ -26,7 +26,7 @@ class Job:
     """A response computed in the background.
 
     alive_at_ms: last time that its node reported work on it. status, media_type, headers, bytes:
-    properties of the response, which may be a problem document; all None or 0 without a response.
+    describe the response, which may be a problem document; None or 0 if there is no response.
     """
 
     id: str

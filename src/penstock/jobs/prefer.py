@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 RESPOND_ASYNC = "respond-async"
 
 _MAX_CHARS = 4096
-"""Maximum length. A longer header is ignored, like a malformed one."""
+"""Maximum length of a header. A longer header is ignored, like a malformed one."""
 _TOKEN_CHARS = frozenset(
     "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )

@@ -1,6 +1,6 @@
-"""Responses of jobs in the metadata DB, in parts, so that a large one is never fully in memory.
+"""Stores responses of jobs in the metadata DB, in parts, so that none is fully in memory.
 
-Everything here blocks.
+All functions block.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ _IN_MEMORY_BYTES = 1024 * 1024
 def store_response(database: Database, job_id: str, response: Response[bytes]) -> dict[str, Any]:
     """Store a response. Returns the columns of the job that describe it.
 
-    `TooLarge`, after deleting the parts stored so far.
+    Raises `TooLarge` after deleting the parts stored so far.
     """
     size = 0
     # One transaction per part, so that incoming events do not wait for a long response.
@@ -57,7 +57,7 @@ def _parts(response: Response[bytes]) -> Iterable[bytes]:
 
 
 def read_response(database: Database, job: Job) -> Response[bytes]:
-    """The stored response of a job, unchanged. `NotFound` if the job was deleted."""
+    """Return the stored response of a job, unchanged. Raises `NotFound` if the job was deleted."""
     status, media_type, headers = job.status, job.media_type, dict(job.headers or {})
     if job.bytes <= _IN_MEMORY_BYTES:
         with database.read() as db:

@@ -1,4 +1,4 @@
-"""HTTP routes of jobs."""
+"""HTTP routes for jobs."""
 
 from anyio import to_thread
 from litestar import Response, delete, get
@@ -33,7 +33,7 @@ async def read_job(
 async def read_job_result(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[bytes]:
-    """The response of the original route, with its status. 409 until there is one."""
+    """Returns the response of the original route, with its status; 409 until it is available."""
     return await to_thread.run_sync(jobs.response, caller.workspace_id, job_id)
 
 

@@ -10,7 +10,7 @@ from penstock.jobs.model import Job, JobState
 
 
 class JobRecord(Record):
-    """An answer computed in the background."""
+    """A response that is computed in the background."""
 
     id: str
     state: JobState

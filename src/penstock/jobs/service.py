@@ -40,7 +40,7 @@ ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
 """Computes a response; blocks."""
 
 _ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=24)
-"""Limits of waiting clients. A slot is a thread, which mostly waits for the engine."""
+"""Limits for waiting clients. A slot is a thread, which mostly waits for the engine."""
 _MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_MS = 3_600_000
@@ -54,7 +54,7 @@ _BACKOFF = Backoff(longest_s=2.0)  # must be short enough to keep the leases of 
 
 @dataclass(eq=False, slots=True)
 class _OwnJob:
-    """An unfinished job of this node. has_started: the job no longer waits for its turn."""
+    """An unfinished job of this node. has_started: whether its turn has come."""
 
     id: str
     workspace_id: WorkspaceId
@@ -97,7 +97,7 @@ class JobService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run jobs during the context, and stop unfinished jobs at its end."""
+        """Run jobs during the context, and stop unfinished jobs when it ends."""
         self._loop = asyncio.get_running_loop()
         async with self.worker.running():
             try:
@@ -126,7 +126,7 @@ class JobService:
     ) -> Response[bytes]:
         """The response, computed in a thread within the workspace's limits.
 
-        Raises `Stopped`; `QueueFull` if too many requests wait for a response.
+        Raises `Stopped` if the work was stopped, and `QueueFull` if too many requests wait.
         """
         return await self._answers.run(workspace_id, self._compute, work, workspace_id, compute)
 
@@ -147,7 +147,10 @@ class JobService:
     async def start(
         self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Job:
-        """Start a job that answers the request. `QueueFull` with too many unfinished jobs."""
+        """Start a job that answers the request.
+
+        Raises `QueueFull` if there are too many unfinished jobs.
+        """
         may_run = asyncio.Event()
         place = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
@@ -271,7 +274,7 @@ class JobService:
             self.worker.wake()
 
     def job(self, workspace_id: WorkspaceId, job_id: str) -> Job:
-        """The job. `NotFound` for an expired job or another workspace's job."""
+        """Return a job. Raises `NotFound` if it has expired or belongs to another workspace."""
         now_ms = self._clock()
         with self._database.read() as db:
             job = store.find(db, workspace_id, job_id)
@@ -280,7 +283,7 @@ class JobService:
         return job.resolve_state(now_ms)
 
     async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
-        """Stop a job, or delete a finished one. `NotFound` like `job`."""
+        """Stop a job, or delete a finished one. Raises `NotFound` like `job`."""
         await to_thread.run_sync(self._cancel, workspace_id, job_id)
         if (own := self._own.get(job_id)) is not None:
             self._stop_job(own)
@@ -295,9 +298,10 @@ class JobService:
                 self._database.changes.announce(db, _TOPIC)
 
     def response(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
-        """The route's response: a result or a problem. `Conflict` if there is none yet.
+        """Return the route's response: a result or a problem.
 
-        `NotFound` like `job`. `Unavailable` if the job's node stopped.
+        Raises `Conflict` if there is no response yet, `NotFound` like `job`, and `Unavailable` if
+        the job's node stopped.
         """
         job = self.job(workspace_id, job_id)
         if job.state is JobState.CANCELLED:

@@ -33,7 +33,7 @@ def _is_job(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool]
 
 
 def begin(db: Connection, job_id: str, now_ms: int) -> bool:
-    """Mark a queued job as running. False if it was cancelled."""
+    """Mark a queued job as running. Returns False if it was cancelled."""
     changed = db.execute(
         update(jobs)
         .where(c.id == job_id, c.state == JobState.QUEUED)
@@ -67,7 +67,7 @@ def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int
 
 
 def finish(db: Connection, job_id: str, values: Mapping[str, Any], now_ms: int) -> bool:
-    """End a job with these columns. False if it had already ended."""
+    """End a job with these columns. Returns False if it had already ended."""
     changed = db.execute(
         update(jobs)
         .where(c.id == job_id, c.state.in_(UNFINISHED))
@@ -82,7 +82,7 @@ def delete_job(db: Connection, workspace_id: WorkspaceId, job_id: str) -> None:
 
 
 def delete_expired(db: Connection, before_ms: int) -> None:
-    """Delete jobs of all workspaces that ended before a time."""
+    """Delete jobs of all workspaces that ended before the given time."""
     db.execute(delete(jobs).where(c.alive_at < before_ms))
 
 
