@@ -1,4 +1,4 @@
-"""The application: the list of its rooms and their wiring."""
+"""Builds the application from its rooms and connects them."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -77,11 +77,11 @@ _OPEN_ROUTES = OpenRoutes(route for room in ROOMS for route in room.routes)
 _DIRECT_ROUTES = [route for room in ROOMS for route in room.direct_routes]
 
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
-"""Limits of validation, which is Python: more threads would only share one core."""
+"""Limits of validation. It runs in Python, so more threads would only share one core."""
 
 
 class Services(SimpleNamespace):
-    """All services of the rooms, and settings, clock and stores, by the name that handlers use."""
+    """Settings, clock, stores and all services of the rooms, by the name that handlers use."""
 
     def __init__(self, core: Core, rooms: Sequence[Room]) -> None:
         services = {name: service for room in rooms for name, service in room.services().items()}
@@ -96,8 +96,8 @@ def build_services(
 ) -> Services:
     """Build every room over both stores, which `penstock.stores.migrate` must have upgraded.
 
-    stores: open stores to use instead of the settings' own. warehouse: an open warehouse to use
-    with the settings' own database.
+    stores: open stores to use instead of opening them from the settings. warehouse: an open
+    warehouse to use together with the database from the settings.
     """
     if warehouse is not None:
         stores = Stores(
@@ -157,12 +157,12 @@ def build_services(
 
 
 def build_app(services: Services) -> EdgeLayer:
-    """The ASGI application over open services; closes them when it stops."""
+    """Return the ASGI application. It closes the services when it stops."""
     return with_edge(build_routes(services), services)
 
 
 def with_edge(framework: ASGIApp, services: Services) -> EdgeLayer:
-    """Put the direct routes in front of the framework, and the edge around both."""
+    """Add the direct routes in front of the framework, and wrap both in the edge."""
     app: ASGIApp = DirectRoutes(framework, _DIRECT_ROUTES, services)
     if services.settings.link_host is not None:
         app = LinkHost(app, services.settings.link_host)
@@ -180,7 +180,7 @@ def with_edge(framework: ASGIApp, services: Services) -> EdgeLayer:
 
 
 def build_routes(services: Services) -> Litestar:
-    """The application without the edge and the direct routes."""
+    """Return the application without the edge and the direct routes."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -231,7 +231,7 @@ def _forget_in_other_rooms(
 
 
 def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping[str, Any]]]:
-    """Data about a person in other rooms, for the export of personal data."""
+    """Return data about a person from other rooms, for the export of personal data."""
     scope_id, visitor_ids, sent_ids, website_ids = person
     return [
         *(("customer", customer) for customer in visitor_customers(db, scope_id, visitor_ids)),
@@ -244,7 +244,7 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
 def _read_gaps(
     events: EventsRoom, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[Gap]:
-    """Imports, deletions and losses of websites as gaps in a report's coverage, oldest first."""
+    """Return imports, deletions and losses as gaps in a report's coverage, oldest first."""
     imports = events.imports.spans(workspace_id, website_ids)
     deletions = events.deletions.spans(workspace_id, website_ids)
     gaps = [
@@ -260,7 +260,7 @@ def _read_gaps(
 
 
 def _loss_gap(loss: Loss, website_id: WebsiteId) -> Gap:
-    """A loss affects all time before it: nobody knows when the lost events occurred."""
+    """Return the gap for a loss. It covers all earlier time: the events may be of any age."""
     span = (0, loss.at_ms)
     return Gap("loss", website_id, *span, span, loss.at_ms, loss.state, note=loss.note)
 

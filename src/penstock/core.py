@@ -34,9 +34,9 @@ class Core(NamedTuple):
 class Room:
     """A room in the application: `build` in the room's `plugin` module returns one.
 
-    Each field is a service, under the name by which request handlers request it. routes: the room's
-    HTTP handlers. direct_routes: those of them that are answered without the framework
-    (`penstock.http.direct`). dependencies: other objects that handlers may request.
+    Each field is a service; handlers request it by the field's name. routes: the room's HTTP
+    handlers. direct_routes: the handlers that bypass the framework (`penstock.http.direct`).
+    dependencies: other objects that handlers may request.
     """
 
     routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
@@ -60,5 +60,5 @@ class Room:
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """Contexts that are open while the service runs: entered in this order, left in reverse."""
+        """Contexts that are open while the service runs. They are closed in reverse order."""
         return ()

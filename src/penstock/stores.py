@@ -1,4 +1,4 @@
-"""Opening both stores, and migrating their schemas to this program's version."""
+"""Opens both stores and migrates their schemas to this program's version."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -60,9 +60,10 @@ def open_warehouse(settings: Settings) -> Warehouse:
 
 
 def migrate(stores: Stores) -> SchemaVersions:
-    """Upgrade both stores, one node at a time. Safe to repeat, also after a kill in the middle.
+    """Upgrade both stores, one node at a time. Safe to repeat, even if the process was killed.
 
-    `NewerSchema` if a newer program has migrated one of them; the other may already be migrated.
+    Raises `NewerSchema` if a newer program has migrated one store; the other store may already be
+    migrated by then.
     """
     with stores.database.migration_lock():
         is_new = stores.database.version() is None
