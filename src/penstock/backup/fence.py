@@ -5,9 +5,9 @@ outbox of the metadata DB, or in the event store under a shipment's token. Only 
 opened the embedded engine can freeze it, so a running service listens on a socket in its data
 folder. The file mode of the socket admits only the service's account.
 
-The protocol, one JSON object per line: the command names the copy; the service pauses shipping and
-answers with its installation; the command takes its snapshot of the metadata DB and sends `{}`; the
-service freezes the engine, resumes shipping and answers.
+The protocol uses one JSON object per line. The command sends the name of the copy; the service
+pauses shipping and answers with its installation. The command takes its snapshot of the metadata DB
+and sends `{}`; the service freezes the engine, resumes shipping and answers.
 """
 
 import os
@@ -54,7 +54,7 @@ _LEFT_OVER_PAUSE_S = 300.0
 Freeze = Callable[[], None]
 
 Fence = Callable[[Path, str], AbstractContextManager[tuple[str | None, Freeze]]]
-"""Pauses shipping for a data folder and the name of a copy in it.
+"""Pauses shipping. Takes a data folder and the name of a copy in it.
 
 Yields the installation, if known, and a function that freezes the engine.
 """
@@ -74,7 +74,7 @@ class FenceServer:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """Empty with a ClickHouse server, which has its own backups."""
+        """The fence's worker; empty with a ClickHouse server, which has its own backups."""
         return () if self._warehouse.folder is None else (self._worker,)
 
     @asynccontextmanager
@@ -112,7 +112,7 @@ class FenceServer:
         return 0.0
 
     def _serve(self, connection: socket.socket) -> None:
-        """Serve one command. Shipping always resumes at the end."""
+        """Serve one command. Shipping always resumes afterwards."""
         connection.settimeout(_SNAPSHOT_S)
         try:
             name = _receive(connection).get("name", "")
@@ -131,7 +131,7 @@ class FenceServer:
 
 @contextmanager
 def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
-    """The fence for a data folder without a running service: nothing is shipped anyway."""
+    """The fence for a data folder without a running service, where nothing is shipped anyway."""
     with closing(Warehouse(data=data, url=None)) as warehouse:
         yield None, partial(freeze, warehouse, data / SNAPSHOTS / name / "warehouse")
 
@@ -140,7 +140,7 @@ def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
 def remote_fence(data: Path, name: str) -> Iterator[tuple[str | None, Freeze]]:
     """The fence of the service that runs on a data folder: its installation and a freeze function.
 
-    `BackupFailed` if the service does not answer or cannot freeze.
+    Raises `BackupFailed` if the service does not answer or cannot freeze.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_FREEZE_S)

@@ -1,4 +1,4 @@
-"""Backup and restore. Both block.
+"""Backup and restore. All functions block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
 event store and the files beside the stores at the moment of the metadata DB's snapshot; the backup
@@ -77,10 +77,10 @@ def back_up(
     *,
     is_running: bool,
 ) -> CopyResult:
-    """Back up both stores into a new or empty folder. `BackupFailed`.
+    """Back up both stores into a new or empty folder. Raises `BackupFailed`.
 
-    base: an earlier backup; the new one shares its files of unchanged parts. is_running: whether a
-    service uses the data folder; if not, the caller holds the folder's lock.
+    base: an earlier backup; the new backup shares its unchanged files. is_running: whether a
+    service uses the data folder; if not, the caller must hold the folder's lock.
     """
     if settings.warehouse_url is not None:
         raise BackupFailed(
@@ -106,7 +106,7 @@ def back_up(
 
 
 def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: Clock) -> _Frozen:
-    """Write a snapshot of the metadata DB beside hard links of everything else.
+    """Write a snapshot of the metadata DB, and hard links to everything else.
 
     The transaction ends before the copy, which may take hours: an open transaction would prevent
     SQLite from reusing its log, and PostgreSQL from removing dead rows.
@@ -114,8 +114,8 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
     with ExitStack() as transaction:
         with fence(data, staged.name) as (installation_id, freeze_engine):
             timer = PauseTimer()
-            # Files that move into the metadata DB around the snapshot must be in at least one of
-            # the two. If a file is in both, its name shows it.
+            # A file that moves into the metadata DB during the snapshot must be in the copy, in the
+            # database, or in both. If it is in both, its name shows it.
             _link_local_files(data, staged)
             metadata = transaction.enter_context(snapshot(database))
             at_ms = clock()
@@ -128,8 +128,8 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
                     "this is not the metadata database of the data folder; run this command with "
                     "the PENSTOCK_DATABASE_URL of the service"
                 )
-            # Freeze last: a deletion that is done in the snapshot is then also done in the event
-            # store.
+            # Freeze last, so that a deletion that the snapshot shows as done is also done in the
+            # frozen event store.
             freeze_engine()
         paused_s = timer.stop()
         file = metadata.write(staged)
@@ -166,7 +166,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
 
 
 def restorable_manifest(settings: Settings, source: Path) -> Manifest:
-    """The manifest of a backup, checked against these settings. `BackupFailed`."""
+    """Return the manifest of a backup, checked against these settings. Raises `BackupFailed`."""
     manifest = read_manifest(source)
     _check_versions(manifest)
     kind = "sqlite" if settings.database_url is None else "postgresql"
@@ -183,9 +183,10 @@ def restorable_manifest(settings: Settings, source: Path) -> Manifest:
 
 
 def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
-    """Fill an empty data folder, whose lock the caller holds, from a backup. `BackupFailed`.
+    """Fill an empty data folder from a backup. The caller must hold the folder's lock.
 
-    With PostgreSQL, also fills its database. An interrupted restore starts over.
+    With PostgreSQL, also fills its database. An interrupted restore starts over. Raises
+    `BackupFailed`.
     """
     with _translated_errors():
         _clear(settings.data)
@@ -201,7 +202,7 @@ def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """The manifest of a backup. `BackupFailed` if it is incomplete or from a newer program."""
+    """Read a backup's manifest. Raises `BackupFailed` if incomplete or from a newer program."""
     try:
         text = (backup / MANIFEST).read_bytes()
         if (backup / _UNFINISHED).exists():
@@ -269,7 +270,7 @@ def _clear(data: Path) -> None:
 
 
 def _link_local_files(data: Path, staged: Path) -> None:
-    """Link the files beside the stores: uploaded imports, recorded clicks, the secret key."""
+    """Link the files outside the stores: uploaded imports, recorded clicks, the secret key."""
     for path in sorted(data.iterdir()):
         if path.is_dir() and path.name not in _NOT_COPIED:
             (staged / path.name).mkdir(exist_ok=True)
@@ -281,7 +282,7 @@ def _link_local_files(data: Path, staged: Path) -> None:
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Turns errors of stores and disks into `BackupFailed`."""
+    """Turn errors of stores and disks into `BackupFailed`."""
     try:
         yield
     except DumpFailed as error:

@@ -20,7 +20,10 @@ BACKUP_LOCK = "backup.lock"
 
 @contextmanager
 def one_at_a_time(data: Path) -> Iterator[None]:
-    """Hold the folder's backup lock, and remove the remains of a killed backup. `BackupFailed`."""
+    """Hold the folder's backup lock, and remove the remains of a killed backup.
+
+    Raises `BackupFailed` if another backup is running.
+    """
     with (data / BACKUP_LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -40,7 +40,7 @@ def has_tables(connection: Connection) -> bool:
 
 
 def row_counts(connection: Connection) -> dict[str, int]:
-    """Number of rows by table. An older schema may lack tables, which are left out."""
+    """Number of rows by table, without tables that an older schema lacks."""
     existing = set(inspect(connection).get_table_names())
     return {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -50,7 +50,7 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 
 def file_errors(connection: Connection) -> list[str]:
-    """Damage of an SQLite file, as SQLite reports it."""
+    """Damage in an SQLite file, as SQLite reports it."""
     messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
@@ -110,7 +110,7 @@ def waiting_events(connection: Connection) -> Iterator[str]:
 
 
 def events_deleted_by_period(connection: Connection) -> int:
-    """Number of events that deletions of periods removed; their dedupe keys stay.
+    """Number of events removed by deletions of periods. Their dedupe keys are kept.
 
     Counts events removed from the event store, and from the quarantine before they reached it.
     """
@@ -153,7 +153,7 @@ def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str
 
 
 def unbalanced_counts(connection: Connection) -> list[str]:
-    """Websites whose counts of events do not add up."""
+    """Websites whose event counts do not add up."""
     c = event_counts.c
     parts = c.stored + c.duplicates + c.refused + c.quarantined + c.waiting
     rows = connection.execute(

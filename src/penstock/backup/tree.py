@@ -44,7 +44,7 @@ def read_tree(root: Path) -> Tree:
 
 
 def link_new_files(source: Path, target: Path) -> None:
-    """Hard links to all files of a folder and its subfolders that `target` lacks."""
+    """Create hard links to all files of a folder and its subfolders that `target` lacks."""
     for path in sorted(source.rglob("*")):
         if path.is_file() and not path.name.endswith(".part"):
             link = target / path.relative_to(source)
@@ -60,7 +60,7 @@ def copy_tree(
 ) -> tuple[Tree, list[File], int]:
     """Copy a folder durably into a new one. Returns its contents and the number of shared bytes.
 
-    base: an earlier backup; event store parts that it also has become hard links to its files.
+    base: an earlier backup; unchanged event store parts become hard links to its files.
     """
     tree = read_tree(source)
     _make_folders(tree, target)
@@ -80,7 +80,7 @@ def copy_tree(
 
 
 def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
-    """Copy the files of a backup durably. `BackupFailed` if a file differs from the manifest."""
+    """Copy a backup's files durably. Raises `BackupFailed` if one differs from the manifest."""
     _make_folders(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
@@ -153,7 +153,7 @@ def _make_folders(tree: Tree, target: Path) -> None:
 
 
 def _try_link(source: Path, target: Path) -> bool:
-    """Whether a hard link was created; another file system or a missing file requires a copy."""
+    """Try to create a hard link. False if the file must be copied, or no longer exists."""
     try:
         os.link(source, target)
     except OSError:

@@ -37,7 +37,7 @@ _POLL_S = 0.05
 
 
 def verify_backup(folder: Path) -> Iterator[Finding]:
-    """Check that all files of a backup exist and are unchanged. `BackupFailed`."""
+    """Check that all files of a backup exist and are unchanged. Raises `BackupFailed`."""
     manifest = read_manifest(folder)
     damaged = list(damaged_files(manifest, folder / DATA))
     size = sum(file.size for file in manifest.files)
@@ -68,7 +68,7 @@ def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Find
             damages = (WAREHOUSE_DAMAGED, STORE_DAMAGED)
             if isinstance(error, StoreUnavailable) and error.code not in damages:
                 raise
-            # A damaged part or page, which other checks may not need.
+            # A part or page is damaged. Other checks may still work without it.
             name = check.__name__.strip("_").replace("_", " ")
             reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
             yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
@@ -103,7 +103,7 @@ def _database_file(database: Database, _: Warehouse) -> Iterator[Finding]:
 
 
 def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Accept the loss. Also rebuilds the catalogue, which still counts the lost events."""
+    """Record lost events as accepted, and rebuild the catalogue, which still counts them."""
     newest = newest_shipments(database, warehouse)
     if newest.is_database_behind:
         accept_lost_entries(database, newest, system_clock)
@@ -188,9 +188,9 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Check that every accepted event is stored or waiting, unless its period was deleted.
+    """Check that every accepted event is stored or waiting.
 
-    An operator may also have accepted a loss.
+    Events of deleted periods and losses that an operator accepted are exceptions.
     """
     with database.read() as connection:
         waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)
