@@ -21,7 +21,7 @@ from penstock.settings.service import (
 
 DAY_S = 86_400
 SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
-"""Schemes of the `PENSTOCK_PORT` that Kubernetes sets beside a Service named `penstock`."""
+"""Schemes of the `PENSTOCK_PORT` that Kubernetes sets for a Service named `penstock`."""
 GROUPS: tuple[type[SettingGroup], ...] = (
     AddressSettings,
     StoreSettings,
@@ -38,36 +38,34 @@ GROUPS: tuple[type[SettingGroup], ...] = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that operators never change. Only tests choose others, with `with_limits`."""
+    """Limits that operators cannot change. Only tests change them, with `with_limits`."""
 
     database_timeout_s: float = 15.0
-    """Maximum time of one statement of the metadata DB; half of it for a lock or a free
+    """Maximum seconds for one statement in the metadata DB; half of it for a lock or a free
     connection.
     """
     header_timeout_s: float = 10.0
-    """For a request's headers, from their first byte."""
+    """Maximum seconds for a request's headers, from their first byte."""
     body_timeout_s: float = 30.0
-    """For a request's body; one second more for every 4 KiB that arrived."""
+    """Maximum seconds for a request's body, plus one second for every 4 KiB that arrived."""
     failed_log_ins: int = 3000
-    """Failed log-ins in five minutes, of all accounts from all networks together; beyond it, every
-    log-in gets 429.
-    """
+    """Maximum failed log-ins in five minutes, in total; after that, every log-in gets 429."""
     max_body_bytes: int = 2 * 1024**2
-    """Size of a request body on the wire."""
+    """Maximum size of a request body on the wire, in bytes."""
     max_inflated_bytes: int = 10 * 1024**2
-    """Size of a request body after decompression."""
+    """Maximum size of a request body after decompression, in bytes."""
     max_import_inflated_bytes: int = 50 * 1024**3
-    """Size of an import file after decompression."""
+    """Maximum size of an import file after decompression, in bytes."""
     max_import_rejects: int = 10_000
     """Number of rejected lines after which an import stops."""
     quarantine_rows: int = 1000
-    """Events in the quarantine of one website."""
+    """Maximum number of events in one website's quarantine."""
     quarantine_bytes: int = 10 * 1024**2
-    """Size of the quarantine of one website."""
+    """Maximum size of one website's quarantine, in bytes."""
     fresh_wait_s: float = 5.0
-    """How long a report waits for events acknowledged before it."""
+    """Maximum seconds that a report waits for events that were acknowledged before it."""
     stored_outcomes_after_ms: int = 200
-    """A saved funnel's outcomes are stored once a query about it takes longer than this."""
+    """Query time in milliseconds above which a saved funnel's outcomes are stored."""
 
 
 class Settings(
@@ -91,7 +89,7 @@ class Settings(
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:
-        """Reject an empty path from a script's unset variable: it means the current folder."""
+        """Reject an empty path, such as from an unset variable: it means the current folder."""
         if isinstance(path, str) and not path.strip():
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
         return path
@@ -107,7 +105,7 @@ class Settings(
     @field_validator("database_url", "warehouse_url", "public_url", "otlp_endpoint", mode="before")
     @classmethod
     def _read_empty_url(cls, url: object) -> object:
-        """Treat an empty URL, from a script's unset variable, as the default."""
+        """Treat an empty URL, such as from an unset variable, as the default."""
         return None if isinstance(url, str) and not url.strip() else url
 
     @model_validator(mode="after")
@@ -123,7 +121,7 @@ class Settings(
         return self._limits
 
     def with_limits(self, **limits: float) -> "Settings":
-        """A copy with other limits, for tests; no environment variable sets them."""
+        """Return a copy with other limits, for tests; no environment variable sets them."""
         changed = self.model_copy()
         changed._limits = replace(self._limits, **limits)  # type: ignore[arg-type]
         return changed

@@ -1,4 +1,4 @@
-"""Settings of accounts, emails and single sign-on."""
+"""Settings for accounts, emails and single sign-on."""
 
 from email.utils import parseaddr
 from typing import Annotated, Literal

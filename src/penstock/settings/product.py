@@ -1,4 +1,4 @@
-"""Settings of events, links and reports."""
+"""Settings for events, links and reports."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +10,11 @@ from penstock.base.service_urls import is_host
 from penstock.settings.group import SettingGroup
 
 MIN_QUERY_BYTES = 64 * 1024**2
-"""Minimum memory for a funnel query."""
+"""Minimum memory for a funnel query, in bytes."""
 
 
 class EventSettings(SettingGroup):
-    """Limits of events and imports."""
+    """Limits for events and imports."""
 
     title = "Events"
 
@@ -105,7 +105,7 @@ class LinkSettings(SettingGroup):
 
 
 class ReportSettings(SettingGroup):
-    """Limits of queries."""
+    """Limits for queries."""
 
     title = "Reports"
 

@@ -1,4 +1,4 @@
-"""Settings of the process: address, stores, limits of requests, and monitoring."""
+"""Settings for the process: address, stores, request limits and monitoring."""
 
 from importlib.util import find_spec
 from ipaddress import ip_network
@@ -31,7 +31,7 @@ def default_data_folder() -> Path:
 
 
 class AddressSettings(SettingGroup):
-    """Where the service listens, and under which URL browsers reach it."""
+    """Listening address, and the URL under which browsers reach the service."""
 
     title = "Address"
 
@@ -67,7 +67,7 @@ class AddressSettings(SettingGroup):
     @field_validator("trusted_proxies")
     @classmethod
     def _require_addresses(cls, proxies: str) -> str:
-        """Reject host names, which never match: the connection's IP address is compared."""
+        """Reject host names. They never match, because only IP addresses are compared."""
         entries = (
             []
             if proxies == "*"
@@ -86,7 +86,7 @@ class AddressSettings(SettingGroup):
 
 
 class StoreSettings(SettingGroup):
-    """Where data is stored, and how secrets are encrypted."""
+    """Location of the data, and encryption of secrets."""
 
     title = "Stores"
 
@@ -162,7 +162,7 @@ class StoreSettings(SettingGroup):
 
 
 class RequestSettings(SettingGroup):
-    """Limits of connections and requests."""
+    """Limits for connections and requests."""
 
     title = "Requests"
 
