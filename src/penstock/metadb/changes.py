@@ -34,7 +34,7 @@ class Changes:
         self._probed_s = 0.0
 
     def subscribe(self, topic: str, on_change: Callable[[], object]) -> None:
-        """Call `on_change` in a worker thread after every change, also after this node's."""
+        """Call `on_change` in a worker thread after every change, including this node's changes."""
         self._subscribers[topic].append(on_change)
 
     def announce(self, db: Connection, topic: str) -> None:
@@ -43,9 +43,9 @@ class Changes:
             db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
 
     def receive(self) -> float:
-        """Wait a moment for announcements and call their subscribers: the step of a worker.
+        """Wait a moment for announcements and call their subscribers, as the step of a worker.
 
-        `StoreUnavailable`; the next call reconnects.
+        Raises `StoreUnavailable` if the connection is lost; the next call reconnects.
         """
         try:
             if self._listener is None:

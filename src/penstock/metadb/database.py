@@ -75,13 +75,13 @@ _READ_ONLY_STATE = "25006"  # a standby, for example during a failover
 
 
 class InvalidUrl(ValueError):
-    """Not the URL of a database. The message is for the operator and does not contain the URL."""
+    """The text is not a database URL. The message, for the operator, does not contain the text."""
 
 
 def read_url(text: str) -> URL:
-    """Parse a URL of SQLite or PostgreSQL. `InvalidUrl`.
+    """Parse an SQLite or PostgreSQL URL. Raises `InvalidUrl` for any other text.
 
-    Hosting providers write `postgres://`, which means `postgresql://`.
+    Accepts `postgres://`, which some hosting providers write instead of `postgresql://`.
     """
     try:
         url = make_url(text)
@@ -98,7 +98,7 @@ def read_url(text: str) -> URL:
 
 
 class LogState(NamedTuple):
-    """State of SQLite's write-ahead log. copied: number of its pages also in the database file."""
+    """State of SQLite's write-ahead log. copied: number of pages also in the database file."""
 
     pages: int
     copied: int
@@ -144,13 +144,16 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection in a read transaction. `StoreUnavailable`, `ConcurrentUpdate`."""
+        """Yield a connection in a read transaction.
+
+        Raises `StoreUnavailable` and `ConcurrentUpdate`.
+        """
         with self._translated_errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A connection in a write transaction. Raises the errors of `read`, and `StoreConflict`."""
+        """Yield a connection in a write transaction. Raises like `read`, and `StoreConflict`."""
         with self._translated_errors(), self._writer_turn(), self._open_writer() as connection:
             try:
                 with connection.begin():
@@ -189,11 +192,11 @@ class Database:
         return nullcontext(self._writer)
 
     def checkpoint(self) -> float:
-        """Copy new pages of SQLite's log into the database file: the step of a worker.
+        """Copy new pages of SQLite's log into the database file, as the step of a worker.
 
-        Returns seconds until the next step. `StoreUnavailable`. Writers continue meanwhile: if a
-        commit had to copy 10,000 pages itself, others would wait 50 ms or more. Writers only wait
-        for the last few pages of a long log; then the next commit restarts the log.
+        Returns seconds until the next step. Raises `StoreUnavailable`. Writers continue meanwhile:
+        if a commit had to copy 10,000 pages itself, others would wait 50 ms or more. Writers only
+        wait for the last few pages of a long log; then the next commit restarts the log.
         """
         earlier = self._log
         with self._translated_errors(), self.engine.connect() as connection:
@@ -234,7 +237,7 @@ class Database:
             return bool(connection.execute(_IS_LOCKED, {"work": work}).scalar())
 
     def size(self) -> int:
-        """Size of the database in bytes. `StoreUnavailable`."""
+        """Return the size of the database in bytes. Raises `StoreUnavailable`."""
         sqlite = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
         postgresql = "SELECT pg_database_size(current_database())"
         with self.read() as connection:
@@ -245,8 +248,8 @@ class Database:
     def answers(self) -> bool:
         """Whether the database answers and accepts writes.
 
-        Takes up to the maximum time of a statement. A standby of PostgreSQL answers, but accepts no
-        writes. Always false after damage was found: the answers may be wrong.
+        May block until the statement timeout. Returns False for a PostgreSQL standby, which rejects
+        writes, and once damage has been found, because query results may be wrong.
         """
         if self.damage is not None:
             return False
@@ -262,10 +265,10 @@ class Database:
             return False
 
     def quick_check(self, limit_s: float) -> bool:
-        """Let SQLite check its file for damage. `StoreUnavailable` if it finds any.
+        """Let SQLite check its file for damage. Raises `StoreUnavailable` if it finds any.
 
-        Returns False if the time limit was too short. Always true for PostgreSQL, whose server has
-        its own checks.
+        Returns False if the time limit was too short. Always returns True for PostgreSQL, whose
+        server has its own checks.
         """
         if not self.is_sqlite:
             return True
@@ -341,16 +344,16 @@ class Database:
         return self.version() == self.known_versions()[-1]
 
     def version(self) -> str | None:
-        """The schema's version; None for an empty database. `StoreUnavailable`."""
+        """Return the schema's version; None for an empty database. Raises `StoreUnavailable`."""
         with self.read() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     def migrate(self) -> str:
         """Bring the schema to this program's version and return that version.
 
-        Each migration has its own transaction, so a kill in the middle leaves the last complete
-        version. The caller must hold `migration_lock`. `NewerSchema` if a newer program has
-        migrated the database.
+        Each migration has its own transaction, so an interruption leaves the last complete version.
+        The caller must hold `migration_lock`. Raises `NewerSchema` if a newer program has migrated
+        the database.
         """
         config = _alembic_config()
         revisions = self.known_versions()[::-1]
@@ -431,7 +434,8 @@ def _begin_sqlite(connection: Connection) -> None:
 def _is_rolled_back(error: BaseException) -> bool:
     """Whether the connection is still usable after a write that failed with this error.
 
-    It is after an error of the block itself, such as `NotFound`, and after a conflict of rows.
+    It is usable after an error in the block itself, such as `NotFound`, and after a constraint
+    violation.
     """
     return isinstance(error, IntegrityError) or not isinstance(error, SQLAlchemyError)
 

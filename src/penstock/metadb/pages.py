@@ -14,7 +14,7 @@ def page_of(
     page: Page,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-    """The rows of the page, and the total number of rows. statement: must have an order."""
+    """Return the rows of the page, and the total number of rows. statement: must be ordered."""
     rows = db.execute(statement.limit(page.size).offset(page.offset), parameters).all()
     if len(rows) < page.size and (rows or not page.offset):
         return rows, page.offset + len(rows)  # the last page

@@ -1,8 +1,9 @@
 """PostgreSQL connections with a time limit on every wait.
 
-A server that refuses says so at once. A server that hangs (a frozen machine, a full disk, a network
-that drops packets) says nothing: TCP acknowledges the packets, and `statement_timeout` needs a
-working server. So the client limits the time for each answer and then closes the connection.
+A server that rejects a connection does so at once. A server that hangs (a frozen machine, a full
+disk, a network that drops packets) sends nothing: TCP still acknowledges packets, and
+`statement_timeout` needs a working server. The client therefore limits the time for each answer,
+and then closes the connection.
 """
 
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that stops waiting for an answer. answer_timeout_s: None waits without limit."""
+    """A connection with a timeout for each answer. answer_timeout_s: None waits without limit."""
 
     answer_timeout_s: float | None = None
 
@@ -44,8 +45,9 @@ def options_fault(url: URL) -> str | None:
 
 
 def engine(url: URL, timeout_s: float, connections: int) -> Engine:
-    """timeout_s: maximum seconds for one statement; locks and free connections get half of it.
+    """Create the engine.
 
+    timeout_s: maximum seconds for one statement; locks and free connections get half of it.
     connections: maximum size of the pool; a listener and a migration have their own connections.
     Parameters of libpq in the URL (`?connect_timeout=...`) take precedence.
     """

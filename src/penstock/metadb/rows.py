@@ -1,9 +1,9 @@
 """Bulk reads and inserts for the intake's hot path.
 
 They use one statement for many rows: the SQLite driver releases Python's interpreter lock at each
-execution, and gets it back only when the event loop, busy with requests, pauses. The SQL is
-hand-written, because expanding a list into a compiled statement takes longer than running it. Its
-names come from the tables in code; values are always bound.
+execution, and gets it back only when the busy event loop pauses. The SQL is hand-written, because
+expanding a list into a compiled statement takes longer than running it. Table and column names come
+from the code; values are always bound.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from msgspec import json
 from sqlalchemy import Connection, Row, Table
 
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
-"""Rows per statement. There are few sizes, so drivers can reuse prepared statements: preparing one
+"""Rows per statement. With few sizes, drivers can reuse prepared statements, because preparing one
 takes as long as running it. Powers of two need the fewest statements for any number of rows. 256
 rows stay below both databases' parameter limits.
 """
@@ -43,7 +43,7 @@ def select_rows(
     *,
     lock: bool = False,
 ) -> Iterator[Sequence[Any]]:
-    """The `columns` of rows that match `where` and whose `column` equals one of the values.
+    """Return the `columns` of rows that match `where` and whose `column` equals one of the values.
 
     lock: lock the rows until the transaction ends, in the order of the values. SQLite has one
     writer at a time and needs no row locks.
@@ -146,9 +146,9 @@ def _select(
     if placeholder == "?":
         conditions.append(f"{column} IN ({', '.join(wanted)})")
         return f"SELECT {selected} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
-    # PostgreSQL looks up each value separately, with the whole index. For IN (...) it would need
-    # statistics, which a new table lacks: without them it reads all rows that match `where`.
-    # It does not merge a subquery with OFFSET or a lock into the outer query.
+    # This makes PostgreSQL look up each value separately, with the whole index. For IN (...) it
+    # needs statistics, which a new table lacks, and would read all rows that match `where`.
+    # OFFSET or a lock keeps it from merging the subquery into the outer query.
     conditions.append(f"{column} = wanted.value")
     end = "FOR UPDATE" if lock else "OFFSET 0"
     return (

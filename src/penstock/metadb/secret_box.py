@@ -28,7 +28,7 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     identity_secrets.c.secret,
     second_factors.c.secret,
 )
-"""All columns of sealed texts. Their tables have a column `id`."""
+"""All columns with sealed texts. Their tables have a column `id`."""
 
 
 class WrongSecretKey(Exception):
@@ -39,7 +39,10 @@ class SecretBox:
     """Seals texts with the first key, and opens texts that any of the keys sealed."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """keys: at least one, each 32 bytes in URL-safe base 64. `WrongSecretKey` otherwise."""
+        """keys: at least one key, each 32 bytes in URL-safe base 64.
+
+        Raises `WrongSecretKey` if a key is malformed.
+        """
         try:
             self._first_key, *others = [Fernet(key) for key in keys]
         except ValueError:
@@ -49,7 +52,7 @@ class SecretBox:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SecretBox":
-        """A box with the keys of the environment, or else of the key file, created if missing."""
+        """Create a box with the keys from the environment or the key file, created if missing."""
         if settings.secret_keys is not None:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
         return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
@@ -74,7 +77,7 @@ class SecretBox:
         return self._first_key.encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:
-        """The text in a token of `seal_token`. `Unavailable` for any other text."""
+        """Unseal a token from `seal_token`. Raises `Unavailable` for any other text."""
         if not token.isascii():
             raise Unavailable("This is not a sealed token.", code="secret_key_missing")
         return self.open(_PREFIX + token + "=" * (-len(token) % 4))
@@ -94,7 +97,7 @@ class SecretBox:
 def seal_all(database: Database, box: SecretBox) -> None:
     """Seal every stored secret with the first key, including unsealed ones.
 
-    `WrongSecretKey` if a secret cannot be opened.
+    Raises `WrongSecretKey` if a secret cannot be opened.
     """
     with database.read() as db:
         stored = [
@@ -127,10 +130,10 @@ def _keys_of_file(path: Path) -> list[str]:
 def _make_key_file(path: Path) -> None:
     """Write a new key under a temporary name, then link it to this path once it is on disk.
 
-    So no process reads half a key, even after a kill, and none seals with a key that a power
-    failure would erase.
+    Other processes thus never read half a key, even if this one is killed, and none seals with a
+    key that a power failure would erase.
     """
-    # Readable for this user only.
+    # `mkstemp` makes the file readable only by this user.
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     os.close(descriptor)
     written = Path(name)

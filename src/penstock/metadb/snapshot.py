@@ -1,4 +1,4 @@
-"""Snapshots of the metadata DB, written to a file while others keep writing, and their restore."""
+"""Writes snapshots of the metadata DB to a file while writes continue, and restores them."""
 
 import os
 import shutil
@@ -30,7 +30,10 @@ class Snapshot:
         self._database, self.connection, self._exported = database, connection, exported
 
     def write(self, folder: Path) -> Path:
-        """Write the database to a file in `folder`; on SQLite, a database file. `DumpFailed`."""
+        """Write the database to a file in `folder`; on SQLite, a database file.
+
+        Raises `DumpFailed`.
+        """
         if self._exported is None:
             path = folder / SQLITE_FILE
             source = self.connection.connection.driver_connection
@@ -46,7 +49,7 @@ class Snapshot:
 
 @contextmanager
 def snapshot(database: Database) -> Iterator[Snapshot]:
-    """A snapshot of the current state. `StoreUnavailable`."""
+    """Yield a snapshot of the current state. Raises `StoreUnavailable`."""
     with database.read() as connection:
         if database.is_sqlite:
             # The first read starts the snapshot.
@@ -60,7 +63,7 @@ def snapshot(database: Database) -> Iterator[Snapshot]:
 
 
 def restore_dump(database: Database, dump: Path) -> None:
-    """Fill an empty PostgreSQL database from a dump, in one transaction. `DumpFailed`."""
+    """Fill an empty PostgreSQL database from a dump, in one transaction. Raises `DumpFailed`."""
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     target = _drop_password(database.url).render_as_string()
     _run("pg_restore", [*options, f"--dbname={target}", str(dump)], database.url, with_target=False)
@@ -88,7 +91,7 @@ def _run(program: str, arguments: Sequence[str], url: URL, *, with_target: bool 
 
 
 def _drop_password(url: URL) -> URL:
-    """The URL for libpq. A password would be visible in the process list."""
+    """Return the URL without its password, which would be visible in the process list."""
     return URL.create(
         "postgresql",
         username=url.username,
