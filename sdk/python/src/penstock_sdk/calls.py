@@ -1,4 +1,4 @@
-"""Requests with an immediate answer, and their answers: the same for both clients."""
+"""Requests that wait for an answer, and their answers. Both clients share them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class PenstockError(Exception):
-    """The server's answer is an error. problem: its problem document, with `code` and `errors`."""
+    """The server answered with an error. problem: its problem document (`code`, `errors`)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
@@ -18,7 +18,7 @@ class PenstockError(Exception):
 
 
 class ResultsQuery(TypedDict, total=False):
-    """Parameters of results. `start_at` is inclusive, `end_at` exclusive; at most 100 per page."""
+    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` at most 100."""
 
     start_at: datetime
     end_at: datetime
@@ -28,7 +28,7 @@ class ResultsQuery(TypedDict, total=False):
 
 
 def read_answer(response: httpx.Response) -> Json:
-    """The JSON object of a response; `PenstockError` for an error or a response without one."""
+    """Return a response's JSON object. Raises `PenstockError` for an error or other content."""
     answer = json_object(response)
     if not response.is_success or answer is None:
         raise PenstockError(response.status_code, answer or {"detail": response.text})

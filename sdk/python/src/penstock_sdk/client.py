@@ -1,4 +1,4 @@
-"""The clients. One blocks while it waits, the other is for asyncio."""
+"""A blocking client, and a client for asyncio."""
 
 from asyncio import to_thread
 from collections.abc import Awaitable

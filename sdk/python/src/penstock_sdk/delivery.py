@@ -1,4 +1,4 @@
-"""The choice of the next request, and the handling of its answer. No I/O: both clients share it."""
+"""Chooses the next request and handles its answer. Does no I/O, so both clients share it."""
 
 import logging
 import random
@@ -15,7 +15,7 @@ from penstock_sdk.outbox import Outbox
 MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock stores up to 100 rejected events of a request
 _FIRST_RETRY_S, _LAST_RETRY_S, _DAY_S = 0.5, 30.0, 86_400.0
 _RETRIED = frozenset({408, 425, 429})
-# A single event may have caused it: find that event.
+# Statuses that a single event may have caused: send smaller batches to find that event.
 _ABOUT_EVENTS = frozenset({400, 403, 413, 422})
 _ADVICE = "Events wait. Check host, website_id, api_key and firewall."
 _log = logging.getLogger("penstock_sdk")
@@ -36,7 +36,7 @@ class Delivery:
         self._last_log, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
-        """The oldest entry, or as many events as fit into one request; None if none waits."""
+        """A request with the oldest entry, or with as many events as fit; None if none waits."""
         waiting = self._outbox.first(self._max_items)
         if not waiting:
             return None
@@ -65,7 +65,7 @@ class Delivery:
         return max(backoff * random.uniform(0.5, 1.0), min(stated, _DAY_S))
 
     def can_go_on(self) -> bool:
-        """Whether there are entries that need not wait, because only others were rejected."""
+        """Whether other entries can be sent, because only some entries must wait for a retry."""
         return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
 
     def record_answer(self, request: Request, response: httpx.Response) -> float:
@@ -75,7 +75,8 @@ class Delivery:
         if status in _ABOUT_EVENTS and len(request.entries) > 1:
             self._max_items = (len(request.entries) + 1) // 2
             return 0.0
-        # Events are removed only by Penstock's verdict: not by a proxy's page, nor for a wrong key.
+        # Remove events only if Penstock itself accepted or rejected them. A proxy's error page or a
+        # wrong key must not remove them.
         is_refusal = status in _ABOUT_EVENTS and status != 403 and errors
         results = len(errors) or int("visitorId" in answer)
         if is_refusal or (200 <= status < 300 and results == len(request.entries)):
@@ -106,16 +107,16 @@ class Delivery:
             _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
-        """Log, once an hour for each fault, that the server accepts nothing."""
+        """Log that the server accepts nothing, once an hour while the fault stays the same."""
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
             _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
-    """Status, body, and each entry's errors. Another website's key is a 403, also in a batch."""
+    """Status, body and each entry's errors. A key for another website gets 403, even in a batch."""
     status, answer = response.status_code, json_object(response) or {}
-    # A gateway's code is a number.
+    # Penstock's codes are strings; a gateway's code is a number.
     problem = [answer] if isinstance(answer.get("code"), str) else []
     results = answer.get("results", []) if status < 300 else problem
     own = [{"code": answer.get("code"), "message": answer.get("detail")}] if status >= 300 else []

@@ -1,4 +1,4 @@
-"""Events as requests, which wait for the server's answer."""
+"""Converts events to requests, which are queued until the server answers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ ItemType = Literal["pageview", "screenview", "event", "transaction"]
 
 
 class Entry(NamedTuple):
-    """A waiting request. path: its route."""
+    """A queued request. path: path of the route."""
 
     path: str
     body: dict[str, Any]
@@ -57,7 +57,10 @@ class EventFields(TypedDict, total=False):
 
 
 class TransactionFields(EventFields, total=False):
-    """Fields of a transaction. A repeated `transaction_id` is a duplicate. currency: `EUR`."""
+    """Fields of a transaction. An event with the same `transaction_id` is a duplicate.
+
+    currency: ISO code, such as `EUR`.
+    """
 
     transaction_id: str | int | None
     amount: float | None
@@ -67,7 +70,7 @@ class TransactionFields(EventFields, total=False):
 class ItemFields(TypedDict, total=False):
     """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
 
-    dedupe_key: makes a repeat a duplicate; random by default.
+    dedupe_key: identifies repeats of the item as duplicates; random by default.
     """
 
     visitor_id: Required[str | int]
@@ -89,7 +92,7 @@ class ItemFields(TypedDict, total=False):
 
 
 def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
-    """An event with an ID, which makes a repeat a duplicate, and its time."""
+    """Create an event with its time, and an ID that lets the server recognise repeats."""
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
     return _dated_entry(path, body)
@@ -118,7 +121,7 @@ def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
 
 
 def _time(value: object) -> datetime:
-    """The time of an event; now for None. Text must be ISO 8601. `TypeError` for anything else."""
+    """The time of an event; now for None. Text must be ISO 8601. Raises `TypeError` otherwise."""
     if value is None:
         return datetime.now(UTC)
     try:
@@ -137,7 +140,7 @@ _ITEM_IDS = ("session_id", "dedupe_key")
 
 
 def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with whole-number IDs, such as a database's, as text."""
+    """Return the fields with integer IDs, such as database IDs, converted to text."""
     return {
         name: str(value) if name in (*_IDS, *_ITEM_IDS) and type(value) is int else value
         for name, value in fields.items()
@@ -145,7 +148,7 @@ def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values under the API's names, without None."""
+    """Return the values under the API's names, without None."""
     return {
         camel(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
@@ -167,7 +170,7 @@ def metadata(
     """Metadata for a payment provider's checkout, payment or subscription.
 
     attempt: the funnel's attempt property and the attempt's ID, such as `{"checkoutId": "c-1"}`.
-    `ValueError` without an ID. Source: docs/providers.md of Penstock.
+    Raises `ValueError` without an ID. Source: Penstock's docs/providers.md.
     """
     ids = {"userId": user_id, "visitorId": visitor_id}
     if not (known := {name: str(value) for name, value in ids.items() if value not in (None, "")}):

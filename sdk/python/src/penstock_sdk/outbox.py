@@ -1,4 +1,4 @@
-"""Entries that wait for the server's answer, oldest first."""
+"""The queue of entries that the server has not answered yet, oldest first."""
 
 import os
 from collections import OrderedDict
@@ -12,14 +12,14 @@ _DROPPED = "dropped"  # file with the number of dropped events that no event has
 
 
 class Full(Exception):
-    """The outbox is full, because the server has been out of reach for long."""
+    """The outbox is full, usually because the server has been unreachable for a long time."""
 
 
 class Outbox:
     """A queue in memory and, with a folder, a file for each entry.
 
-    Thread-safe. A folder belongs to one process at a time; a new process reads the entries of a
-    dead one. Files are first written under another name, so a kill never leaves half an entry.
+    Thread-safe. Only one process may use a folder at a time; a new process reads entries left by a
+    dead one. Files are first written under another name, so a crash never leaves half an entry.
     """
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
@@ -38,9 +38,10 @@ class Outbox:
         return len(self._entries) + len(self.postponed)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry. `Full`; `ValueError` for non-JSON; `OSError` if the folder is not writable.
+        """Add an entry.
 
-        An event that does not fit is counted; the next event states the number.
+        Raises `Full` if the queue is full, `ValueError` if the entry is not JSON, and `OSError` if
+        the folder is not writable. Dropped events are counted; the next event reports the number.
         """
         text = entry.dump()
         is_event = entry.path != IDENTIFY

@@ -25,8 +25,8 @@ _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk:
 class Sending(ABC, Generic[Answer]):
     """Queues events in the outbox, and delivers them in a thread.
 
-    The rest is delivered when the process ends, also after SIGTERM if the main thread creates the
-    client and the program does not handle SIGTERM.
+    Queued events are also delivered when the process ends. After SIGTERM, this requires that the
+    main thread created the client and that the program does not handle SIGTERM itself.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Sending(ABC, Generic[Answer]):
         on_refused: Callable[[events.Refusal], None] = _log_refusal,
     ) -> None:
         """api_key: key with the scope `ingest`, and `read` for results. spill_to: a folder that
-        preserves events if the process dies. max_waiting: maximum queued events, after which calls
-        raise `Full`. on_refused: called with each event that the server rejects.
+        preserves events if the process dies. max_waiting: maximum number of queued events; beyond
+        it, calls raise `Full`. on_refused: called with each event that the server rejects.
         """
         if not host.startswith(("http://", "https://")):
             raise ValueError(f"host {host!r} needs its scheme, such as https://penstock.example")
@@ -58,11 +58,11 @@ class Sending(ABC, Generic[Answer]):
 
     @property
     def waiting(self) -> int:
-        """Number of entries without an answer."""
+        """Number of queued entries that the server has not answered yet."""
         return len(self._outbox)
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
-        """Queue an event. `Full` if too many wait; `ValueError` if it cannot be sent."""
+        """Queue an event. Raises `Full` if the queue is full, `ValueError` if it cannot be sent."""
         self._add(events.event_entry(events.EVENTS, self._website_id, event, fields))
 
     def transaction(self, event: str, **fields: Unpack[events.TransactionFields]) -> None:
@@ -85,11 +85,11 @@ class Sending(ABC, Generic[Answer]):
         visitor_id: str | int,
         traits: Mapping[str, events.JSON] | None = None,
     ) -> None:
-        """Queue the link of a visitor to a user, after all events before it."""
+        """Queue a call that links a visitor to a user. It is sent after all earlier events."""
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
     def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
-        """The results of a saved funnel. Raises `PenstockError`, or httpx's errors."""
+        """Return the results of a saved funnel. Raises `PenstockError`, or httpx's errors."""
         return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
@@ -113,12 +113,12 @@ class Sending(ABC, Generic[Answer]):
             self._changed.notify_all()
 
     def _flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until all entries are answered. False if some still wait after the timeout."""
+        """Wait until all entries are answered. Returns False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def _close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver queued events and stop. False if some are left, which `spill_to` preserves."""
+        """Deliver queued events and stop. Returns False if any are left; `spill_to` keeps them."""
         is_empty = self._flush(timeout_s)
         with self._changed:
             self._is_closing = True
@@ -137,11 +137,11 @@ class Sending(ABC, Generic[Answer]):
                 self._changed.wait_for(lambda: self._is_closing or can_go_on(), wait_s)
 
     def _send_next(self) -> float | None:
-        """Send one request. Returns the seconds before the next one; None if there is none."""
+        """Send one request. Returns seconds until the next request; None if nothing is queued."""
         request = self._delivery.next_request()
         if request is None:
             return None
-        # Hide the SDK's, which is not the visitor's.
+        # Omit the SDK's User-Agent, because the server would attribute it to the visitor.
         headers = {"User-Agent": ""} if request.path == events.TRACK else {}
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
@@ -151,7 +151,7 @@ class Sending(ABC, Generic[Answer]):
 
 
 class Attempt:
-    """Continues a browser's attempt: each event has its ID and the next number. Thread-safe."""
+    """Continues a browser's attempt: adds its ID and the next number to each event. Thread-safe."""
 
     def __init__(
         self, penstock: Sending[Any], attempt_id: str, property_: str, sequence: str, after: int
@@ -161,11 +161,11 @@ class Attempt:
 
     @property
     def last_number(self) -> int:
-        """The number of the last event, for its successor: `lastNumber` of the browser's client."""
+        """The number of the last event. The browser's client calls it `lastNumber`."""
         return self._numbers
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
-        """Like `track` of the client."""
+        """Like the client's `track`, within this attempt."""
         with self._lock:
             self._numbers = number = self._numbers - self._numbers % 1_000 + 1_000
         own: dict[str, events.JSON] = {**self._own, self._sequence: number}
@@ -174,7 +174,7 @@ class Attempt:
 
 
 def _exit_at_sigterm() -> None:
-    """Let SIGTERM end the program in an orderly way, unless the program handles it."""
+    """Exit in an orderly way on SIGTERM, unless the program handles it."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
