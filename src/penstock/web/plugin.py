@@ -1,4 +1,4 @@
-"""The room of the dashboard, which uses the services of all other rooms."""
+"""Wiring of the dashboard, which uses the services of all other rooms."""
 
 from dataclasses import dataclass
 

@@ -116,7 +116,7 @@ def _answer(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
 
 
 def _content(part: Schema) -> tuple[str, Schema]:
-    """Media type and schema of a request or response body; empty without a body."""
+    """Media type and schema of a request or response body; both empty if there is no body."""
     return next(
         ((media, content["schema"]) for media, content in part.get("content", {}).items()), ("", {})
     )
@@ -133,7 +133,7 @@ def _parameter(parameter: Schema, schemas: Mapping[str, Schema]) -> Field:
 
 
 def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
-    """The fields of an object. A union has one entry for each member."""
+    """The fields of an object, or one entry for each member of a union."""
     if "$ref" in schema:
         return _fields(schemas[_name(schema)], schemas)
     members = schema.get("anyOf") or schema.get("oneOf")

@@ -25,7 +25,7 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """Text that may break after these characters, such as a path's slashes, but not in words."""
+    """Text that may wrap after these characters, such as a path's slashes, but not inside words."""
     breakable = str(escape(text))
     for character in after:
         breakable = breakable.replace(character, f"{character}<wbr>")
@@ -33,7 +33,7 @@ def _breakable(text: str, after: str = "/") -> Markup:
 
 
 def _with_ids(text: str) -> Markup:
-    """Text in which Penstock's IDs do not break."""
+    """Text with Penstock IDs that don't wrap across lines."""
     return Markup(_ID.sub(lambda match: f'<span class="id">{match[0]}</span>', str(escape(text))))
 
 
@@ -54,7 +54,7 @@ def _sentence(text: str) -> str:
 
 
 def _with_times(text: str) -> Markup:
-    """A sentence of the API with time elements instead of ISO times. The browser formats them."""
+    """A sentence from the API with time elements instead of ISO times. The browser formats them."""
     return Markup(_ISO_TIME.sub(lambda match: _time_element(match[0]), str(escape(text))))
 
 
@@ -115,7 +115,7 @@ def html(
     block: str | None = None,
     status: int = 200,
 ) -> Response[bytes]:
-    """A page, or one block of it. content: the template's variables, without `nonce`."""
+    """Render a page, or one block of it. content: the template's variables, without `nonce`."""
     nonce = secrets.token_urlsafe(16)
     text = _text(template, block, {**content, "nonce": nonce})
     headers = _headers(nonce)
@@ -133,7 +133,7 @@ def _text(name: str, block: str | None, content: Mapping[str, Any]) -> str:
 
 
 def _headers(nonce: str) -> dict[str, str]:
-    """Headers that allow only own script and style files: nothing inline, no other hosts."""
+    """Headers that allow only our own scripts and stylesheets: no inline code, no other hosts."""
     policy = {
         "default-src": "'none'",
         "script-src": f"'nonce-{nonce}'",

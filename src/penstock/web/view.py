@@ -1,4 +1,4 @@
-"""The context of every page behind the log-in: reader, query parameters, response."""
+"""The context of every page that requires a log-in: reader, query parameters, response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -140,7 +140,7 @@ async def provide_view(
     own_account: NamedDependency[OwnAccountService],
     confirmations: NamedDependency[ConfirmationService],
 ) -> View:
-    """Raises `LogInRequired` without a valid session."""
+    """Create the view. Raises `LogInRequired` without a valid session."""
     reader = await required_reader(request, accounts)
     return View(request, reader, own_account, confirmations)
 
@@ -162,7 +162,7 @@ async def provide_respond(
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
-    """The user of a valid session cookie, or None. Pages only read, so any origin may link."""
+    """The user of a valid session cookie, or None. Any origin may link, because pages only read."""
     token = session_token(request)
     if not token:
         return None

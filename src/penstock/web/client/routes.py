@@ -13,7 +13,7 @@ _BODY = files("penstock.web").joinpath("client", "t.js").read_bytes()
 _GZIPPED = gzip.compress(_BODY, 9, mtime=0)
 _HASH = sha256(_BODY).hexdigest()[:12]
 _HEADERS = {"Vary": "Accept-Encoding", "Access-Control-Allow-Origin": "*"}
-"""Any page may load the script. An `integrity` attribute needs CORS."""
+"""Headers that let any page load the script. An `integrity` attribute needs CORS."""
 
 SCRIPT_PATH = "/t.js"
 """The address for pages. Browsers check for changes every five minutes."""

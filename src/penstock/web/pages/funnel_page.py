@@ -34,10 +34,11 @@ def no_window_note(units: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunnelPage:
-    """A page about a funnel. definition: the selected revision's. now_ms: time of evaluation.
+    """A page about a funnel.
 
-    selection: the query parameters that select its units, as sent.
-    revisions: the newest hundred, newest first; empty for a funnel that was never changed.
+    definition: definition of the selected revision. now_ms: time of evaluation. selection: the
+    query parameters that select its units, unparsed. revisions: the newest hundred, newest first;
+    empty for a funnel that was never changed.
     """
 
     view: View
@@ -62,7 +63,7 @@ class FunnelPage:
 
     @property
     def past_revision(self) -> RevisionRecord | None:
-        """The selected revision; None when it is the current one."""
+        """The selected revision; None if it is the current one."""
         if self.query.revision in (None, self.funnel.revision):
             return None
         selected = (item for item in self.revisions if item.revision == self.query.revision)

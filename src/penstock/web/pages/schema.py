@@ -50,7 +50,7 @@ class PeriodPageQuery(InPeriod, InBuckets):
 
     @property
     def period_error(self) -> str | None:
-        """The problem with a custom period; None when it is valid."""
+        """The problem with a custom period; None if it is valid."""
         if self.period != "custom" or self.start_at is not None:
             return None
         if self.start is None or self.end is None:

@@ -72,7 +72,7 @@ def _figures(
 ) -> dict[str, Any]:
     """Figures for a report's default period, 30 days in the reader's time zone.
 
-    The totals come from the report: a trend's days do not add up when visitors are counted.
+    The totals come from the report, because a visitor may count on several days of the trend.
     """
     page = view.query(FunnelPageQuery)
     selection = page.parameters(now_ms)
@@ -97,7 +97,7 @@ def new_page(
     funnels: NamedDependency[FunnelService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """The query parameter `from` is the ID of a funnel to copy."""
+    """Form for a new funnel. The query parameter `from` is the ID of a funnel to copy."""
     source_id = view.request.query_params.get("from")
     definition = None
     if source_id:

@@ -13,7 +13,7 @@ class Sparkline:
     """The conversion rate by time of entry. The axis starts at 0.
 
     settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. Maturing rates may
-    still rise, because units are pending. first, last: rates; None without entries.
+    still rise, because units are pending. first, last: rates; None if there are no entries.
     """
 
     settled: Sequence[str]
@@ -54,7 +54,7 @@ def _point(x: float, y: float) -> str:
 
 
 def _lines(points: Sequence[str | None]) -> list[str]:
-    """One line for each run without gaps. A single point becomes a line to itself, a dot."""
+    """One line for each run without gaps. A single point is drawn as a dot."""
     runs: list[list[str]] = [[]]
     for point in points:
         if point is None:

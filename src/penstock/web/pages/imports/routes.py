@@ -36,7 +36,7 @@ _FORMATS = {
     ),
     "accept": ",".join((*(ending for reader in READERS for ending in reader.endings), ".gz")),
 }
-"""For the form: options of the format, how the browser sends each, and files that it offers."""
+"""The form's options for the format, each with its media type and the files that it accepts."""
 
 
 @get("/imports", sync_to_thread=True)
@@ -113,7 +113,7 @@ async def new_deletion(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """A form for the target, or, with a target in the address, a preview to confirm."""
+    """A form for the target or, if the address contains a target, a preview to confirm."""
 
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
@@ -137,7 +137,7 @@ async def new_deletion(
 def _visitor_of(
     visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery
 ) -> VisitorDetailRecord | None:
-    """The visitor to delete; None when no visitor has the ID."""
+    """The visitor to delete; None if no visitor has the ID."""
     visitor_id = query.visitor_id
     if visitor_id is None and query.user_id is not None:
         matches = visitors.visitors(

@@ -1,4 +1,4 @@
-"""The flow chart of a link, from its clicks to installs by match method and to no install."""
+"""The flow chart of a link: its clicks, and how many led to installs by each match method."""
 
 from dataclasses import dataclass
 
@@ -29,8 +29,8 @@ class Flow:
     """The streams of a chart.
 
     streams: add up to the clicks, unless some installs belong to clicks before the period.
-    direct_installs, direct_opens: opens of the app by the link's address, without a click.
-    height: height of the drawing.
+    direct_installs, direct_opens: app opens from the link's address, without a click. height:
+    height of the drawing.
     """
 
     streams: list[Stream]

@@ -29,7 +29,7 @@ _LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
 class Attempt(NamedTuple):
-    """An event's value of a saved funnel's attempt property."""
+    """An event's value for a saved funnel's attempt property."""
 
     property: str
     value: str

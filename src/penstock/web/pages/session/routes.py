@@ -145,7 +145,7 @@ async def secured(
     accounts: Accounts,
     own_account: NamedDependency[OwnAccountService],
 ) -> Response[Any]:
-    """The page after a log-in that took the account back from someone else."""
+    """The page after a log-in that took the account back from another person."""
     next_path = safe_next(request.query_params.get("next"))
     reader = await required_reader(request, accounts)
     page = Page(1, MAX_PAGE_SIZE)
@@ -158,7 +158,7 @@ async def secured(
 async def confirm_email(
     request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
 ) -> Response[Any]:
-    """Target of a mailed link. It also needs a session of the account."""
+    """Target of a link in an email. It also requires a session for the account."""
     reader, token = await required_reader(request, accounts), request.query_params.get("token", "")
     is_confirmed = reader.user.email_confirmed_at_ms is not None
     is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
@@ -185,7 +185,7 @@ def reset_password(
 
 @get("/reset-password/new", sync_to_thread=True)
 def new_password(request: AnyRequest) -> Response[bytes]:
-    """Target of a mailed link. Its token follows `#`, so only the browser sees it."""
+    """Target of a link in an email. The token follows `#`, so only the browser sees it."""
     return html(request, "session/new_password.html", {})
 
 
@@ -196,7 +196,7 @@ async def sign_up(
     settings: NamedDependency[Settings],
     invitations: NamedDependency[InvitationService],
 ) -> Response[Any]:
-    """Sign-up and invitations. The first account needs the setup token from other machines."""
+    """Sign-up and invitations. From another machine, the first account needs the setup token."""
     token = request.query_params.get("invitation")
     if token:
         return await _invitation_page(request, accounts, invitations, token)

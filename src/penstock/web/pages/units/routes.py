@@ -135,7 +135,7 @@ async def trace(
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:
-    """The trace, and each event with its seconds since entry; None without an entry."""
+    """The trace, and each event with its seconds since entry; None if there is no entry."""
     entry_ms = None if record.entry_at is None else parse_time(record.entry_at)
     seconds = [
         None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000

@@ -46,7 +46,7 @@ async def visitor(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """One visitor. An ID that several visitors have redirects to their list."""
+    """One visitor. If several visitors share the ID, redirects to their list."""
 
     def render() -> Response[bytes]:
         visitor_id = unquote(raw_path_after(view.request, "/visitors/"))

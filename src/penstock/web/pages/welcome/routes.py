@@ -28,7 +28,7 @@ async def connect(
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Instructions to send events. The part `arrival` polls every two seconds until one arrives."""
+    """Instructions for sending events. The part `arrival` polls until an event arrives."""
 
     def render() -> Response[bytes]:
         website = website_service.website(view.workspace_id, website_id)

@@ -10,10 +10,10 @@ from penstock.funnels.outcomes.service import OutcomeService
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A build that waits or runs.
+    """A queued or running build.
 
     path: path of its part of the page; the API has the same path under /api.
-    share: how much of this step's rows it has read, 0 to 1; None while it waits.
+    share: share of this step's rows that it has read, 0 to 1; None while it is queued.
     """
 
     path: str

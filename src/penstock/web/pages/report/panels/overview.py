@@ -21,7 +21,7 @@ Parts = list[tuple[str, float]]
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    options: index, name and count of each option, if there are several. filters: their number.
+    options: index, name and count of each option, if there are several. filters: number of filters.
     """
 
     step: StepRecord
@@ -61,7 +61,7 @@ _REASONS: Mapping[DirectReason, str] = {
 
 
 def _source(results: ResultsRecord) -> str | None:
-    """The source of the figures in words; None when it is not worth mentioning."""
+    """The source of the figures in words; None if it is not worth mentioning."""
     if results.served_from is ServedFrom.OUTCOMES:
         return "stored outcomes"
     return _REASONS.get(results.direct_reason) if results.direct_reason else None

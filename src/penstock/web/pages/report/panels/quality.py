@@ -11,9 +11,9 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 @dataclass(frozen=True, slots=True)
 class DataQualityIssue:
-    """A number about data quality. words: what it counts; shown after the number.
+    """A number about data quality. words: noun phrase shown after the number.
 
-    quality, property: the conditions that select its units; None when events are counted.
+    quality, property: the conditions that select its units; None if events are counted.
     """
 
     count: int
