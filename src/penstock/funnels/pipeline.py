@@ -243,7 +243,7 @@ class FunnelQueryRunner:
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:
-    """A hash of everything that determines the rows of a statement."""
+    """Return a hash of everything that determines the rows of a statement."""
     parts = (
         context.workspace_id,
         context.version,

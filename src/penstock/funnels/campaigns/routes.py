@@ -1,4 +1,4 @@
-"""HTTP routes of the attribution report."""
+"""HTTP routes for the attribution report."""
 
 from functools import partial
 

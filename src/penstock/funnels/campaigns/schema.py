@@ -1,4 +1,4 @@
-"""Wire types of the attribution report."""
+"""Wire types for the attribution report."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -44,14 +44,14 @@ class AttributionSelection(InPeriod):
 
 
 class AttributionQuery(AttributionSelection, PageQuery):
-    """Query parameters of the attribution report."""
+    """Query parameters for the attribution report."""
 
 
 _Ignored = Annotated[str | None, Field(description="Ignored: an export has all rows.")]
 
 
 class AttributionExportQuery(AttributionSelection):
-    """Query parameters of the export. It also accepts and ignores those of the report."""
+    """Query parameters for the export. It also accepts and ignores those of the report."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None

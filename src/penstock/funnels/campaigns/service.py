@@ -184,7 +184,7 @@ class CampaignService:
 
 
 def _break_down_by_touch(context: QueryContext, query: AttributionSelection) -> QueryContext:
-    """The same query broken down only by a touch, for which there are no stored outcomes."""
+    """Return the same query broken down only by a touch, for which there are no stored outcomes."""
     field = f"${query.touch}_{query.group_by.column}"
     definition = replace(context.definition, breakdown_properties=(field,))
     return replace(context, definition=definition, saved_definition=definition)

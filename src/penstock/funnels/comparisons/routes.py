@@ -1,4 +1,4 @@
-"""HTTP route of comparisons."""
+"""HTTP route for comparisons."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

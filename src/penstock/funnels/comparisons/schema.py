@@ -1,4 +1,4 @@
-"""Wire types of comparisons of cohorts."""
+"""Wire types for comparisons of cohorts."""
 
 from enum import StrEnum
 from math import isfinite
@@ -14,7 +14,7 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class CompareQuery(PeriodQuery):
-    """The query parameters of a comparison."""
+    """The query parameters for a comparison."""
 
     property_: Annotated[
         str,

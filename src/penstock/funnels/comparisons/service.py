@@ -143,7 +143,7 @@ class CompareService:
 
 
 def _break_down_by(context: QueryContext, name: str) -> QueryContext:
-    """The same query with a single breakdown property."""
+    """Return the same query with a single breakdown property."""
     if name not in context.definition.breakdown_properties:
         raise bad_parameter(context.definition.breakdown_fault("property"))
     return replace(
@@ -154,7 +154,7 @@ def _break_down_by(context: QueryContext, name: str) -> QueryContext:
 
 
 def _select_cohort(context: QueryContext, name: str, value: Scalar | None) -> QueryContext:
-    """The same query for one cohort."""
+    """Return the same query for one cohort."""
     return replace(context, params=replace(context.params, cohort={name: value}, page=Page(1, 1)))
 
 

@@ -22,7 +22,7 @@ _COSTS: Mapping[str, int] = {operator: operator.traits.cost for operator in Oper
 
 
 def _rule() -> str:
-    """The cost of each filter, in words."""
+    """Return the cost of each filter, in words."""
     names: dict[int, list[str]] = {}
     for operator in Operator:
         if not operator.traits.negative:
@@ -44,7 +44,7 @@ class MatchCost(NamedTuple):
 
 
 def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
-    """The cost of a match in units, including the goal that it names."""
+    """Return the cost of a match in units, including the goal that it names."""
     units = _value_units(match.value)
     if match.type == "Pageview" and "*" in match.value:
         units += _PATTERN_UNITS
@@ -56,7 +56,7 @@ def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
 
 
 def row_costs(steps: Sequence[SavedStep], goals: Mapping[str, SavedMatch]) -> list[MatchCost]:
-    """The cost of each row, including its `or` rows."""
+    """Return the cost of each row, including its `or` rows."""
     return [
         MatchCost(f"steps[{place}]", sum(match_units(match, goals) for match in (step, *step.or_)))
         for place, step in enumerate(steps)
@@ -100,7 +100,7 @@ def _value_units(value: str) -> int:
 
 
 def cost_fault(costs: Iterable[MatchCost], field: str) -> Fault | None:
-    """The fault of a definition above the limit, which names the most expensive rows."""
+    """Return the fault of a definition above the limit, which names the most expensive rows."""
     by_cost = sorted(costs, key=lambda cost: -cost.units)
     total = sum(cost.units for cost in by_cost)
     if total <= MAX_COST:

@@ -18,7 +18,7 @@ from penstock.http.schema import RulesBroken, join_path
 
 
 def goal_names(definition: SavedDefinition) -> frozenset[str]:
-    """Names of the goals that a definition uses."""
+    """Return the names of the goals that a definition uses."""
     return frozenset(
         match.value
         for step in definition.steps

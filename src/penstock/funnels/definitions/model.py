@@ -84,11 +84,11 @@ class Definition:
     goals: tuple[GoalUse, ...] = ()
 
     def units(self, count: int) -> str:
-        """A count of units in words: `1 attempt`, `1,200 visitors`."""
+        """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
         return f"{count:,} {self.counting_unit}{'' if count == 1 else 's'}"
 
     def breakdown_fault(self, field: str) -> Fault:
-        """The fault of a field that does not name a breakdown property."""
+        """Return the fault of a field that does not name a breakdown property."""
         if not self.breakdown_properties:
             return Fault(field, "not_a_breakdown", "This funnel has no breakdown properties.")
         known = ", ".join(self.breakdown_properties)

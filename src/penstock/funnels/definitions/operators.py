@@ -175,12 +175,12 @@ class Comparison:
 
 
 def operators_with(*operands: Operand[Any]) -> list[Operator]:
-    """Operators that take one of these kinds of operand."""
+    """Return the operators that take one of these kinds of operand."""
     return [operator for operator in Operator if operator.traits.operand in operands]
 
 
 def operators_by_group() -> dict[str, list[Operator]]:
-    """Operators by heading in the builder."""
+    """Return the operators under each heading of the builder."""
     groups: dict[str, list[Operator]] = {}
     for operator in Operator:
         groups.setdefault(operator.traits.operand.group, []).append(operator)

@@ -51,7 +51,7 @@ class Revision:
 
 
 def changes_between(before: Revision, after: Revision) -> Iterator[str]:
-    """A phrase for each change, first of rows and then of settings.
+    """Return a phrase for each change, first of rows and then of settings.
 
     Definitions that differ have at least one.
     """

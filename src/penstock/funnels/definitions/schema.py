@@ -1,4 +1,4 @@
-"""Wire types of definitions: matches in requests, and goals and funnels in responses.
+"""Wire types for definitions: matches in requests, and goals and funnels in responses.
 
 Stored goals and funnels have the same form as in responses, with all defaults filled in.
 """

@@ -1,4 +1,4 @@
-"""HTTP routes of goals."""
+"""HTTP routes for goals."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, patch, post

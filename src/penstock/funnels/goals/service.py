@@ -68,7 +68,7 @@ class GoalService:
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]
     ) -> dict[str, list[tuple[str, str]]]:
-        """The funnels that use these goals, with ID and name, by goal ID."""
+        """Return the funnels that use these goals, with ID and name, by goal ID."""
         with self._database.read() as db:
             uses = store.goal_uses(db, workspace_id, [goal.id for goal in goals])
         funnels: dict[str, list[tuple[str, str]]] = {}

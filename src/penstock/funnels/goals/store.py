@@ -66,7 +66,7 @@ def goals_page(
 
 
 def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
-    """All goals of the workspace, by name."""
+    """Return all goals of the workspace, by name."""
     return {
         row.name: _goal(row)
         for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))
@@ -123,7 +123,7 @@ def goal_uses(
 
 
 def funnel_names(db: Connection, goal_id: str) -> list[str]:
-    """Names of the funnels that use a goal, in alphabetical order."""
+    """Return the names of the funnels that use a goal, in alphabetical order."""
     uses = (
         select(funnels.c.name)
         .join(funnel_goals, funnel_goals.c.funnel_id == funnels.c.id)

@@ -1,4 +1,4 @@
-"""HTTP routes of trends, times between steps and next events."""
+"""HTTP routes for trends, times between steps and next events."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

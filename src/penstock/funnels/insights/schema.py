@@ -1,4 +1,4 @@
-"""Wire types of trends, times between steps and next events."""
+"""Wire types for trends, times between steps and next events."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from penstock.http.schema import Record
 
 
 class TrendQuery(CohortQuery, InBuckets):
-    """The query parameters of a trend."""
+    """The query parameters for a trend."""
 
 
 class TrendBucketRecord(Record):
@@ -49,7 +49,7 @@ class TrendRecord(HeadRecord):
 
 
 class TimingQuery(CohortQuery):
-    """The query parameters of times between steps."""
+    """The query parameters for times between steps."""
 
     from_: Annotated[
         int | None,
@@ -97,7 +97,7 @@ class TimingRecord(HeadRecord):
 
 
 class NextQuery(CohortQuery):
-    """The query parameters of next events."""
+    """The query parameters for next events."""
 
     step: Annotated[int, Field(ge=1, le=19, description="Furthest step of the units.")]
     outcome: Annotated[

@@ -205,7 +205,7 @@ class InsightService:
 
 
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
-    """The rows of a trend after its last pause of over two years. Earlier times are wrong."""
+    """Return the rows after the last pause of over two years. Earlier times are wrong."""
     spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
     return result.rows[len(spans) - len(spans_after_last_pause(spans)) :]
 
@@ -258,7 +258,7 @@ def _bucket(
 
 
 def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
-    """The requested pair of steps, `from` and `to`, if any."""
+    """Return the requested pair of steps, `from` and `to`, if any."""
     first, last = query.from_, query.to
     if first is None and last is None:
         return []
@@ -306,7 +306,7 @@ def _durations(pair: tuple[int, int], row: Mapping[str, Any], place: int) -> Dur
 
 
 def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
-    """All bins between the first and the last with units, including empty ones.
+    """Return all bins between the first and the last with units, including empty ones.
 
     units: number of units by start of the bin, without empty bins.
     """

@@ -161,7 +161,7 @@ class OutcomeLocks:
             return store.find(db, outcome)
 
     def mark(self, change: RowChange) -> Mark | None:
-        """The mark of the rows; None if no rows are in use.
+        """Return the mark of the rows; None if no rows are in use.
 
         While the change is open, the rows may include more events than the mark says.
         """
@@ -169,7 +169,7 @@ class OutcomeLocks:
         return mark if mark is not None and mark.build else None
 
     def _newest_mark(self, change: RowChange) -> Mark | None:
-        """The mark in the event store, from memory if no change has a higher number."""
+        """Return the mark in the event store, from memory if no change has a higher number."""
         known = self._registry.mark(change.outcome)
         if known is not None and known.number == change.number:
             return known
@@ -192,11 +192,11 @@ class OutcomeLocks:
             store.forget(db, now_ms - _FORGOTTEN_MS, now_ms, with_rows)
 
     def builds(self) -> list[RowChange]:
-        """The changes whose builds have not ended, including those of nodes that died."""
+        """Return the changes whose builds have not ended, including those of nodes that died."""
         with self._database.read() as db:
             return store.builds(db)
 
 
 def _lock_number(outcome: str) -> int:
-    """The number of the outcome's advisory lock: the first 63 bits of its name."""
+    """Return the number of the outcome's advisory lock: the first 63 bits of its name."""
     return int(outcome[:16], 16) >> 1

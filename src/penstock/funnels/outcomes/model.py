@@ -77,7 +77,7 @@ class Mark:
 
     @classmethod
     def empty(cls, outcome: str) -> "Mark":
-        """The mark of an outcome without rows."""
+        """Return the mark of an outcome without rows."""
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 

@@ -35,7 +35,7 @@ class Upkeep(Enum):
 
 
 def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
-    """The work that an outcome needs, by the time of its last query.
+    """Return the work that an outcome needs, by the time of its last query.
 
     is_interrupted: whether a change of its rows was not finished.
     """
@@ -67,12 +67,12 @@ def is_worth_updating(backlog: Backlog) -> bool:
 
 
 def units_worth_evaluating(backlog: Backlog) -> int:
-    """The largest number of changed units that take less time than reading all events."""
+    """Return the largest number of changed units that take less time than reading all events."""
     return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
 
 
 def compared_sample(number: int, marks: int) -> tuple[int, tuple[int, int]]:
-    """The outcome and the share of its units that comparison `number` reads.
+    """Return the outcome and the share of its units that comparison `number` reads.
 
     Each outcome gets a different share each time, so that every unit is compared in the end.
     """

@@ -41,7 +41,7 @@ class OutcomeRefresher:
         until_ms: int,
         max_units: int,
     ) -> Mark | None:
-        """The mark after changed units were evaluated again.
+        """Return the mark after changed units were evaluated again.
 
         None if there are more than `max_units`, and nothing was changed; or if payment events match
         the funnel, and the build was retired. until_ms: later events are not read.

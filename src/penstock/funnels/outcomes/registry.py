@@ -87,7 +87,7 @@ class OutcomeRegistry:
             self._unmarked_since_ms[build] = self._clock.elapsed_ms() - _RETIRE_AFTER_MS
 
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
-        """The builds without a mark that no statement reads or is about to read.
+        """Return the builds without a mark that no statement reads or is about to read.
 
         at_once: include builds that lost their mark only now.
         """

@@ -1,4 +1,4 @@
-"""Wire types of stored outcomes."""
+"""Wire types for stored outcomes."""
 
 from enum import StrEnum
 from typing import Annotated, Self

@@ -206,7 +206,7 @@ class OutcomeService:
     def _refreshed_build(
         self, context: QueryContext, subject: Subject, locked: LockedOutcome
     ) -> str | None:
-        """The build after changed units were evaluated again; None if there are too many."""
+        """Return the build after changed units were evaluated again; None if there are too many."""
         mark = locked.mark
         if mark is None:
             self._registry.forget(subject.outcome)
@@ -267,6 +267,6 @@ def _subject_of(context: QueryContext) -> Subject:
 
 
 def _places(context: QueryContext) -> tuple[int, ...]:
-    """The places of the query's breakdown properties among the stored ones, from 1."""
+    """Return the places of the query's breakdown properties among the stored ones, from 1."""
     stored = context.saved_definition.breakdown_properties
     return tuple(stored.index(name) + 1 for name in context.definition.breakdown_properties)

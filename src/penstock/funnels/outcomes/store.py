@@ -29,7 +29,7 @@ _DROP = text("""
 
 
 def find(db: Connection, outcome: str) -> RowChange:
-    """The last change of an outcome; an empty one if there was none."""
+    """Return the last change of an outcome; an empty one if there was none."""
     row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
     return RowChange(outcome) if row is None else RowChange(*row)
 
@@ -82,7 +82,7 @@ def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[st
 
 
 def builds(db: Connection) -> list[RowChange]:
-    """The changes whose builds have not ended, including those of nodes that died."""
+    """Return the changes whose builds have not ended, including those of nodes that died."""
     return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
 
 

@@ -29,7 +29,7 @@ class SubjectReader:
         return [Subject(definition, scope) for scope in (ids, *((website,) for website in ids))]
 
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
-        """The current revision over one website, or over all.
+        """Return the current revision over one website, or over all.
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
         Conflict under the same conditions as `FunnelService.resolve`.
@@ -45,6 +45,6 @@ class SubjectReader:
         return any(each.outcome == subject.outcome for each in current)
 
     def subject_of(self, mark: Mark) -> Subject | None:
-        """The subject of a mark; None if the funnel has changed since."""
+        """Return the subject of a mark; None if the funnel has changed since."""
         current = self.subjects(mark.workspace_id, mark.funnel_id)
         return next((each for each in current if each.outcome == mark.outcome), None)

@@ -157,7 +157,7 @@ class OutcomeTables:
     def _first_times(
         self, build: str, units: Mapping[int, int], until_ms: int
     ) -> Mapping[int, int]:
-        """The time of the first event of each unit, earliest first.
+        """Return the time of the first event of each unit, earliest first.
 
         Leaves out units whose first event is in the future. units: the time of the first new event,
         by unit.
@@ -170,7 +170,7 @@ class OutcomeTables:
         return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
-        """The events since a mark, or all events if it is None. Raises `Unsettled`."""
+        """Return the events since a mark, or all events if it is None. Raises `Unsettled`."""
         known = 0 if mark is None else mark.events_block
         state = read_state(self._warehouse.query)
         for _ in range(_TRIES):
@@ -281,7 +281,7 @@ class OutcomeTables:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
 
     def mark(self, outcome: str) -> Mark | None:
-        """The newest mark of an outcome, even if its rows were dropped."""
+        """Return the newest mark of an outcome, even if its rows were dropped."""
         rows = self._warehouse.query(load(_SQL, "mark"), {"outcome": outcome})[1]
         return Mark(*rows[0]) if rows else None
 
@@ -301,7 +301,7 @@ class OutcomeTables:
         self._warehouse.query(load(_SQL, "save_mark"), parameters)
 
     def builds(self) -> set[str]:
-        """Every build that has rows."""
+        """Return all builds that have rows."""
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
     def newest_insert(self, build: str) -> int | None:

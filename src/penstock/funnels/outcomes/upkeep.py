@@ -87,7 +87,7 @@ class OutcomeUpkeep:
         self._registry.request_build(subject, mark.workspace_id, mark.funnel_id)
 
     def compare_sample(self) -> None:
-        """Every ten minutes, compare some units of one outcome with their events."""
+        """Compare some units of one outcome with their events every ten minutes."""
         now_ms = self._clock.elapsed_ms()
         marks = self._registry.marks()
         if not marks or now_ms < self._compared_at_ms + _COMPARED_EVERY_MS:

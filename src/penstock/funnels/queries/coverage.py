@@ -55,7 +55,7 @@ class Note(NamedTuple):
 def coverage_of(
     context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
 ) -> CoverageRecord:
-    """The coverage of one answer. open_windows: number of units whose window is open."""
+    """Return the coverage of one answer. open_windows: number of units whose window is open."""
     params, definition, profile = context.params, context.definition, context.profile
     relevant = [
         gap
@@ -96,7 +96,7 @@ def coverage_of(
 
 
 def _kinds(definition: Definition) -> set[str]:
-    """The kinds of event that a funnel reads, in the warehouse's spelling."""
+    """Return the kinds of event that a funnel reads, in the warehouse's spelling."""
     types = {match.type for row in definition.rows for match in row.matches}
     if definition.read_touches:
         types = set(MatchType)  # any event may be a touch

@@ -104,7 +104,7 @@ class Engine:
             raise self._explain(error) from error
 
     def deadline(self) -> Callable[[], None]:
-        """A check for work in Python, which may take as long as a statement from now on.
+        """Return a check for work in Python, which may take as long as a statement from now on.
 
         The check raises `Stopped`, or `Unavailable` when the time is up.
         """
@@ -143,7 +143,7 @@ class Engine:
         return {**ENGINE_SETTINGS, **statement.settings, **self._limits()}
 
     def _limits(self) -> Mapping[str, Any]:
-        """The workspace's limits if the request has any, otherwise the operator's."""
+        """Return the workspace's limits if the request has any, otherwise the operator's."""
         work = current_work()
         operator_limits = {
             "max_execution_time": self._settings.query_timeout_s,

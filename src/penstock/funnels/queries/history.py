@@ -11,7 +11,7 @@ restarts its clock in 1970, 1980 or 2000. Two years leave room for a yearly camp
 
 
 def spans_after_last_pause(spans_ms: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """The spans after the last pause of over two years.
+    """Return the spans after the last pause of over two years.
 
     spans_ms: first and last time of each span, ascending.
     """

@@ -56,7 +56,7 @@ def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:
 
 
 def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int) -> QueryParams:
-    """The parameters of statements. The cohort filter must have passed `check_cohort`."""
+    """Return the parameters of statements. The cohort filter must have passed `check_cohort`."""
     return QueryParams(
         website_ids=scope.website_ids,
         scope_ids=scope.scope_ids,
@@ -74,7 +74,7 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
 
 
 def unfit_parameters(messages: Mapping[str, str], *others: Fault) -> Malformed:
-    """The error for well-formed query parameters that do not fit the funnel.
+    """Return the error for well-formed query parameters that do not fit the funnel.
 
     messages: the message for each such parameter. others: faults with other codes.
     """

@@ -80,7 +80,7 @@ class ProfileReader:
         self._lock = Lock()
 
     def read(self, params: QueryParams, window_s: int | None, version: DataVersion) -> DataProfile:
-        """The profile of the events at the version, or of newer events.
+        """Return the profile of the events at the version, or of newer events.
 
         window_s: conversion window of the funnel; None for unlimited.
         """
@@ -95,7 +95,7 @@ class ProfileReader:
         return _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
 
     def _update(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
-        """The events at the version, after reading the new ones; None after a deletion."""
+        """Return the events at the version, after reading the new ones; None after a deletion."""
         with self._lock:
             known = self._known.get(website_ids)
         block = version.since.events_block
@@ -137,7 +137,7 @@ class ProfileReader:
 def read_profile(
     warehouse: Warehouse, params: QueryParams, window_s: int | None = None
 ) -> DataProfile:
-    """The profile of the websites' retained events, read from all of these events."""
+    """Return the profile of the websites' retained events, read from all of these events."""
     moments = Moments.from_params(params, window_s)
     [[has_aliases]] = warehouse.query(
         load("penstock.funnels.queries", "has_aliases"), {"scopes": list(params.scope_ids)}
@@ -172,7 +172,7 @@ def _spans(warehouse: Warehouse, name: str, parameters: Mapping[str, Any]) -> li
 
 
 def _sum_by_day(block: int, spans: Iterable[EventSpan]) -> _Known:
-    """The events up to an insert, with one span for each day."""
+    """Return the events up to an insert, with one span for each day."""
     days: dict[int, EventSpan] = {}
     for span in spans:
         day = utc_day(span.first_ms)

@@ -43,14 +43,14 @@ class QueryResult:
 
 
 def empty_result(context: QueryContext) -> QueryResult:
-    """The result of a query that needs no statement."""
+    """Return the result of a query that needs no statement."""
     return QueryResult(
         [], Provenance(context.params.evaluated_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
     )
 
 
 def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
-    """The fields of `HeadRecord`."""
+    """Return the fields of `HeadRecord`."""
     reason = provenance.direct_reason
     return {
         "funnelId": context.funnel_id,

@@ -52,7 +52,7 @@ class FunnelRequest:
     async def respond(
         self, model: type[Q], answer: Callable[[WorkspaceId, str, Q], BaseModel | Response[bytes]]
     ) -> Response[bytes]:
-        """The response of `answer` to the query parameters, now or as a job.
+        """Return the response of `answer` to the query parameters, now or as a job.
 
         An unknown funnel or revision is an error at once, before a job starts.
         """

@@ -63,7 +63,7 @@ class SingleFlightCache(Generic[V]):
         is_usable: Callable[[V], bool] = lambda _: True,
         is_current: Callable[[], bool] = lambda: True,
     ) -> CacheLookup[V]:
-        """The cached value while it is usable, a value that is being computed, or a new one.
+        """Return the cached value while it is usable, a value that is being computed, or a new one.
 
         is_current: whether the key still describes the input, called after computing; if not, the
         value is returned but not cached.

@@ -70,7 +70,7 @@ class VersionReader:
         self._lock = Lock()  # guards both
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
-        """The version of the current data, or a newer one."""
+        """Return the version of the current data, or a newer one."""
         key = (tuple(website_ids), tuple(scope_ids))
         with self._lock_of(key):  # concurrent equal queries get the same version
             return self._read(key, self._warehouse.query)
@@ -123,7 +123,7 @@ class VersionReader:
 
 
 def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageState) -> DataVersion:
-    """The known version if it is still valid in this state, else a new one."""
+    """Return the known version if it is still valid in this state, else a new one."""
     website_ids, scope_ids = key
     seen = state if known is None else known.state
     names, [row] = query(
@@ -146,7 +146,7 @@ def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageSta
 
 
 def read_state(query: RunQuery) -> StorageState:
-    """The current state. query: runs SQL in the warehouse."""
+    """Return the current state. query: runs SQL in the warehouse."""
     _, rows = query(load("penstock.funnels.queries", "storage_state"))
     newest = dict[tuple[int, str], int]()
     for server, table, _, block in rows:

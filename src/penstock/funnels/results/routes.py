@@ -1,4 +1,4 @@
-"""HTTP routes of results, previews and exports."""
+"""HTTP routes for results, previews and exports."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Wire types of results, previews and exports."""
+"""Wire types for results, previews and exports."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ from penstock.http.schema import Name, Record
 
 
 class ResultsQuery(CohortQuery):
-    """Query parameters of results."""
+    """Query parameters for results."""
 
     page: Annotated[
         int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, starting at 1.")
@@ -51,7 +51,7 @@ _Ignored = Annotated[
 
 
 class ExportQuery(CohortQuery):
-    """Query parameters of an export. It also accepts and ignores those of results."""
+    """Query parameters for an export. It also accepts and ignores those of results."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None
@@ -76,7 +76,7 @@ class PreviewIn(FunnelIn):
     _read_period = field_validator("end_at")(ends_after_start)
 
     def selection(self) -> Selection:
-        """The selection for the query of the report."""
+        """Return the selection for the query of the report."""
         return Selection(
             self.website_id,
             None if self.start_at is None else int(self.start_at),

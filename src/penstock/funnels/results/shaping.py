@@ -23,7 +23,7 @@ def shape_report(
     rows: Sequence[Mapping[str, Any]],
     lost_on_devices: int,
 ) -> dict[str, Any]:
-    """The fields `aggregate`, `cohorts` and `dataQuality` of a report.
+    """Return the fields `aggregate`, `cohorts` and `dataQuality` of a report.
 
     rows: the result of `statements.report.build`.
     lost_on_devices: see `data_quality`.
@@ -53,7 +53,7 @@ def shape_report(
 
 
 def read_total(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The columns and figures of the total. rows: see `shape_report`."""
+    """Return the columns and figures of the total. rows: see `shape_report`."""
     row = next((row for row in rows if row["is_total"]), _NOTHING)
     return {**row, **figures.read(definition, row)}
 
@@ -121,7 +121,7 @@ def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[st
 
 
 def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
-    """The diagnostic rows with the place where each looks for events."""
+    """Return the diagnostic rows with the place where each looks for events."""
     places = []
     step = 0
     for place, row in enumerate(definition.rows):
@@ -149,7 +149,7 @@ def type_and_value(row: Row) -> dict[str, str]:
 def data_quality(
     definition: Definition, row: Mapping[str, Any], lost_on_devices: int
 ) -> dict[str, Any]:
-    """The fields of `DataQualityRecord`.
+    """Return the fields of `DataQualityRecord`.
 
     row: the columns and figures of the total.
     lost_on_devices: number of events that clients reported as dropped.

@@ -90,7 +90,7 @@ class _Writer(ABC):
     def end(self) -> None: ...
 
     def property_columns(self, *suffixes: str) -> list[str]:
-        """Names of the columns for properties, with a prefix if a name is already in use.
+        """Return the names of property columns, with a prefix if a name is already in use.
 
         suffixes: suffixes of additional columns for each property.
         """

@@ -1,4 +1,4 @@
-"""HTTP routes of saved funnels."""
+"""HTTP routes for saved funnels."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post, put

@@ -192,7 +192,7 @@ class FunnelIn(Input):
         return collect_faults(list(_row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
 
     def saved(self) -> SavedDefinition:
-        """The stored form, with all defaults filled in."""
+        """Return the stored form, with all defaults filled in."""
         window_s = self.conversion_window_seconds
         return SavedDefinition(
             steps=[step.saved_step() for step in self.steps],

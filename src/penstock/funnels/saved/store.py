@@ -119,7 +119,7 @@ def revision(
 def revisions_page(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, page: Page
 ) -> tuple[list[Revision], int]:
-    """A page of revisions, newest first, and the total number."""
+    """Return a page of revisions, newest first, and the total number."""
     rows, total = page_of(
         db, _revisions(workspace_id, funnel_id).order_by(funnel_revisions.c.revision.desc()), page
     )

@@ -1,4 +1,4 @@
-"""Bound parameters of a statement. Values travel to the engine beside the SQL, never in it."""
+"""Bound parameters of a statement. Values are sent separately from the SQL."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Binder:
         self._names: dict[tuple[str, str], str] = {}
 
     def bind(self, engine_type: str, value: Any) -> str:
-        """The placeholder of a value; equal values share one.
+        """Return the placeholder of a value; equal values share one.
 
         engine_type: such as `String` or `Array(UInt64)`.
         """

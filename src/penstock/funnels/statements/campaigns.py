@@ -51,9 +51,9 @@ class Traffic:
 def campaigns(
     traffic: Traffic, funnel: Plan | None, sort: CampaignSort, page: Page | None
 ) -> Statement:
-    """The total first, then the groups in descending order of `sort`.
+    """Select the total, then the groups in descending order of `sort`.
 
-    funnel: its only breakdown property is the field of a touch. page: None for all groups.
+    funnel: a plan whose only breakdown property is a touch field. page: None for all groups.
     Columns: is_total, value (empty if missing), groups (number of all groups), `FIGURES`.
     """
     binder = Binder() if funnel is None else funnel.binder
@@ -122,7 +122,7 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
 
 
 def _groups(funnel: Plan | None) -> str:
-    """The figures of each value, and of all values together. Values of touches are texts."""
+    """Sum up the figures of each value and of all values. Values of touches are texts."""
     none = "0 AS entered, 0 AS completed, 0 AS pending"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:

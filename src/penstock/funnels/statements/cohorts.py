@@ -19,7 +19,7 @@ from penstock.funnels.statements.query import Plan
 
 
 def entry_values(plan: Plan) -> str:
-    """Every combination of values of the events in the period that match step 1.
+    """Return all combinations of values in the events of the period that match step 1.
 
     Columns: value (combined hash), keys (a hash each), texts (tagged texts).
     """
@@ -46,7 +46,7 @@ def entry_values(plan: Plan) -> str:
 
 
 def known_texts(plan: Plan) -> str:
-    """The texts of every possible cohort, by its keys.
+    """Return the texts of all possible cohorts by their keys.
 
     Tied entries may agree on some values only. So these are the combinations of entry values, and
     each combination with any of its values missing.

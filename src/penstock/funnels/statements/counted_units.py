@@ -38,7 +38,7 @@ class CountedUnits:
         self._relations = counted_units(self.plan, strategy)
 
     def statement(self, tail: str, **more: str) -> Statement:
-        """A statement that ends with `tail`.
+        """Return a statement that ends with `tail`.
 
         more: other relations by name. They and the tail may read `counted`.
         """
@@ -48,7 +48,7 @@ class CountedUnits:
 def counted_units(
     plan: Plan, strategy: Strategy = Strategy.AUTO, *, values: str | None = None
 ) -> dict[str, str]:
-    """The relation `counted`, after those that it reads.
+    """Return the relation `counted`, after those that it reads.
 
     It has the columns `visitors` and `first_ts` if the plan keeps more. values: replaces
     `entry_values`, as in `unit_relations`.
@@ -62,7 +62,7 @@ def counted_units(
 
 
 def _simple_units(plan: Plan, layout: Layout) -> str:
-    """The packed fold's simple units in the shape of folded ones.
+    """Return the packed fold's simple units in the shape of folded ones.
 
     By definition a simple unit has nothing that data quality counts, except several visitors.
     """
@@ -94,7 +94,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
 
 
 def _chosen_matches(plan: Plan, layout: Layout) -> str:
-    """The matches that count for the completed steps, as a mask."""
+    """Return the matches that count for the completed steps, as a mask."""
     parts = []
     for place, step in enumerate(plan.steps, start=1):
         bits = ", ".join(plan.mask(bit) for bit in step.each)

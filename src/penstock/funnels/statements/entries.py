@@ -91,7 +91,7 @@ def _group_entries(plan: Plan) -> str:
 
 
 def open_parts(plan: Plan) -> str:
-    """The matches of step 1 that were unfilled just before the entry's timestamp.
+    """Return the matches of step 1 that were unfilled just before the entry's timestamp.
 
     Source: semantics, "Entry values".
     """

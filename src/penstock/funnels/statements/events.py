@@ -25,7 +25,7 @@ from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
 def matched_events(
     plan: Plan, *, matching: bool = True, more: Mapping[str, str] | None = None, where: str = "1"
 ) -> str:
-    """The events that match any row, with every column that the folds need.
+    """Return the events that match any row, with every column that the folds need.
 
     matching: False includes events that match no row. more: extra columns by name. where: a further
     condition on `events`.
@@ -56,7 +56,7 @@ def matched_events(
     if definition.attempt_property is not None:
         attempt = f"{property_hash(definition.attempt_property, binder)} AS attempt,"
         unit = _attempt_key("attempt", binder)
-    # In two steps: the engine analyses a copy of an expression wherever its name is used.
+    # Two nested queries, because the engine analyses a copy of an expression wherever it is used.
     return f"""
     SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
            seq = {UNUSABLE} AND number_sent AS invalid
@@ -69,7 +69,7 @@ def matched_events(
 
 
 def _mask(plan: Plan) -> str:
-    """A bit for each match that an event satisfies.
+    """Return a bit for each match that an event satisfies.
 
     Matches by name alone are looked up: the engine does that once for each name.
     """
@@ -94,7 +94,7 @@ def _mask(plan: Plan) -> str:
 
 
 def _number_columns(plan: Plan) -> dict[str, str]:
-    """The columns from which `_sequence` reads a sequence number.
+    """Return the columns from which `_sequence` reads a sequence number.
 
     number: hash of the property, 0 if it is missing. number_sent: whether it has a value, usable or
     not. big: its text as a number.
@@ -115,7 +115,7 @@ def small_number(number: str) -> str:
 
 
 def _sequence(plan: Plan) -> str:
-    """An event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
+    """Return an event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
     if plan.definition.sequence_property is None:
         return f"toUInt64({UNUSABLE})"
     is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND big <= {LARGEST_NUMBER}"
@@ -157,7 +157,7 @@ def event_source_with_touches(plan: Plan) -> str:
 
 
 def _touches(plan: Plan, which: str) -> str:
-    """The first touch of each visitor, or each visitor's last touch of every millisecond."""
+    """Return the first touch of each visitor, or each visitor's last touch of every millisecond."""
     visitor = visitor_key(plan)
     at, group, value = {
         "first": (
@@ -184,14 +184,14 @@ def _touches(plan: Plan, which: str) -> str:
 
 
 def visitor_key(plan: Plan) -> str:
-    """The canonical visitor of an event."""
+    """Return the canonical visitor of an event."""
     if not plan.profile.has_aliases:
         return "events.visitor_key"
     return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
 
 
 def unit_key(plan: Plan) -> str:
-    """The unit of an event; 0 for an event without an attempt ID."""
+    """Return the unit of an event; 0 for an event without an attempt ID."""
     if plan.definition.attempt_property is None:
         return visitor_key(plan)
     value = property_hash(plan.definition.attempt_property, plan.binder)
@@ -199,7 +199,7 @@ def unit_key(plan: Plan) -> str:
 
 
 def _attempt_key(value: str, binder: Binder) -> str:
-    """The unit of an attempt property's value hash; 0 if the value is not an attempt ID.
+    """Return the unit of an attempt property's value hash; 0 if the value is not an attempt ID.
 
     An attempt ID is an integer or a string that stands for something.
     """
@@ -209,7 +209,7 @@ def _attempt_key(value: str, binder: Binder) -> str:
 
 
 def _spellings(word: str) -> Iterator[str]:
-    """The word in every letter case."""
+    """Return all combinations of upper and lower case for a word."""
     return map("".join, product(*zip(word, word.upper(), strict=True)))
 
 
@@ -219,7 +219,7 @@ _NO_ID_TEXTS = (
     *("\t", "\n", "\r\n", "\u00a0"),
     *(*_spellings("null"), *_spellings("undefined")),
 )
-"""Texts that stand for a missing attempt ID: nothing, blanks, null or undefined in any case."""
+"""Texts that stand for a missing attempt ID: empty, blank, or null or undefined in any case."""
 _NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
 
 
@@ -243,7 +243,7 @@ def event_scope(plan: Plan) -> str:
 
 
 def name_scope(plan: Plan) -> str:
-    """The names that can match: the engine skips other names by the table's sort order."""
+    """Return the names that can match: the engine skips other names by the table's sort order."""
     matches = [match for row in plan.definition.rows for match in row.matches]
     if any(is_pattern(match) for match in matches):
         return "1"

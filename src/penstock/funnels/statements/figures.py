@@ -19,8 +19,8 @@ LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
 PARTS = "cityHash64(units.keys), reached, waiting"
-"""Columns by which `unit_figures` groups. The keys are one hash, because the engine would serialise
-a list, which takes a quarter of the time of a stored report."""
+"""Columns by which `unit_figures` groups. The keys are combined into one hash, because serialising
+a list would take a quarter of the time of a stored report."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -42,18 +42,18 @@ def completed_units(plan: Plan) -> str:
 
 
 def pending_units(plan: Plan) -> str:
-    """Pending units of all steps together."""
+    """Return the sum of the pending units of all steps."""
     n = len(plan.steps)
     return f"arraySum(arraySlice(counted, {n + 1}, {n - 1}))"
 
 
 def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) -> str:
-    """`quality`; numbers without an expression are 0. conflicting: units, per entry value."""
+    """Return the list `quality`. Missing numbers are 0. conflicting: units, per entry value."""
     return f"[{', '.join([*(numbers.get(name, '0') for name in _QUALITY), *conflicting])}]"
 
 
 def median_state(took_ms: str, is_complete: str) -> str:
-    """The state of a column's median over the rows that fulfil a condition."""
+    """Return the state of a column's median over the rows that fulfil a condition."""
     return f"quantileExactInclusiveStateIf(0.5)({took_ms}, {is_complete})"
 
 
@@ -87,7 +87,7 @@ def unit_figures(plan: Plan) -> str:
 
 
 def event_figures(name: str, count: str) -> str:
-    """The figures of a cohort that nobody entered. name: the figure that `count` gives."""
+    """Return the figures of a cohort without entries. name: name of the figure for `count`."""
     return f"""
            CAST([], 'Array(UInt64)') AS counted, {quality_list({name: count})} AS quality,
            {median_state("ts", "0")} AS completion"""
@@ -98,7 +98,7 @@ def _joined(lists: Sequence[str]) -> str:
 
 
 def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a cohort by name.
+    """Return the figures of a cohort by name.
 
     A list ends where the engine had nothing to add up; the other numbers are 0. row: its lists, and
     `missing` if the funnel has breakdown properties.
@@ -125,7 +125,7 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _units_of_rows(rows: Sequence[Row], seen_units: Sequence[int]) -> list[int]:
-    """Number of units that each diagnostic row counts.
+    """Return the number of units that each diagnostic row counts.
 
     seen_units: units with an event of each row; then, for each row that is a group, units with an
     event of every part.
@@ -137,7 +137,7 @@ def _units_of_rows(rows: Sequence[Row], seen_units: Sequence[int]) -> list[int]:
 
 
 def _cut(values: Sequence[int], lengths: Mapping[str, int]) -> dict[str, list[int]]:
-    """A list cut into parts of these lengths, by name."""
+    """Split a list into named parts of the given lengths."""
     edges = [0, *accumulate(lengths.values())]
     padded = [*values, *([0] * (edges[-1] - len(values)))]
     return {

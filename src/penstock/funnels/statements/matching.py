@@ -23,11 +23,11 @@ TYPES: Mapping[str, str] = {
     **{kind: str(match_type) for match_type, kind in KINDS.items()},
     "provider": "Provider",
 }
-"""Display name of each kind of event. No match can name events of payment providers."""
+"""Display name of each kind of event. Matches cannot select payment provider events."""
 
 PROVIDERS_OF_WHOLE_SECONDS = ("stripe",)
-"""Payment providers that send whole seconds, such as Stripe in `created`. The value of a time does
-not show it. Standard Webhooks has ISO 8601 times with any number of digits.
+"""Payment providers that send times in whole seconds, such as Stripe in `created`. The time itself
+does not show its precision. Standard Webhooks sends ISO 8601 times with any number of digits.
 """
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -41,7 +41,7 @@ _ISO_TIME = (
 
 
 def property_text(name: str, binder: Binder) -> str:
-    """The tagged text of a property (`penstock.base.scalar`); '' if it is absent."""
+    """Return the tagged text of a property (`penstock.base.scalar`); '' if it is absent."""
     if name in BUILTIN_FIELDS:
         column = _builtin(name)
         return f"if({column} = '', '', concat('s', {column}))"
@@ -50,7 +50,7 @@ def property_text(name: str, binder: Binder) -> str:
 
 
 def property_hash(name: str, binder: Binder) -> str:
-    """A typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 if it is missing."""
+    """Return a typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 if it is missing."""
     if name in BUILTIN_FIELDS:
         column = _builtin(name)
         text = f"concat('s', {column})"
@@ -72,7 +72,7 @@ def is_whole_second(binder: Binder) -> str:
 
 
 def text_hash(tagged_text: str) -> str:
-    """The hash of a built-in field's tagged text, computed by the engine."""
+    """Return the hash of a built-in field's tagged text, computed by the engine."""
     return f"cityHash64({tagged_text})"
 
 
@@ -154,7 +154,7 @@ class _Property:
         )
 
     def is_one_of(self, texts: Sequence[str]) -> str:
-        """Equality of plain texts of any JSON type: with each text, each tag is looked up."""
+        """Compare plain texts of any JSON type, by looking up each text with each type tag."""
         tagged_texts = [tag + text for text in texts for tag in "snb"]
         return f"{self.text} IN {self.binder.bind('Array(String)', tagged_texts)}"
 
@@ -165,5 +165,5 @@ class _Property:
 
 
 def _sql(regex: str) -> str:
-    """A regular expression of this module, escaped for a quoted SQL string."""
+    """Return a regular expression of this module, escaped for a quoted SQL string."""
     return regex.replace("\\", "\\\\")

@@ -96,14 +96,14 @@ class UnitSelector:
 
 
 def attempt_named(attempt_id: str) -> UnitSelector:
-    """The unit of an attempt ID, as `unit_key` computes it."""
+    """Return the unit of an attempt ID, as `unit_key` computes it."""
     return UnitSelector((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
 
 
 def visitors_of_attempt(
     definition: Definition, params: QueryParams, profile: DataProfile, selector: UnitSelector
 ) -> Statement:
-    """The canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
+    """Return the canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
     plan = Plan(definition, params, profile)
     sql = f"""
         SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
@@ -121,7 +121,7 @@ def unit_events(
     *,
     matching: bool,
 ) -> Statement:
-    """The events of a unit, oldest first.
+    """Return the events of a unit, oldest first.
 
     properties: those whose tagged texts to select. limit: number of events. matching: read only
     events that match a row. Columns: scope_id, event_id, client_event_id, kind, name, ts, source,

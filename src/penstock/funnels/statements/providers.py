@@ -16,7 +16,7 @@ TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, vi
 
 
 def attempt_visitors(plan: Plan, attempts: str) -> str:
-    """The visitors of the non-provider events of attempts. Columns: unit, visitors.
+    """Return the visitors of the non-provider events of attempts. Columns: unit, visitors.
 
     attempts: a query for their units. An attempt of provider events alone has no row.
     """
@@ -28,7 +28,7 @@ def attempt_visitors(plan: Plan, attempts: str) -> str:
 
 
 def checked_events(plan: Plan, events: str) -> dict[str, str]:
-    """The relation `checked`, and `attempt_visitors`, which it reads.
+    """Return the relation `checked`, and `attempt_visitors`, which it reads.
 
     `checked` has the rows of `events`, and whether each is a provider's event that takes no part in
     its attempt (`left_out`). events: the name of a relation with the columns of `matched`.

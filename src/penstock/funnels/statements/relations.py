@@ -1,4 +1,4 @@
-"""The relations that count units, and the statement that they begin.
+"""Builds the relations that count units, and complete statements from relations.
 
 Units come from stored outcomes, from the general fold or, where there are many events, from both
 folds: the packed fold counts simple units, the general fold complex ones. The rows are the same.
@@ -16,8 +16,8 @@ from penstock.funnels.statements.query import DataProfile, Plan, Statement, Stra
 from penstock.funnels.statements.stored import stored_units, stored_values
 
 WORTH_PACKING = 200_000
-"""Number of events from which the packed fold is quicker. Below, the engine needs more time to
-analyse its longer statement than it saves.
+"""Minimum number of events for the packed fold. With fewer events, analysing its longer statement
+takes more time than it saves.
 """
 _MANY_EVENTS = 500_000
 """Number of events from which running a statement takes longer than analysing it."""
@@ -74,7 +74,7 @@ def _is_packed(strategy: Strategy, profile: DataProfile) -> bool:
 
 
 def compose(plan: Plan, relations: Mapping[str, str], tail: str) -> Statement:
-    """The statement that ends with `tail` and may read the relations.
+    """Return the statement that ends with `tail` and may read the relations.
 
     The engine keeps the rows of relations with several readers. The packed fold reads `matched`
     twice, too, but reading many events again is quicker than keeping them.

@@ -27,7 +27,7 @@ def build(
     profile: DataProfile,
     strategy: Strategy = Strategy.AUTO,
 ) -> Statement:
-    """The statement of a report. `penstock.funnels.results.shaping` reads its columns."""
+    """Return the statement of a report. `penstock.funnels.results.shaping` reads its columns."""
     plan = Plan(definition, params, profile)
     relations = report_relations(plan, strategy)
     first = plan.binder.bind("UInt64", params.page.offset + 1)
@@ -44,9 +44,9 @@ def build_export(
     profile: DataProfile,
     strategy: Strategy = Strategy.AUTO,
 ) -> Statement:
-    """The total first, then every cohort in the order of the report.
+    """Build the statement of an export: the total, then all cohorts in the order of the report.
 
-    The columns are those of `build`. No rows when nobody entered and no event lacks a unit.
+    The columns are the same as in `build`. There are no rows if there is nothing to count.
     """
     plan = Plan(definition, params, profile)
     tail = "SELECT * FROM ranked ORDER BY is_total DESC, place"
@@ -54,7 +54,7 @@ def build_export(
 
 
 def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
-    """The relations of a report by name; the last is `ranked`."""
+    """Return the relations of a report by name; the last is `ranked`."""
     relations, layout = unit_relations(plan, strategy, detailed=False)
     cohorts = {"folded": _folded_cohorts(plan)}
     if layout:
@@ -74,14 +74,14 @@ def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str
 
 
 def _folded_cohorts(plan: Plan) -> str:
-    """A few rows per cohort of the units that the general fold counted."""
+    """Sum up the units of the general fold, in a few rows per cohort."""
     return f"""
     SELECT any(units.keys) AS keys, {figures.unit_figures(plan)}
     FROM units GROUP BY {figures.PARTS}"""
 
 
 def _simple_cohorts(plan: Plan) -> str:
-    """Tallies of simple units, and of events without a unit, as cohorts."""
+    """Convert the tallies of simple units, and of events without a unit, to cohorts."""
     keys, join = _zeros(0), ""
     if plan.breadth:
         keys = f"arrayResize(entry_values.keys, {plan.breadth})"
@@ -92,10 +92,10 @@ def _simple_cohorts(plan: Plan) -> str:
 
 
 def _events_outside(plan: Plan, counted_as: str, events: str, count: str = "count()") -> str:
-    """Events of the period that match a required step and belong to no unit.
+    """Count the events of the period that match a required step without belonging to a unit.
 
-    They have the shape of a cohort that nobody entered. counted_as: the figure that counts them.
-    events: a relation and its condition.
+    The row has the shape of a cohort without entries. counted_as: name of the figure for the
+    count. events: a relation and its condition.
     """
     return f"""
     SELECT {_zeros(plan.breadth)} AS keys, {figures.event_figures(counted_as, count)}
@@ -112,7 +112,7 @@ def _is_counted_event(plan: Plan) -> str:
 
 
 def _grouped(plan: Plan, parts: Sequence[str]) -> str:
-    """The cohorts and their total. The cohort filter applies to counts, not to data quality.
+    """Return the cohorts and their total. The cohort filter applies to counts, not to data quality.
 
     Units of one cohort may come from both folds.
     """
@@ -132,9 +132,9 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
 
 
 def _ranked(plan: Plan) -> str:
-    """The total, and the cohorts in their order.
+    """Return the total and the sorted cohorts.
 
-    They are sorted as the params say, then by `entered`, then by value with missing ones last.
+    Cohorts are sorted by the parameters, then by `entered`, then by value with missing values last.
     """
     columns = f"median_ms, {figures.LISTS}"
     if not plan.breadth:

@@ -1,15 +1,15 @@
 """Stored outcomes of an attempt funnel, read instead of folding events.
 
-A row has everything that the folds decided about one unit. It depends neither on the reporting
-period nor on the time of the query. Merges of visitors change no row: if a unit has several
-visitors, the row has them as they were sent.
+A row contains everything that the folds computed for one unit. It depends neither on the reporting
+period nor on the time of the query. Merges of visitors don't change rows: if a unit has several
+visitors, its row contains their IDs before any merge.
 """
 
 from penstock.funnels.statements.query import Plan, StoredBuild
 
 
 def stored_units(plan: Plan) -> str:
-    """The stored units whose entry is in the period, with the columns of `counted`."""
+    """Return the stored units whose entry is in the period, with the columns of `counted`."""
     stored = "funnel_outcomes"
     return f"""
     SELECT unit, {_pick(plan, f"{stored}.keys", "UInt64")} AS keys, reached, entry_ts,
@@ -64,7 +64,7 @@ def _has_several_visitors(plan: Plan) -> str:
 
 
 def stored_values(plan: Plan) -> str:
-    """Combinations of entry values, with the columns of `entry_values`."""
+    """Return all combinations of entry values, with the columns of `entry_values`."""
     stored = "funnel_outcome_values"
     return f"""
     SELECT value, {_pick(plan, f"any({stored}.keys)", "UInt64")} AS keys,
@@ -73,6 +73,6 @@ def stored_values(plan: Plan) -> str:
 
 
 def stored_unitless(plan: Plan) -> str:
-    """The rows that count the period's events without a unit, in the column `events`."""
+    """Return the rows that count the period's events without a unit, in the column `events`."""
     return f"""funnel_outcome_unitless FINAL
     WHERE {_is_of_build(plan)} AND {plan.in_period("ts")} AND ts <= {plan.evaluated_at()}"""

@@ -46,7 +46,7 @@ def explain_left_out(*, verified: bool) -> Explanation:
 def explain_events(
     definition: Definition, path: FunnelPath | None, events: Sequence[MatchedEvent]
 ) -> dict[str, Explanation]:
-    """The decision on each event of a unit, by event ID.
+    """Return the decision on each event of a unit, by event ID.
 
     path: the counted path; None if the unit never completed step 1.
     """

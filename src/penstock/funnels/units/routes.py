@@ -1,4 +1,4 @@
-"""HTTP of single units: lists, traces, explanations."""
+"""HTTP routes for single units: lists, traces and explanations."""
 
 from functools import partial
 from urllib.parse import unquote

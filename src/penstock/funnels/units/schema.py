@@ -1,4 +1,4 @@
-"""Wire types of single units: lists, traces and explanations."""
+"""Wire types for single units: lists, traces and explanations."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from penstock.http.schema import Record
 
 
 class UnitsQuery(CohortQuery):
-    """Query parameters of a list of units. A unit meets all conditions."""
+    """Query parameters for a list of units. A unit meets all conditions."""
 
     step: Annotated[
         int | None,
@@ -187,7 +187,7 @@ class TraceRecord(HeadRecord):
 
 
 class ExplainQuery(PeriodQuery):
-    """Query parameters of an explanation."""
+    """Query parameters for an explanation."""
 
     event_id: Annotated[
         str,

@@ -92,7 +92,7 @@ class UnitService:
         every_name: bool = False,
         entries_ms: Sequence[int] | None = None,
     ) -> UnitNames:
-        """The names of units.
+        """Return the names of units.
 
         definition: if it counts units differently from the query. every_name: include units that
         match no row. entries_ms: the times at which the units entered, if known.

@@ -159,12 +159,12 @@ class FunnelPath:
 
 
 def required_rows(definition: Definition) -> list[tuple[int, Row]]:
-    """The required steps with their indexes among the rows."""
+    """Return the required steps with their indexes among the rows."""
     return [(place, row) for place, row in enumerate(definition.rows) if not row.diagnostic]
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
-    """A path for each completion of step 1, the earliest first.
+    """Return a path for each completion of step 1, the earliest first.
 
     events: the events of one unit, in reading order.
     """
@@ -242,7 +242,7 @@ def _follow(
     sequel: _Sequel,
     start: _Start,
 ) -> FunnelPath:
-    """The path that starts at an entry."""
+    """Return the path that starts at an entry."""
     number, verdicts = start.number, start.verdicts
     steps, entry = required_rows(definition), events[start.index]
     index = bisect_right(sequel.orders, entry.order) - 1
@@ -337,14 +337,14 @@ def _refuse_earlier_ties(
 
 
 def _counted_matches(row: Row, matches: frozenset[int]) -> frozenset[int]:
-    """All parts of a complete group, or the first option that matched."""
+    """Return all parts of a complete group, or the first option that matched."""
     return frozenset(range(len(row.matches))) if row.all_of else frozenset((min(matches),))
 
 
 def entry_values(
     entry: MatchedEvent, candidates: Sequence[MatchedEvent]
 ) -> tuple[tuple[str, ...], bool]:
-    """The entry values, and whether agreement decided them.
+    """Return the entry values, and whether agreement decided them.
 
     They are the values of the entry event (R9, R10). If the order of several candidates is not
     known, only the values count that all of them agree on (R11).
@@ -359,7 +359,7 @@ def entry_values(
 
 
 def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[MatchedEvent]:
-    """The later events that disagree with an entry value that is not missing (R12).
+    """Return the later events that disagree with an entry value that is not missing (R12).
 
     For a visitor, who may enter again, only accepted events count; for an attempt, all events
     inside the window that match a required step. place: index of the breakdown property.
@@ -381,7 +381,7 @@ def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[Matc
 
 
 def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
-    """The events that each diagnostic row counts, by the row's index, for the rows reached.
+    """Return the events that each diagnostic row counts, by the row's index, for the rows reached.
 
     They lie between the completion of the step above and that of the next step, or the window's
     end; both ends are included. Above step 1 they lie in one window before the entry. A whole
@@ -430,7 +430,7 @@ def chosen_path(
     end_ms: int | None,
     check: Callable[[], None] = lambda: None,
 ) -> FunnelPath | None:
-    """The path that counts for a unit, if its entry is inside the period.
+    """Return the path that counts for a unit, if its entry is inside the period.
 
     For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest, and
     the earliest among equals. check: called for each path; raises when no time is left.

@@ -29,7 +29,7 @@ _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
 def trace_record(
     context: QueryContext, provenance: Provenance, unit: Unit, visitors: Mapping[int, str]
 ) -> TraceRecord:
-    """The trace of a unit. visitors: the names of its visitors by their key."""
+    """Return the trace of a unit. visitors: the names of its visitors by their key."""
     definition, path = context.definition, unit.path
     outcome = None
     if path is not None:
@@ -109,7 +109,7 @@ def _ids(event: Mapping[str, Any]) -> dict[str, str | None]:
 def record_without_attempt(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
 ) -> ExplainRecord:
-    """The explanation of an event without an attempt ID."""
+    """Return the explanation of an event without an attempt ID."""
     attempt_property = context.definition.attempt_property
     return ExplainRecord.model_validate(
         {
@@ -206,7 +206,7 @@ def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]
 
 
 def _summary(context: QueryContext, unit: Unit) -> str:
-    """The outcome of the unit, in a few sentences."""
+    """Return the outcome of the unit, in a few sentences."""
     outcome = _outcome(context, unit)
     if not unit.truncated:
         return outcome

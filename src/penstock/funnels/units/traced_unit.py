@@ -41,7 +41,7 @@ def trace_unit(
     also: Mapping[str, Any] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Unit:
-    """A unit with the decision on each of its events.
+    """Return a unit with the decision on each of its events.
 
     visitors: keys of the visitors of the attempt's events that do not come from a payment provider
     (R18). matching_only, truncated: see `Unit`. also: another event of a truncated unit; it gets a
@@ -90,7 +90,7 @@ def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, a
 
 
 def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
-    """An event as the engine matched it. row: a row of the statement `unit_events`."""
+    """Return an event as the engine matched it. row: a row of the statement `unit_events`."""
     matched, bits = [], row["mask"]
     for definition_row in definition.rows:
         matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))

@@ -1,4 +1,4 @@
--- A newer mark of an outcome. Its number is higher than that of any other.
+-- Save a newer mark of an outcome, with a higher number than any earlier mark.
 INSERT INTO funnel_outcome_marks
     (outcome, number, build, workspace_id, funnel_id, events_block, events, read_until, next_event,
         asked_at)
