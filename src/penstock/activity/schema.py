@@ -68,7 +68,7 @@ class StoredEventRecord(Record):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The record of a row. row: from a statement of this room that returns events."""
+        """Return the record of a row. row: from a statement of this room that returns events."""
         values = {name: value for name in cls.model_fields if (value := row.get(name)) is not None}
         values |= {
             name: values.get(name) or None

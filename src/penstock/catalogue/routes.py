@@ -1,4 +1,4 @@
-"""HTTP routes of the catalogue."""
+"""HTTP routes for the catalogue."""
 
 from functools import partial
 

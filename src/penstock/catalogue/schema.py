@@ -1,4 +1,4 @@
-"""Wire types of the catalogue."""
+"""Wire types for the catalogue."""
 
 from typing import Annotated, Literal
 

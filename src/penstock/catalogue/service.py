@@ -50,7 +50,7 @@ class CatalogueService:
         self._wait_until_shipped = wait_until_shipped
 
     def names(self, workspace_id: WorkspaceId, query: NamesQuery) -> Listing[NameRecord]:
-        """Names of events, most frequent first."""
+        """Return the names of events, most frequent first."""
         scope = self._scope(workspace_id, query.website_id)
         [[total, page]] = self._fetch("names", scope | _filters(query) | _limits(query.pagination))
         records = [

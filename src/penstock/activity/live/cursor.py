@@ -1,7 +1,7 @@
 """The position of a client that polls for recent events.
 
-Events are stored shortly after receipt, in another order. So a cursor stays a few seconds behind
-the clock and records which events of those seconds were already returned.
+Events are stored shortly after receipt, and not in the order of receipt. A cursor therefore stays a
+few seconds behind the clock and records which events of those seconds were already returned.
 """
 
 import struct
@@ -20,7 +20,11 @@ _MAX_MARKS = 400
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """after_ms: events received later are new unless marked. marks: 32-bit hashes of event IDs."""
+    """A polling position.
+
+    after_ms: events received after this time are new unless they are marked. marks: 32-bit hashes
+    of the IDs of events that were already returned.
+    """
 
     after_ms: int = 0
     marks: frozenset[int] = frozenset()
@@ -31,7 +35,7 @@ class Cursor:
     def advance(
         self, events: Sequence[tuple[EventId, int]], now_ms: int, *, all_read: bool
     ) -> "Cursor":
-        """The cursor after a response.
+        """Return the cursor after a response.
 
         events: (ID, time of receipt in ms) of each event read since this cursor, newest first.
         all_read: whether there were no others; older unread events are skipped for good.

@@ -1,4 +1,4 @@
-"""HTTP routes of recent events."""
+"""HTTP routes for recent events."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Wire types of recent events."""
+"""Wire types for recent events."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ MAX_EVENTS = 100
 
 
 class RecentQuery(Query):
-    """Query parameters of the recent events."""
+    """Query parameters for the recent events."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None

@@ -1,4 +1,4 @@
-"""Use case of live events."""
+"""Use cases for live events."""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""HTTP route of the export of a person's data."""
+"""HTTP route for the export of a person's data."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

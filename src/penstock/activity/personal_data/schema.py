@@ -1,4 +1,4 @@
-"""Wire types of the export of a person's data."""
+"""Wire types for the export of a person's data."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""HTTP routes of visitors."""
+"""HTTP routes for visitors."""
 
 from functools import partial
 from urllib.parse import unquote

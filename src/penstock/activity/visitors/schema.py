@@ -1,4 +1,4 @@
-"""Wire types of visitors."""
+"""Wire types for visitors."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ class TimelineQuery(PageQuery):
 
 
 class VisitorsQuery(PageQuery):
-    """Query parameters of the list of visitors."""
+    """Query parameters for the list of visitors."""
 
     website_id: Annotated[str | None, Field(description="Only visitors of this website.")] = None
     search: Annotated[

@@ -1,4 +1,4 @@
-"""Use cases of visitors: list, search, details and timeline."""
+"""Use cases for visitors: list, search, details and timeline."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -69,10 +69,10 @@ class VisitorService:
         query: VisitorsQuery,
         only_website: WebsiteId | None = None,
     ) -> Listing[VisitorRecord]:
-        """Visitors, most recently active first.
+        """Return visitors, most recently active first.
 
-        only_website: the only website whose events the caller may see; None for all of the
-        workspace.
+        only_website: the only website whose events the caller may see; None for all websites of
+        the workspace.
 
         Omits deleted visitors; the total may include them until their events are deleted.
         """
@@ -160,7 +160,7 @@ class VisitorService:
         query: TimelineQuery,
         only_website: WebsiteId | None = None,
     ) -> Listing[StoredEventRecord]:
-        """The visitor's events on all websites that share visitors, newest first.
+        """Return the visitor's events on all websites that share visitors, newest first.
 
         only_website: see `visitors`. Raises the same errors as `visitor`.
         """
@@ -170,7 +170,7 @@ class VisitorService:
     def visitor_with_timeline(
         self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
     ) -> tuple[VisitorDetailRecord, Listing[StoredEventRecord]]:
-        """The visitor and a page of its timeline, from one snapshot of its IDs."""
+        """Return the visitor and a page of its timeline, from one snapshot of its IDs."""
         visitor = self._find(workspace_id, visitor_id, query.website_id)
         summary = self._summary(visitor)
         return self._detail(visitor, summary), self._timeline(visitor, summary, query.pagination)
@@ -259,7 +259,7 @@ class VisitorService:
 
 
 def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
-    """The record of a row. row: from `active_visitors.sql` or `visitor_summary.sql`."""
+    """Return the record of a row. row: from `active_visitors.sql` or `visitor_summary.sql`."""
     has_events = bool(row["events"])
     return VisitorRecord(
         visitor_id=visitor_id,
