@@ -81,9 +81,14 @@ class RecordingWarehouse(Warehouse):
             if self.before is not None:
                 super().query(self.before)
             if self._hold is not None:
-                with self._reading("", None):
+                with self._open_reader("", None):
                     self._hold.wait()
         return super().query(sql, parameters, settings)
+
+    def command(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, *, at_once: bool = False
+    ) -> None:
+        self._real.command(sql, parameters, at_once=at_once)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         return self._real.insert_json_rows(table, rows, columns, token)

@@ -663,10 +663,10 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
     scene.story("0/A", visitor="ann")
     away, command = True, Warehouse.command
 
-    def breaking(self: Warehouse, sql: str, *more: Any) -> None:
+    def breaking(self: Warehouse, sql: str, *more: Any, **options: Any) -> None:
         if away and "DELETE" in sql:
             raise QueryFailed("connection refused, while ann was to be deleted", 0)
-        command(self, sql, *more)
+        command(self, sql, *more, **options)
 
     monkeypatch.setattr(Warehouse, "command", breaking)
     deletion = request_deletion(scene.client, scene.tenant.website_id, visitorId="ann")

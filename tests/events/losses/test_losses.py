@@ -138,7 +138,7 @@ def test_damage_that_only_a_query_meets_says_that_a_backup_is_needed(stopped: St
     with stopped.serve() as service:
         answer = service.client.get(f"/api/funnels/{stopped.funnel_id}/results")
         assert (answer.status_code, answer.json()["code"]) == (503, "warehouse_damaged")
-        assert "restore a backup" in answer.json()["detail"]
+        assert "Restore a backup" in answer.json()["detail"]
         assert "Retry-After" not in answer.headers
         assert service.stop() == 0
     verified = penstock("verify", "--data", str(stopped.data))
