@@ -1,8 +1,8 @@
-"""Readings of a device's clock, and how they correct the times that the device states.
+"""Corrects the times that a device states by the readings of its clock.
 
-The time of receipt minus `sentAt` is clock error plus transit, and transit is never negative. So a
-clock that seems ahead is ahead, by at least that much. One that seems behind may be right, with a
-request that took hours. Source: intake, time; decision 0017 has the measurements.
+`sentAt` minus the time of receipt is the clock's error minus the transit, and the transit is never
+negative. So a clock that seems ahead is ahead, by at least that much. A clock that seems behind may
+be right, if the request took hours. Source: intake, time. Decision 0017 has the measurements.
 """
 
 from hashlib import blake2b
@@ -11,24 +11,28 @@ from typing import NamedTuple
 from penstock.base.ids import ScopeId
 
 SLACK_MS = 5_000
-"""A smaller error is not corrected."""
+"""Maximum clock error that is not corrected, in milliseconds."""
 LONGEST_TRANSIT_MS = 12 * 3_600_000
-"""A clock that seems further behind than this, or than it was, is wrong or was set."""
+"""Maximum transit of a request, in milliseconds. A clock that seems further behind is wrong."""
 
 _SAME_CLOCK_MS = 60_000
-"""Transits of a device's requests rarely differ by more, so a larger change is the clock's."""
+"""Maximum difference between transits of a device's requests, in milliseconds. After a larger
+change, the clock was set.
+"""
 _PLAINLY_WRONG_MS = 600_000
-"""After such an error, a request that seems right shows that the clock was set."""
+"""Clock error, in milliseconds, after which a request that seems right shows that the clock was
+set.
+"""
 _CONFIRM_EVERY_MS = 3_600_000
 KNOWN_FOR_MS = 24 * 3_600_000
-"""An offset that no request has confirmed for this long is forgotten."""
+"""Time after which an offset that no request confirms expires, in milliseconds."""
 
 
 class ClockReading(NamedTuple):
     """How far ahead of the server's clock a device's clock seems.
 
-    ahead_ms: `sentAt` minus the time of receipt, which is the clock's error minus the transit; the
-    error alone if is_measured: the client knows it from round trips.
+    ahead_ms: `sentAt` minus the time of receipt, which is the clock's error minus the transit; or
+    the clock's error alone, if is_measured. is_measured: whether the client measured round trips.
     """
 
     ahead_ms: int
@@ -36,13 +40,13 @@ class ClockReading(NamedTuple):
 
     @property
     def error_ms(self) -> int:
-        """How far ahead the clock is, by this reading alone."""
+        """The clock's error according to this reading alone; positive if it is ahead."""
         is_wrong = not -LONGEST_TRANSIT_MS <= self.ahead_ms <= SLACK_MS
         return self.ahead_ms if self.is_measured or is_wrong else 0
 
 
 class DeviceClock(NamedTuple):
-    """A clock known to be wrong. confirmed_at_ms: when a request last agreed."""
+    """A clock known to be wrong. confirmed_at_ms: time of the last request that confirmed it."""
 
     ahead_ms: int
     confirmed_at_ms: int
@@ -51,28 +55,28 @@ class DeviceClock(NamedTuple):
 def clock_reading(
     sent_at_ms: int | None, clock_offset_ms: int | None, now_ms: int
 ) -> ClockReading | None:
-    """The reading of what a sender says about its clock; None when it says nothing."""
+    """The reading of a sender's clock; None if the sender did not send one."""
     if clock_offset_ms is not None:
         return ClockReading(-clock_offset_ms, is_measured=True)
     return None if sent_at_ms is None else ClockReading(sent_at_ms - now_ms)
 
 
 def by_server_clock(stated_ms: int, reading: ClockReading | None) -> int:
-    """A stated time by the server's clock, as far as one request shows it."""
+    """Convert a stated time to the server's clock, using one request's reading."""
     return stated_ms if reading is None else stated_ms - reading.error_ms
 
 
 def device_key(scope_id: ScopeId, visitor_id: str) -> bytes:
-    """Identifies a device without naming its visitor. Stored: it never changes."""
+    """Hash that identifies a device without revealing its visitor. It must never change."""
     return blake2b(f"{scope_id}\0{visitor_id}".encode(), digest_size=16).digest()
 
 
 def clock_after(
     known: DeviceClock | None, reading: ClockReading, now_ms: int
 ) -> DeviceClock | None:
-    """The clock after a request; None for one that is right, as far as anybody knows.
+    """The known clock after a request; None if the clock seems right.
 
-    The offset of the first request holds for all, so that no later one changes places with it,
+    The offset of the first request applies to all later ones, so that events keep their order,
     until a request shows that the clock was set.
     """
     ahead_ms, is_measured = reading
@@ -98,5 +102,5 @@ def clock_after(
 
 
 def error_by_device(known: DeviceClock | None, reading: ClockReading) -> int:
-    """How far ahead the clock is, by all requests of the device. known: after this one."""
+    """The clock's error by all requests of the device. known: the result of `clock_after`."""
     return reading.error_ms if reading.is_measured or known is None else known.ahead_ms

@@ -1,4 +1,4 @@
-"""Types of the fields that clients send. The time comes from `EventValidationContext`."""
+"""Types for the fields that clients send. The time comes from `EventValidationContext`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ FindWebsite = Callable[[str], Website | None]
 
 
 class EventValidationContext(NamedTuple):
-    """The pydantic context of every model with these fields.
+    """The pydantic context for models with these fields.
 
-    find_website: finds a website of any workspace, for senders without a key. caller: the sender's
-    key, on routes that do not need one; None without a key.
+    find_website: finds a website of any workspace, for senders without a key. caller: the owner of
+    the sender's key, on routes where a key is optional; None if no key was sent.
     """
 
     now_ms: int
@@ -55,11 +55,11 @@ class EventValidationContext(NamedTuple):
 
 @dataclass(frozen=True)
 class Plain:
-    """Part of a field's type: the values that `penstock.events.plain_items` may accept.
+    """Annotates a field's type with the values that `penstock.events.plain_items` may accept.
 
-    plain_type: their type for msgspec. It has fewer values than the full validation accepts, and
-    texts with NUL, which are none of them. read: what makes the field's value; it raises
-    `RuleBroken` for what the full validation must see.
+    plain_type: their type for msgspec. It is stricter than the full validation, except that it
+    accepts texts with NUL, which `plain_item` excludes. read: converts the value of the field;
+    raises `RuleBroken` if the item needs the full validation.
     """
 
     plain_type: Any
@@ -70,9 +70,12 @@ _MAX_BYTES_PER_CHARACTER = 4
 
 
 def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
-    """The text, when it is neither empty nor over the limit. unit: characters or bytes."""
+    """Return a text that is not empty and within the limit, or raise `RuleBroken`.
+
+    unit: unit of the limit, "characters" or "bytes".
+    """
     if 0 < len(value) * _MAX_BYTES_PER_CHARACTER <= limit and "\x00" not in value:
-        return value  # the quick check that most texts pass
+        return value  # Most texts pass this quick check.
     if not value:
         raise RuleBroken("too_short", "Must not be empty.")
     if (len(value) if unit == "characters" else len(value.encode())) > limit:
@@ -83,16 +86,16 @@ def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
 
 
 def _number_as_text(value: Any) -> Any:
-    """The decimal text of a whole number; anything else as it is. `field_warnings` warns about it.
+    """Convert a whole number to its decimal text, and leave any other value unchanged.
 
-    Dynamic languages send IDs from a database as numbers.
+    Dynamic languages send IDs from a database as numbers. `field_warnings` warns about them.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_whole and LOWEST_INTEGER <= value <= HIGHEST_INTEGER else value
 
 
 def _array_as_object(value: Any) -> Any:
-    """An empty array as an empty object: PHP writes both in the same way."""
+    """Convert an empty array to an empty object, because PHP encodes both as an array."""
     return {} if value == [] else value
 
 
@@ -109,7 +112,10 @@ def _path(value: str) -> str:
 
 
 def _page_path(value: str) -> str:
-    """The canonical path. Its length counts: browsers send nine characters for one of Japanese."""
+    """Return the canonical path and check its length.
+
+    The length as sent does not count: browsers send nine characters for a Japanese character.
+    """
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
     return _valid_text(page_path(value), MAX_PATH_CHARS)
@@ -133,9 +139,10 @@ def _require_website(value: str, context: EventValidationContext) -> str:
 
 
 def require_own_website(website: Website, context: EventValidationContext) -> None:
-    """`Unauthorized` when the sender's key, if any, is of another workspace than the website.
+    """Check that the sender's key, if any, is valid for the website.
 
-    `Forbidden` when it is for another website of the workspace.
+    Raises `Unauthorized` if the website belongs to another workspace, and `Forbidden` if the key is
+    for another website.
     """
     if context.caller is None:
         return
@@ -145,7 +152,7 @@ def require_own_website(website: Website, context: EventValidationContext) -> No
 
 
 def time_from_1970_ms(value: Any) -> int:
-    """Milliseconds of a time as sent. `RuleBroken` when it is not a time from 1970 on."""
+    """Convert a time as sent to milliseconds. Raises `RuleBroken` for times before 1970."""
     if wrong_unit := error_of_unit(value):
         raise wrong_unit
     return _from_1970_ms(value)
@@ -164,12 +171,12 @@ def _from_1970_ms(value: Any) -> int:
 
 
 def timestamp_ms(value: Any) -> int:
-    """Like `time_from_1970_ms`, and not after 2299, where the warehouse's times end."""
+    """Like `time_from_1970_ms`, but rejects times after 2299, the warehouse's last year."""
     return _until_2299(time_from_1970_ms(value))
 
 
 def _clock_reading_ms(value: Any) -> int:
-    """Like `timestamp_ms`, for a device's clock, which may start at 1970 without power."""
+    """Like `timestamp_ms`, for a device's clock, which may restart at 1970 after a power loss."""
     return _until_2299(_from_1970_ms(value))
 
 
@@ -188,7 +195,7 @@ def _after_2299() -> RuleBroken:
 
 
 def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | None:
-    """The error for a time ahead of the server's clock. Source: intake, time."""
+    """Return an error if a time is ahead of the server's clock. Source: intake, time."""
     if at_ms <= context.now_ms + FUTURE_TOLERANCE_S * 1000:
         return None
     return RuleBroken(
@@ -220,7 +227,7 @@ _ALLOWED_NUMBERS = "Must be a number between -2^63 and 2^64 - 1"
 
 
 def number_or_none(value: Any) -> int | float | None:
-    """A number, or that of a decimal text such as "19.99"; None for anything else."""
+    """Return a number, or parse a decimal text such as "19.99"; None for anything else."""
     if isinstance(value, str) and len(value) <= _MAX_NUMBER_CHARS and is_decimal(value):
         return float(value) if "." in value else int(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -268,7 +275,7 @@ TIME_SCHEMA = WithJsonSchema(
 )
 
 _NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
-"""For the API document: validation has its own messages."""
+"""Minimum length for the API document only. Validation has separate messages."""
 
 _PlainId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES // _MAX_BYTES_PER_CHARACTER)]
 _PlainName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
@@ -284,7 +291,7 @@ _PlainProperties = Annotated[
 SentId = Annotated[
     str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_PlainId)
 ]
-"""An opaque ID of the client's, 1 to 200 bytes. A whole number is read as its text."""
+"""A client's opaque ID, 1 to 200 bytes. A whole number is read as its text."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_PlainId, _require_website)]
 """The ID of an existing website or app."""
@@ -309,7 +316,7 @@ Timestamp = Annotated[
     TIME_SCHEMA,
     Plain(str | int, lambda value, _: timestamp_ms(value)),
 ]
-"""A time from 1970 on; in milliseconds once read."""
+"""A time since 1970, parsed to milliseconds."""
 
 ClockReading = Annotated[
     int,
@@ -317,7 +324,7 @@ ClockReading = Annotated[
     TIME_SCHEMA,
     Plain(str | int, lambda value, _: _clock_reading_ms(value)),
 ]
-"""The time of a device's clock, however wrong; in milliseconds once read."""
+"""The time on a device's clock, which may be wrong, parsed to milliseconds."""
 
 PastTimestamp = Annotated[
     int,
@@ -325,7 +332,7 @@ PastTimestamp = Annotated[
     TIME_SCHEMA,
     Plain(str | int, _past_timestamp_ms),
 ]
-"""A `Timestamp` that is not in the future, apart from a few minutes for clocks that differ."""
+"""A `Timestamp` that is not in the future, with a tolerance of a few minutes."""
 
 Properties = Annotated[
     dict[str, Any],
@@ -349,7 +356,7 @@ Count = Annotated[
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MAX_COUNT}),
     Plain(Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
 ]
-"""How many of something a sender saw."""
+"""A number of items that a sender counted."""
 
 ClockOffset = Annotated[
     int,
@@ -363,7 +370,7 @@ ClockOffset = Annotated[
     ),
     Plain(Annotated[int, Meta(ge=-LATEST_MS, le=LATEST_MS)]),
 ]
-"""The error of a device's clock, measured by its client."""
+"""The error of a device's clock, as measured by the client."""
 
 Currency = Annotated[
     str,
@@ -371,4 +378,4 @@ Currency = Annotated[
     Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"}),
     Plain(str, lambda value, _: _currency(value)),
 ]
-"""An ISO 4217 code, in capitals once read."""
+"""An ISO 4217 code, converted to capitals."""

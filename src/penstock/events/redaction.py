@@ -36,13 +36,13 @@ _QUERY = Pattern(r"([?#])\S+")
 
 
 def redact(item: Any) -> str:
-    """The item as JSON text of at most 1,000 characters. Shortened parts end in an ellipsis."""
+    """Return a redacted item as JSON of at most 1,000 characters. Cut parts end in an ellipsis."""
     text = json.encode(_redacted(item, 0)).decode()
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS
 
 
 def redact_text(text: str) -> str:
-    """A text that is not JSON, cut at 200 characters."""
+    """Redact a text that is not JSON, and cut it at 200 characters."""
     shown = text[:_MAX_PLAIN_TEXT]
     shown = _SECRET_FIELD.sub(_hide_value, shown)
     for pattern in (_SECRET_WORD, _ADDRESS):
@@ -87,7 +87,7 @@ def _redacted_text(value: str) -> str:
         return _HIDDEN
     shown = value[:_MAX_CHARS]
     if "://" in shown:
-        shown = _QUERY.sub(_hide_query, shown)  # the query of a URL may hold anything
+        shown = _QUERY.sub(_hide_query, shown)  # A URL's query may contain anything.
     return shown if len(shown) <= _MAX_TEXT else shown[: _MAX_TEXT - 1] + _ELLIPSIS
 
 

@@ -1,4 +1,4 @@
-"""Finishes releases of more visitors than one transaction could change the rows of."""
+"""Finishes releases that are too large for one transaction."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,15 +10,15 @@ from penstock.identity import service as identity
 from penstock.metadb.database import Database
 
 _POLL_S = 2.0
-_PAUSE_S = 0.02  # others write meanwhile
+_PAUSE_S = 0.02  # so that others can write
 _VISITORS_AT_ONCE = 200
 
 
 class VisitorReleases:
-    """Changes the rows of released visitors some at a time, and ships their aliases."""
+    """Changes the rows of released visitors in batches, and ships their aliases."""
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
-        """on_stored: wakes the shipper."""
+        """Create the worker. on_stored: called after each commit; wakes the shipper."""
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self.worker = Worker("visitor_releases", self._step, clock, period_s=_POLL_S)
 

@@ -1,4 +1,4 @@
-"""The intake's rows: dedupe keys and the outbox."""
+"""SQL for the intake's rows, such as dedupe keys and the outbox."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -79,13 +79,13 @@ _RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at")
 
 
 def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:
-    """The records of those keys that are in use."""
+    """Records of the given keys that are in use."""
     rows = select_rows(connection, dedupe_keys, ("key", *_RECORD), {}, "key", keys)
     return {key: DedupeRecord(*record) for key, *record in rows}
 
 
 def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRecord]) -> None:
-    """In the order of the keys, so that nodes with the same keys wait instead of deadlocking."""
+    """Add records, sorted by key, so that nodes with the same keys wait instead of deadlocking."""
     insert_rows(
         connection,
         dedupe_keys,
@@ -97,9 +97,9 @@ def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRec
 def put_in_outbox(
     connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias], now_ms: int
 ) -> None:
-    """The rows of one commit, in a few large bundles.
+    """Put the rows of a commit into the outbox, in a few large bundles.
 
-    A row for each event took a third of the intake's time.
+    Separate outbox rows for each event took a third of the intake's time.
     """
     merges = [json.encode(alias._asdict()).decode() for alias in aliases]
     put_rows_in_outbox(connection, Target.ALIASES, merges, now_ms)
@@ -109,7 +109,7 @@ def put_in_outbox(
 def put_rows_in_outbox(
     connection: Connection, target: Target, rows: Sequence[str], now_ms: int
 ) -> None:
-    """Rows of one table, as JSON objects."""
+    """Put rows of one table into the outbox. rows: JSON objects as text."""
     bundles = [(target, lines, now_ms) for lines in _bundles(rows)]
     insert_rows(connection, outbox, ("target", "lines", "put_at"), bundles)
 
@@ -128,12 +128,12 @@ def _bundles(rows: Sequence[str]) -> Iterator[str]:
 def count_events(
     connection: Connection, day: int, events: Mapping[WebsiteId, int]
 ) -> dict[WebsiteId, int]:
-    """Add to the counts of a day; returns the new ones. day: since 1970-01-01 UTC.
+    """Add to the counts of a day, and return the new counts. day: days since 1970-01-01 UTC.
 
-    With the first count of a day the website's earlier days go, which the primary key finds by
-    website alone. Yesterday's stays: a node whose clock is behind may still add to it.
+    The first count of a day deletes the website's earlier days, using the primary key. Yesterday's
+    count is kept, because a node whose clock is behind may still add to it.
 
-    In the order of the websites, so that nodes wait for each other instead of deadlocking.
+    Rows are changed in order of website, so that nodes wait instead of deadlocking.
     """
     placeholder = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     statement = _COUNT_EVENTS.format(values=", ".join([placeholder] * 3))
@@ -154,8 +154,11 @@ def events_of_day(connection: Connection, website_id: WebsiteId, day: int) -> in
 
 
 def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts]) -> None:
-    """Add to the counts of websites; negative numbers subtract. Call it late: it locks rows."""
-    # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
+    """Add to the counts of websites. Call it late, because it locks rows.
+
+    changes: numbers to add, by website; negative numbers subtract.
+    """
+    # Sorted by ID, so that nodes wait for each other instead of deadlocking.
     rows = [
         {"website_id": website_id, **counts._asdict()}
         for website_id, counts in sorted(changes.items())
@@ -165,7 +168,7 @@ def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts])
 
 
 def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str, EventCounts]:
-    """The counts of websites by ID; a website without events has none."""
+    """Event counts by website ID. Websites without events are omitted."""
     columns = [event_counts.c[name] for name in EventCounts._fields]
     rows = connection.execute(
         select(event_counts.c.website_id, *columns).where(
@@ -191,7 +194,7 @@ def add_lost_events(
 def lost_events_of(
     connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
 ) -> int:
-    """How many events clients of the websites dropped, as they reported on some days."""
+    """Number of events that the websites' clients reported as dropped from first to last day."""
     parameters = {"websites": list(website_ids), "first": first_day, "last": last_day}
     return int(connection.execute(_LOST_EVENTS, parameters).scalar() or 0)
 
@@ -199,14 +202,14 @@ def lost_events_of(
 def known_property_keys(
     connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
 ) -> set[int]:
-    """Those of the property keys, as hashes, that the website has."""
+    """The subset of the given property key hashes that the website already has."""
     where = {"website_id": website_id}
     rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
     return {key_hash for (key_hash,) in rows}
 
 
 def lock_property_keys(connection: Connection, website_id: WebsiteId) -> int:
-    """How many property keys the website has; no other node adds one until the commit."""
+    """Count the website's property keys. No other node can add keys until the commit."""
     connection.execute(select(websites.c.id).where(websites.c.id == website_id).with_for_update())
     number = select(func.count()).where(property_keys.c.website_id == website_id)
     return connection.execute(number).scalar_one()
@@ -218,16 +221,16 @@ def add_property_keys(connection: Connection, website_id: WebsiteId, hashes: Seq
 
 
 def device_clocks_of(connection: Connection, devices: Sequence[bytes]) -> dict[bytes, DeviceClock]:
-    """The clocks of those devices that are known to be wrong."""
+    """The known clocks of the given devices. Clocks that seem right are omitted."""
     columns = ("device", "ahead_ms", "confirmed_at")
     rows = select_rows(connection, device_clocks, columns, {}, "device", devices)
     return {device: DeviceClock(*clock) for device, *clock in rows}
 
 
 def set_device_clocks(connection: Connection, clocks: Mapping[bytes, DeviceClock | None]) -> None:
-    """In the order of the devices, so that nodes wait for each other instead of deadlocking.
+    """Save device clocks, sorted by device, so that nodes wait instead of deadlocking.
 
-    None: the clock is right.
+    clocks: known clock by device; None if the clock is right.
     """
     wrong = [
         {"device": device, **clock._asdict()} for device, clock in sorted(clocks.items()) if clock
@@ -239,7 +242,7 @@ def set_device_clocks(connection: Connection, clocks: Mapping[bytes, DeviceClock
 
 
 def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
-    """Delete some clocks that were confirmed before a time. True when there may be more of them."""
+    """Delete some clocks last confirmed before the given time. True if there may be more."""
     expired = connection.execute(_OLDEST_DEVICE_CLOCKS, {"before": before_ms}).scalars().all()
     for devices in chunks(expired):
         connection.execute(delete(device_clocks).where(device_clocks.c.device.in_(devices)))
@@ -247,19 +250,19 @@ def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
 
 
 def last_id_ms(connection: Connection) -> int:
-    """About the time in the ID of the last event; 0 before the first one."""
+    """Approximate time in the ID of the last event; 0 if there are no events."""
     newest_key = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     newest_bundle = select(outbox.c.put_at).order_by(outbox.c.id.desc()).limit(1)
     return max(connection.execute(query).scalar() or 0 for query in (newest_key, newest_bundle))
 
 
 def track_split_ms(connection: Connection) -> int:
-    """Until when keyed posts to /api/track shared dedupe keys with others; 0: they never did."""
+    """Time until which keyed and public posts to /api/track shared dedupe keys; 0 if never."""
     return connection.execute(select(installation.c.track_split_at)).scalar() or 0
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:
-    """Delete some of the oldest keys used before a time. True when there may be more of them."""
+    """Delete some of the oldest keys used before the given time. True if there may be more."""
     oldest = connection.execute(_OLDEST_KEYS).all()
     expired = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
     connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(expired)))
@@ -267,7 +270,7 @@ def forget_keys(connection: Connection, before_ms: int) -> bool:
 
 
 class HighestIds(NamedTuple):
-    """The highest current IDs of outbox bundles and dedupe keys; 0 when there are none."""
+    """The highest current IDs of outbox bundles and dedupe keys; 0 if there are none."""
 
     bundle: int
     key: int
@@ -283,7 +286,7 @@ def highest_ids(connection: Connection) -> HighestIds:
 
 
 class VisitorKeys(NamedTuple):
-    """ids: dedupe keys of the visitors, in order. up_to: the last ID that was read."""
+    """Dedupe keys of visitors. ids: their IDs, in order. up_to: the last ID that was read."""
 
     ids: Sequence[int]
     up_to: int
@@ -297,10 +300,10 @@ def keys_of_visitors(
     up_to: int,
     limit: int,
 ) -> VisitorKeys:
-    """The visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
+    """Find the visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
 
-    tag: tag of the visitors' identity scope. Reads in the order of the primary key: an index by
-    visitor would cost the intake more than reading all keys costs a deletion.
+    It reads in primary key order: an index by visitor would cost the intake more than reading all
+    keys costs a deletion. tag: tag of the visitors' identity scope.
     """
     c = dedupe_keys.c
     first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
@@ -314,7 +317,7 @@ def keys_of_visitors(
 
 
 def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
-    """Remove visitor and body hash from dedupe keys, which still recognise repeats."""
+    """Remove visitor and body hash from dedupe keys. The keys still recognise repeats."""
     for chunk in chunks(key_ids):
         connection.execute(
             update(dedupe_keys)

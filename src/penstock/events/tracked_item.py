@@ -1,4 +1,4 @@
-"""Fields that items of trackers and lines of imports share."""
+"""Fields shared by tracked items and lines of imports."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,7 +16,7 @@ _NAME_FIELDS: Mapping[str, str] = {
     "event": "name",
     "transaction": "name",
 }
-"""The field with the name of each type of item."""
+"""The field that has the name, by type of item."""
 
 
 def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
@@ -34,7 +34,7 @@ def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
 
 
 def name_and_columns(item: TrackedItem) -> tuple[str, dict[str, str]]:
-    """The event's name, and the warehouse columns for its place and its traffic source."""
+    """The event's name, and the warehouse columns for page, location and traffic source."""
     url = None if item.url is None else split_url(item.url)
     path = item.path or path_of_url(url) or ""
     return item.screen or item.name or path, _columns(item, path, url)
@@ -55,7 +55,7 @@ def _columns(item: TrackedItem, path: str, url: SplitResult | None) -> dict[str,
 
 @lru_cache(maxsize=1000)
 def _campaign(query: str) -> Mapping[str, str]:
-    """The UTM parameters of a URL's query, in any letter case.
+    """Return the UTM parameters of a URL's query, ignoring letter case.
 
     Links copied from HTML contain `&amp;`. Tools that encode a URL twice write `%2520` for a space.
     """

@@ -1,4 +1,4 @@
-"""One transaction of the intake: deduplicate, resolve identities, fill the outbox, count."""
+"""A transaction of the intake: deduplicate, resolve identities, fill the outbox, count."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -48,11 +48,15 @@ _TRUST = {
 
 Item = NewEvent | Replay | Claim | Refusal
 Outcome = Receipt | Rejected | Resolution | None
-"""None for a refusal, and for a replay whose entry is no longer in the quarantine."""
+"""The result for an item; None for a refusal, and for a replay whose entry no longer exists."""
 
 
 class Stored(NamedTuple):
-    """outcomes: in the order of the items. keys: property keys to remember after the commit."""
+    """The result of a transaction.
+
+    outcomes: one per item, in the order of the items.
+    keys: property keys to remember after the commit.
+    """
 
     outcomes: list[Outcome]
     keys: Mapping[WebsiteId, set[int]]
@@ -67,18 +71,17 @@ def store_items(
     limits: QuarantineLimits,
     earlier_until_ms: int,
 ) -> Stored:
-    """Store events, identify calls and refusals in their order; the caller commits.
+    """Store events, identify calls and refusals in their order. The caller commits.
 
-    id_ms: the time in the IDs of new events, later than in those of earlier commits.
-    earlier_until_ms: time of the last dedupe key that an event may have stored as its
-    `earlier_dedupe_key`; 0 if none of them is left.
-    `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
+    id_ms: the time in the IDs of new events, later than in all earlier commits.
+    earlier_until_ms: time of the newest record that may be stored under an `earlier_dedupe_key`;
+    0 if none remain.
+    Raises `ConcurrentUpdate` or `StoreConflict` if another node was faster: roll back and retry.
 
-    The steps: look up dedupe keys, pick the new items, check their property keys, correct times by
-    the clocks of devices, resolve identities, write keys and outbox, keep refusals, answer repeats,
-    count.
+    Steps: look up dedupe keys, select new items, check their property keys, correct times by device
+    clocks, resolve identities, write dedupe keys and outbox, store refusals, answer repeats, count.
     """
-    replays: dict[int, int] = {}  # entry -> the first place: a second replay finds it gone
+    replays: dict[int, int] = {}  # First place by entry: a second replay finds it deleted.
     for place, item in enumerate(items):
         if isinstance(item, Replay):
             replays.setdefault(item.entry, place)
@@ -107,8 +110,8 @@ def store_items(
     )
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
-    # IDs rise, so that events at equal times are read in the order in which they were sent, and
-    # the same batch gives the same data quality.
+    # IDs increase, so that events with equal times are read in the order sent, and the same batch
+    # gives the same data quality.
     event_ids = map(EventId, new_ids("evt", id_ms, len(new_places)))
     for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
         if place in claims:
@@ -149,7 +152,7 @@ def store_items(
 def _known_records(
     connection: Connection, events: Collection[NewEvent], earlier_until_ms: int
 ) -> dict[bytes, DedupeRecord]:
-    """The records of the events' dedupe keys, those stored as earlier keys included."""
+    """Read the records of the events' dedupe keys, including records under earlier keys."""
     keys = [event.dedupe_key for event in events if event.dedupe_key is not None]
     if not earlier_until_ms:
         return store.dedupe_records(connection, keys)
@@ -169,9 +172,9 @@ def _known_records(
 def _by_device_clocks(
     connection: Connection, items: Sequence[Item], new_places: Sequence[int], now_ms: int
 ) -> dict[int, NewEvent]:
-    """The new events whose times the other requests of their devices correct, by their places.
+    """Return new events with times corrected by other requests of their devices, by place.
 
-    A replay keeps the time that its own request shows.
+    A replay keeps the time from its own request.
     """
     timed = [
         (place, event, event.clock, device_key(event.scope_id, event.visitor_id))
@@ -197,7 +200,7 @@ def _by_device_clocks(
 
 
 def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
-    """Places of the events that repeat neither a stored event nor an earlier one of these."""
+    """Places of events that repeat neither a stored event nor an earlier event of this list."""
     seen = set(known)
     places = []
     for place, event in events.items():
@@ -218,7 +221,7 @@ def _repeat_outcome(
     outcomes: Mapping[int, Outcome],
     events: Mapping[int, NewEvent],
 ) -> Outcome:
-    """A duplicate of the first event with the same ID, or refused as that one."""
+    """The outcome of a repeat: a duplicate of the first event, or the same refusal."""
     assert event.dedupe_key is not None
     first = known.get(event.dedupe_key)
     if first is None:
@@ -257,13 +260,13 @@ _REFUSED = EventCounts(received=1, refused=1)
 _DROPPED = EventCounts(dropped=1)
 _LOST_ON_DEVICE = EventCounts(lost_on_devices=1)
 _REPLAYED = EventCounts(received=-1, refused=-1)
-"""The entry was received and refused before; now it counts as it would have then."""
+"""Change of the counts for a replay, which undoes the earlier count as received and refused."""
 
 
 def _counts(
     items: Sequence[Item], outcomes: Mapping[int, Outcome], dropped: Mapping[WebsiteId, int]
 ) -> dict[WebsiteId, EventCounts]:
-    """Changes by website. A `Rejected` event is counted when its refusal is recorded."""
+    """Changes of the counts by website. Rejected events count when their refusal is recorded."""
     changes = Counter[tuple[WebsiteId, EventCounts]]()
     for place, item in enumerate(items):
         outcome = outcomes.get(place)

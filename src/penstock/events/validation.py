@@ -18,7 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 RawItem = Mapping[str, Any]
 """An item as sent: JSON values, not validated."""
 Rule = Callable[[RawItem], Iterable[Fault]]
-"""A rule between fields. It sees the raw item, so it also speaks when a single field is wrong."""
+"""A rule between fields. It gets the raw item, so it works even if a single field is invalid."""
 
 
 def validate(
@@ -28,9 +28,10 @@ def validate(
     context: EventValidationContext,
     canonical: bytes = b"",
 ) -> M:
-    """The item as a validated model; `Invalid` with every fault.
+    """Return the item as a validated model. Raises `Invalid` with every fault.
 
-    canonical: the item's JSON, if it may be plain; a plain item is an object with the same fields.
+    canonical: the item's JSON, if it may be plain. For a plain item, the result is an object with
+    the same fields as the model.
     """
     more_faults = 0
     if isinstance(raw, dict) and len(raw) > MAX_FAULTS:
@@ -51,7 +52,7 @@ def _validate_fully(
     try:
         item = model.model_validate(raw, context=context)
     except ValidationError as error:
-        # Where a rule names an unknown field, it says more than "there is no such field".
+        # If a rule rejects an unknown field, its message says more than "there is no such field".
         explained = {fault.field for fault in rule_faults}
         field_faults = [
             fault
@@ -70,9 +71,9 @@ def _wire_names(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, Any], int]:
-    """The item with at most MAX_FAULTS unknown fields, and the number of those left out.
+    """Limit the item to MAX_FAULTS unknown fields. Returns it and the number of fields left out.
 
-    Each unknown field is a fault, and to collect them takes much more memory than the item.
+    Each unknown field is a fault, and collecting faults takes much more memory than the item.
     """
     unknown = islice((name for name in raw if name not in names), MAX_FAULTS, None)
     surplus = set(unknown)
@@ -80,9 +81,9 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
 
 
 def canonical_json(raw: Any) -> bytes:
-    """An item's JSON with sorted keys; `Invalid` when it is too large.
+    """Return an item's JSON with sorted keys. Raises `Invalid` if it is too large.
 
-    Call it before `validate`: an oversized event is not worth the work.
+    Call it before `validate`, so that no work is wasted on an oversized event.
     """
     canonical = json.encode(raw, order="sorted")
     if len(canonical) > MAX_EVENT_BYTES:

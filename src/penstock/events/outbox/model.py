@@ -1,4 +1,4 @@
-"""Plain types of the outbox. No I/O."""
+"""Plain types for the outbox. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from penstock.events.model import Target
 
 
 class Bundle(NamedTuple):
-    """Rows of one table, a JSON object per line. number: its row in the outbox."""
+    """Rows of one table, a JSON object per line. number: ID of the bundle's row in the outbox."""
 
     number: int
     lines: str
 
 
 class UnshippableRow(NamedTuple):
-    """The only row of a shipment, which the warehouse refuses. message: what it says."""
+    """The only row of a shipment that the warehouse refused. message: the warehouse's error."""
 
     line: str
     code: str
@@ -24,10 +24,10 @@ class UnshippableRow(NamedTuple):
 
 @dataclass(slots=True)
 class Shipment:
-    """Bundles of rows that go to the warehouse together; a number always has the same bundles.
+    """Bundles of rows that go to the warehouse together. A number always has the same bundles.
 
-    shipped: how many of the bundles, from the first, are in the warehouse; whoever ships it says
-    so, whatever happened to the rest. refused: the row to put into the quarantine.
+    shipped: number of bundles, from the first, that are in the warehouse. The shipper sets it, even
+    if the rest failed. refused: the row to put into the quarantine.
     """
 
     number: int

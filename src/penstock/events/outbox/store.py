@@ -1,4 +1,4 @@
-"""The outbox as the shipper sees it: bundles of rows, cut into numbered shipments."""
+"""SQL for the outbox: bundles of rows, cut into numbered shipments."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ from penstock.metadb.tables import installation, outbox, shipments
 log = structlog.get_logger()
 
 _MAX_HALVES = 100
-"""Bundles among which the oldest is: halves of a bundle have new numbers."""
+"""Number of bundles to search for the oldest one. Halves of a bundle have new numbers."""
 UNSHIPPABLE = "refused_by_event_store"
 LEASE_S = 900.0
-"""How long a node may hold a shipment; longer than any insert takes."""
+"""Maximum time a node may hold a shipment, in seconds; longer than any insert takes."""
 
-# PostgreSQL ends a transaction whose client does nothing for that long, as while it inserts.
+# PostgreSQL ends a transaction that is idle for this long, for example during an insert.
 _LEASE = select(
     func.set_config("idle_in_transaction_session_timeout", bindparam("milliseconds"), True)
 )
@@ -74,15 +74,16 @@ _OLDEST_BUNDLE = select(func.min(outbox.c.id))
 
 
 class Outbox:
-    """Rows that are acknowledged but not yet in the warehouse."""
+    """Acknowledged rows that are not in the warehouse yet."""
 
     def __init__(self, database: Database, clock: Clock, limits: QuarantineLimits) -> None:
         self._database, self._clock, self._limits = database, clock, limits
 
     def installation_id(self) -> str:
-        """The ID of this metadata DB, created once.
+        """Return the ID of this metadata DB, and create it on the first call.
 
-        Part of every token: another DB with the same warehouse numbers its shipments from 1 too.
+        It is part of every token, because another DB with the same warehouse also numbers its
+        shipments from 1.
         """
         try:
             with self._database.write() as connection:
@@ -91,14 +92,14 @@ class Outbox:
                         insert(installation).values(number=1, id=new_id("ins", self._clock()))
                     )
         except StoreConflict:
-            pass  # another node was first
+            pass  # Another node was first.
         with self._database.read() as connection:
             return str(connection.execute(select(installation.c.id)).scalar_one())
 
     def cut(self, target: Target, up_to: int, most: int) -> bool:
-        """Create a shipment of at most `most` bundles, up to the number `up_to`.
+        """Create a shipment of at most `most` bundles with numbers up to `up_to`.
 
-        False when none waits.
+        Returns False if no bundle is waiting.
         """
         with self._database.read() as connection:
             if connection.execute(_ANY_UNCUT, {"to": target, "up_to": up_to}).first() is None:
@@ -110,10 +111,10 @@ class Outbox:
                 .returning(shipments.c.id)
             ).scalar_one()
             connection.execute(_CUT, {"to": target, "up_to": up_to, "most": most, "number": number})
-            # A query, because the SQLite driver has no row count of a statement that begins with
-            # WITH.
+            # Query the result, because the SQLite driver returns no row count for a statement that
+            # begins with WITH.
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
-            if not is_cut:  # other nodes were faster
+            if not is_cut:  # Other nodes were faster.
                 _remove(connection, number)
             else:
                 add_to_ledger(connection, shipment=number)
@@ -121,21 +122,21 @@ class Outbox:
 
     @contextmanager
     def next_shipment(self, target: Target) -> Iterator[Shipment | None]:
-        """The oldest shipment that no other node ships right now.
+        """Yield the oldest shipment that no other node is shipping; None if there is none.
 
-        If the block raises nothing, bundles that it shipped are removed and counted, a refused row
-        goes into the quarantine, and any other rest becomes two shipments of half the size.
+        If the block succeeds, bundles that it shipped are removed and counted, a refused row goes
+        into the quarantine, and any other remaining rows become two shipments of half the size.
 
-        On PostgreSQL its row is locked meanwhile. A node that dies releases it, and so does one
-        that hangs for `LEASE_S`: its connection is closed, and what it does later fails. SQLite has
-        one shipper, and a lock would stop the intake.
+        On PostgreSQL, the shipment's row is locked meanwhile. The lock is released if the node
+        dies, or if it hangs for `LEASE_S`: its connection is then closed, and its later statements
+        fail. With SQLite there is only one shipper, and a lock would block the intake.
         """
         if self._database.is_sqlite:
             with self._database.read() as connection:
                 shipment = _oldest(connection, target)
             yield shipment
             if shipment is not None:
-                rows = _shipped_rows(shipment)  # before the write, for which the intake waits
+                rows = _shipped_rows(shipment)  # Before the write, which blocks the intake.
                 with self._database.write() as connection:
                     self._finish(connection, shipment, rows)
         else:
@@ -149,7 +150,10 @@ class Outbox:
     def _finish(
         self, connection: Connection, shipment: Shipment, rows: Mapping[WebsiteId, int]
     ) -> None:
-        """rows: number of rows of each website, from `_shipped_rows`."""
+        """Remove a shipment and handle its remaining rows.
+
+        rows: number of shipped rows by website, from `_shipped_rows`.
+        """
         newest = shipment.number
         shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
         changes = {
@@ -173,7 +177,7 @@ class Outbox:
     def _quarantine(
         self, connection: Connection, target: Target, row: UnshippableRow
     ) -> dict[WebsiteId, EventCounts]:
-        """Keep a row that the warehouse refuses. Returns the changes of its website's counts."""
+        """Put a refused row into the quarantine. Returns the changes of its website's counts."""
         names = _OWNERS.decode(row.line)
         if names.website_id is not None:
             website_id = WebsiteId(names.website_id)
@@ -204,12 +208,12 @@ class Outbox:
         return {website_id: counts}
 
     def newest(self) -> int | None:
-        """The highest number of a bundle that waits; None when the outbox is empty."""
+        """The highest number of a waiting bundle; None if the outbox is empty."""
         with self._database.read() as connection:
             return connection.execute(_NEWEST).scalar()
 
     def state(self) -> OutboxState:
-        """How much waits, of all nodes, and for how long."""
+        """Number of waiting bundles from all nodes, and the age of the oldest."""
         with self._database.read() as connection:
             bundles = connection.execute(_DEPTH).scalar_one()
             oldest_ms = connection.execute(_OLDEST_PUT_AT).scalar()
@@ -217,7 +221,7 @@ class Outbox:
         return OutboxState(bundles, age_s)
 
     def has_bundles_up_to(self, number: int) -> bool:
-        """Whether a bundle waits whose number is at most this one."""
+        """Whether a bundle with at most the given number is waiting."""
         with self._database.read() as connection:
             oldest = connection.execute(_OLDEST_BUNDLE).scalar()
         return oldest is not None and oldest <= number
@@ -234,7 +238,7 @@ _OWNERS = json.Decoder(_Owner)
 
 
 def _shipped_rows(shipment: Shipment) -> Mapping[WebsiteId, int]:
-    """How many events of each website are in the warehouse now."""
+    """Number of shipped events by website."""
     rows = Counter[WebsiteId]()
     if shipment.target is Target.EVENTS:
         for bundle in shipment.bundles[: shipment.shipped]:
@@ -252,9 +256,9 @@ def _oldest(connection: Connection, target: Target) -> Shipment | None:
 
 
 def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], now_ms: int) -> int:
-    """Cut bundles into two shipments with new numbers; a single bundle by its rows.
+    """Split bundles into two shipments with new numbers. A single bundle is split by its rows.
 
-    Returns the higher number.
+    Returns the higher shipment number.
     """
     if len(bundles) == 1:
         rows = bundles[0].lines.split("\n")
@@ -283,7 +287,7 @@ def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], no
 
 
 def _number_below_all(connection: Connection) -> int:
-    """So that whoever waits for all bundles up to a number waits for this one too."""
+    """A bundle number below all others, so that waiting up to any number includes this bundle."""
     lowest: int | None = connection.execute(_OLDEST_BUNDLE).scalar()
     return min(lowest or 0, 0) - 1
 
