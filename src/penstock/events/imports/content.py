@@ -1,4 +1,4 @@
-"""Checks the beginning of an upload against its format, before anything is stored."""
+"""Checks the start of an upload against its format before anything is stored."""
 
 import zlib
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from penstock.events.imports.formats.text_lines import GZIP_MAGIC
 
 
 async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncIterator[bytes]:
-    """The same chunks. `UnsupportedMedia` if the first ones cannot be of the reader's format."""
+    """Yield the chunks unchanged. Raises `UnsupportedMedia` if their start has another format."""
     head = b""
     async for chunk in chunks:
         head += chunk
@@ -31,7 +31,7 @@ def _inflated(head: bytes) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     except zlib.error:
-        return b""  # reading the file will say that it is damaged
+        return b""  # Reading the file will report the damage.
 
 
 def _other_formats(reader: Reader) -> str:

@@ -1,4 +1,4 @@
-"""One line of an import, from JSON to `NewEvent`."""
+"""Converts lines of imports from JSON to `NewEvent`."""
 
 import sqlite3
 from codecs import BOM_UTF8
@@ -40,9 +40,9 @@ class Occurrences:
         )
 
     def number(self, content: bytes) -> int:
-        """1 for the first line with this content, 2 for the second, ...
+        """Count a line. Returns 1 for the first line with this content, 2 for the second, ...
 
-        `OSError` when the folder for temporary files is full.
+        Raises `OSError` if the folder for temporary files is full.
         """
         try:
             [(times,)] = self._seen.execute(
@@ -58,11 +58,11 @@ class Occurrences:
 def read_entry(
     text: bytes, website: Website, occurrences: Occurrences, context: EventValidationContext
 ) -> NewEvent:
-    """The event of a line; `Invalid` with every fault.
+    """Read the event of a line. Raises `Invalid` with every fault.
 
-    A line without dedupeKey and transactionId is identified by its content and by the number of
-    equal lines before it in the file: the same file again stores nothing twice, and two equal
-    lines of one file are two events.
+    A line without `dedupeKey` and `transactionId` is identified by its content and the number of
+    equal lines before it. So importing a file again stores nothing twice, and two equal lines in
+    one file are two events.
     """
     raw = _with_name(_parse(text))
     canonical = canonical_json(raw)
@@ -98,7 +98,7 @@ def read_entry(
 
 
 def stated_ms(text: bytes) -> int | None:
-    """The timestamp of a rejected line, at most `LATEST_MS`; None when it has no valid one."""
+    """The timestamp of a rejected line, capped at `LATEST_MS`; None if missing or invalid."""
     try:
         at_ms = parse_time(_parse(text)["timestamp"])
     except TimeOutOfRange as error:
@@ -109,7 +109,7 @@ def stated_ms(text: bytes) -> int | None:
 
 
 def line_excerpt(text: bytes) -> str:
-    """The text of a rejected line, shortened, without secrets and network addresses."""
+    """A shortened excerpt of a rejected line, without secrets and network addresses."""
     try:
         return redact(_parse(text))
     except Invalid:
@@ -126,7 +126,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _with_name(raw: Any) -> Any:
-    """The line, with `name` for its alias `event`, which events of backends have."""
+    """Rename the field `event`, which backend events have, to `name`."""
     if isinstance(raw, dict) and "event" in raw and raw.get("name") in (None, raw["event"]):
         raw = {name: value for name, value in raw.items() if name != "event"} | {
             "name": raw["event"]

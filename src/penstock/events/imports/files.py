@@ -1,4 +1,4 @@
-"""The files of imports in the data folder: written durably, then removed.
+"""Manages import files in the data folder.
 
 `<import id>.part` during the upload, `<import id>.<format>` once it is complete and on disk.
 """
@@ -27,7 +27,7 @@ class StoredFile(NamedTuple):
 
 
 class ImportFiles:
-    """One folder. Methods without `async` block."""
+    """The import files in one folder. Methods without `async` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,9 +38,9 @@ class ImportFiles:
     async def save(
         self, import_id: str, file_format: str, chunks: AsyncIterator[bytes], max_bytes: int
     ) -> StoredFile:
-        """Write an upload durably. `TooLarge` beyond max_bytes.
+        """Write an upload durably. Raises `TooLarge` if it exceeds `max_bytes`.
 
-        Leaves nothing behind when it fails or the client disconnects.
+        If the upload fails or the client disconnects, the partial file is removed.
         """
         part = self._folder / f"{import_id}.part"
         await to_thread.run_sync(lambda: self._folder.mkdir(parents=True, exist_ok=True))
@@ -79,13 +79,13 @@ class ImportFiles:
             self.path(import_id, reader.name).unlink(missing_ok=True)
 
     def present(self) -> set[str]:
-        """IDs of the imports whose complete file is here."""
+        """IDs of imports whose complete file is on this node."""
         if not self._folder.is_dir():
             return set()
         return {path.stem for reader in READERS for path in self._folder.glob(f"*.{reader.name}")}
 
     def remove_unfinished(self) -> None:
-        """Remove partial uploads of a process that died. Call it before the first upload."""
+        """Remove partial uploads left by a crash. Call it before the first upload."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError):
                 path.unlink()

@@ -1,4 +1,4 @@
-"""HTTP of imports."""
+"""HTTP routes for imports."""
 
 from anyio import to_thread
 from litestar import Response, get, post
@@ -37,12 +37,12 @@ _UPLOADS = tuple(reader.media_types[0] for reader in READERS)
 async def create_import(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
-    """The body is a file of past events, plain or gzip. A job reads it once it is on disk.
+    """Upload a file of past events, plain or gzip. A job reads it once it is on disk.
 
-    Importing the same file again stores nothing twice: a line is identified by its `dedupeKey` or
-    `transactionId`, else by its content and the number of equal lines before it.
+    Importing the same file again is safe. A line is identified by its `dedupeKey` or
+    `transactionId`, or else by its content and the number of equal lines before it.
     """
-    is_zipped(request)  # rejects other encodings; the file itself shows whether it is gzip
+    is_zipped(request)  # This rejects other encodings. The file itself shows if it is gzip.
     query = read_query(request, ImportQuery)
     job = await imports.receive(
         caller.workspace_id, query, media_type_of(request), request.stream()
@@ -57,7 +57,7 @@ async def create_import(
 async def list_imports(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
-    """Newest first."""
+    """List imports, newest first."""
     jobs = await to_thread.run_sync(
         imports.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
@@ -100,7 +100,7 @@ async def list_rejects(
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    """In the order of the lines, each with all its errors."""
+    """List rejected lines in file order, each with all its errors."""
     page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller, import_id, page)
     return await answer_list(rejects, RejectRecord.from_reject)
@@ -116,7 +116,10 @@ async def cancel_import(
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    """Events that were stored stay; reports say that the rest is missing. Safe to repeat."""
+    """Stop an import. Stored events are kept, and reports note that the rest is missing.
+
+    Requests are safe to repeat.
+    """
     return answer(
         ImportRecord.from_job(await to_thread.run_sync(imports.cancel, caller, import_id))
     )
@@ -132,7 +135,10 @@ async def dismiss_import_gap(
     current_user: NamedDependency[CurrentUser],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    """For owners: reports count as complete again and keep a note. Safe to repeat."""
+    """Mark an import's gap as harmless (owners only).
+
+    Reports count as complete again and keep a note. Requests are safe to repeat.
+    """
     return answer(
         ImportRecord.from_job(
             await to_thread.run_sync(imports.dismiss_gap, current_user, import_id)

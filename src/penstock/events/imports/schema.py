@@ -1,4 +1,4 @@
-"""Wire types of imports."""
+"""Wire types for imports."""
 
 from typing import Annotated, Self
 
@@ -18,7 +18,7 @@ WARNINGS = {
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
 }
-"""Messages of the warnings about events, for a whole file."""
+"""Messages for warnings about a file's events, by code."""
 
 
 _FORMATS = tuple(reader.name for reader in READERS)

@@ -1,4 +1,4 @@
-"""Use cases of imports. Methods other than coroutines block: call them from a worker thread."""
+"""Use cases for imports. Synchronous methods block, so call them from a worker thread."""
 
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
@@ -31,11 +31,11 @@ from penstock.settings import Settings
 
 _MAX_OPEN_JOBS = 20
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
-"""An upload may take hours, so nobody waits for one to end."""
+"""Limits for uploads. There is no queue, because an upload may take hours."""
 
 
 class ImportService:
-    """Receives files; a worker reads them, for each workspace the oldest first."""
+    """Receives files. A worker reads each workspace's files, oldest first."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ImportService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Read files while the service runs, interrupted ones too. Needs a running intake."""
+        """Read files in this context, including interrupted imports. Needs a running intake."""
         await to_thread.run_sync(self._remove_left_over_files)
         async with self.worker.running():
             yield
@@ -79,9 +79,9 @@ class ImportService:
     ) -> ImportJob:
         """Store an upload and create its job. Both are on disk when this returns.
 
-        `Unauthorized` when the website belongs to another workspace, `Unavailable`, `TooLarge`,
-        `UnsupportedMedia` when the file is not in the format of the request, `QueueFull` when the
-        workspace has too many uploads or unfinished imports.
+        Raises `Unauthorized` if the website belongs to another workspace, `UnsupportedMedia` if the
+        file's format differs from the request's, `TooLarge` if the file is too large, `QueueFull`
+        if the workspace has too many uploads or unfinished imports, and `Unavailable`.
         """
         reader = reader_of_request(query.format, media_type)
         website = await to_thread.run_sync(
@@ -128,9 +128,9 @@ class ImportService:
         )
         try:
             await to_thread.run_sync(self._add, job)
-        except StoreUnavailable:  # the job may be stored: if it is not, the worker removes the file
+        except StoreUnavailable:  # The job may be stored. If not, the worker removes the file.
             raise
-        except Exception:  # no cancellation: the thread may store the job after it
+        except Exception:  # After a cancellation, the thread may still store the job.
             self._files.remove(import_id)
             raise
         finally:
@@ -152,27 +152,33 @@ class ImportService:
             store.add(db, job)
 
     def find(self, actor: Caller, import_id: str) -> ImportJob:
-        """`NotFound`; `Forbidden` for a key for another website."""
+        """Find an import.
+
+        Raises `NotFound` if it does not exist, and `Forbidden` if the key is for another website.
+        """
         with self._database.read() as db:
             return _owned_import(store.find(db, actor.workspace_id, import_id), actor)
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
-        """Newest first. `Unauthorized` when the website belongs to another workspace."""
+        """List imports, newest first.
+
+        Raises `Unauthorized` if the website belongs to another workspace.
+        """
         if query.website_id is not None:
             self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def rejects(self, actor: Caller, import_id: str, page: Page) -> Listing[Reject]:
-        """Rejected lines in their order, each with all its faults."""
+        """List rejected lines in file order, each with all its faults."""
         job = self.find(actor, import_id)
         with self._database.read() as db:
             return store.rejects(db, job, page)
 
     def cancel(self, actor: Caller, import_id: str) -> ImportJob:
-        """Stop reading; events that were stored stay. Cancelling again changes nothing.
+        """Stop reading. Stored events are kept. Cancelling again changes nothing.
 
-        `Conflict` when the import is finished.
+        Raises `Conflict` if the import is finished.
         """
         with self._database.write() as db:
             job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
@@ -186,14 +192,14 @@ class ImportService:
             )
             store.save(db, job)
             self._database.changes.announce(db, TOPIC)
-        if was_queued:  # the worker removes the file that it is reading, or of another node
+        if was_queued:  # A worker removes the file that it is reading, on whichever node it is.
             self._files.remove(import_id)
         return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
-        """Mark an import's gap as harmless: coverage keeps a note and counts as complete.
+        """Mark an import's gap as harmless. Coverage counts as complete and keeps a note.
 
-        `Forbidden` for a member who is not an owner, `Conflict` when there is no gap to dismiss.
+        Raises `Forbidden` if the user is not an owner, and `Conflict` if there is no gap.
         """
         with self._database.write() as db:
             job = store.find(db, current_user.workspace.id, import_id)
@@ -222,7 +228,7 @@ class ImportService:
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
     ) -> list[ImportSpan]:
-        """The history that imports changed, oldest first, for the coverage of reports."""
+        """List the periods that imports changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
 
@@ -241,6 +247,6 @@ def _import_not_found() -> NotFound:
 def rejected_texts(
     db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
 ) -> Iterator[dict[str, Any]]:
-    """Excerpts of rejected lines that contain one of the IDs, for a person's data."""
+    """Find excerpts of rejected lines that contain one of the IDs, for a person's data export."""
     for excerpt in store.search_excerpts(db, website_ids, store.naming(sent_ids)).excerpts:
         yield {"importId": excerpt.import_id, "line": excerpt.line, "text": excerpt.text}

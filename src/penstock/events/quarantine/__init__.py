@@ -1,1 +1,1 @@
-"""Events that were refused or that the warehouse does not take: kept, listed, replayed."""
+"""The quarantine: stores, lists and replays events that the intake or the warehouse refused."""

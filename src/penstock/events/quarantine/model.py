@@ -1,4 +1,4 @@
-"""Plain types of the quarantine. No I/O."""
+"""Plain types for the quarantine. No I/O."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,10 +8,10 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 
 EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
-"""Origins of single events, which can be replayed."""
+"""Origins whose entries are single events and can be replayed."""
 
 SEGMENT = "segment"
-"""The `protocol` of the sender of a call with an event, which can be replayed. Stored."""
+"""The `protocol` in `sender` of a tracking call with an event, which can be replayed. Stored."""
 
 
 class Reason(StrEnum):
@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
 
 class QuarantineLimits(NamedTuple):
-    """Limits of one website. Beyond them, its oldest and least useful entries are deleted."""
+    """Limits for one website. Beyond them, its least useful and oldest entries are deleted."""
 
     rows: int
     bytes: int
@@ -33,10 +33,10 @@ class QuarantineLimits(NamedTuple):
 class QuarantineEntry(NamedTuple):
     """An item, a body or a warehouse row.
 
-    number: rises with each entry. website_id: None if the item names no website of the workspace.
+    number: increases with each entry. website_id: None if the workspace has no such website.
     origin: the route, or the warehouse table. code: code of the problem document; `invalid` for an
     item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole
-    batch and content that is too large. sender: other values that the content was read with.
+    batch and content that is too large. sender: other values used to read the content.
     is_public: see `Refusal`.
     """
 
@@ -54,19 +54,19 @@ class QuarantineEntry(NamedTuple):
 
 
 class ReplayResult(NamedTuple):
-    """replayed: entries that left the quarantine. refused: those that are still wrong."""
+    """Numbers of entries that left the quarantine (replayed) and that are still wrong (refused)."""
 
     replayed: int
     refused: int
 
 
 def is_replayable(entry: QuarantineEntry) -> bool:
-    """Whether the entry has all that it takes; it may still be wrong."""
+    """Whether the entry has the content that a replay needs. The content may still be wrong."""
     return entry.content is not None and (
         entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES or is_call(entry)
     )
 
 
 def is_call(entry: QuarantineEntry) -> bool:
-    """Whether the content is a call of the tracking protocol that has an event."""
+    """Whether the content is a tracking protocol call with an event."""
     return entry.sender.get("protocol") == SEGMENT

@@ -1,4 +1,4 @@
-"""Replays: entries of the quarantine are validated again and stored, or shipped again."""
+"""Replays quarantine entries: validates and stores items again, or ships rows again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,11 +34,11 @@ from penstock.metadb.database import Database
 _MAX_DIGITS = 18
 
 ReadCall = Callable[[Any, Website, Mapping[str, Any], EventValidationContext], NewEvent]
-"""Reads a call of the tracking protocol: its JSON, website, and what is stored of its sender."""
+"""Reads a tracking protocol call from its JSON, its website and the stored sender values."""
 
 
 class Replayer:
-    """Replays entries of the quarantine: one, or all of a website."""
+    """Replays one quarantine entry, or all entries of a website."""
 
     def __init__(
         self,
@@ -49,22 +49,26 @@ class Replayer:
         on_stored: Callable[[], None],
         read_call: ReadCall,
     ) -> None:
-        """on_stored: wakes the shipper."""
+        """Create a replayer.
+
+        on_stored: called when rows are back in the outbox; wakes the shipper.
+        read_call: reads a stored tracking protocol call.
+        """
         self._database, self._websites, self._intake = database, websites, intake
         self._clock, self._on_stored = clock, on_stored
         self._read_call = read_call
 
     async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
-        """Store an entry of the quarantine after all.
+        """Store the event of a quarantine entry.
 
-        `NotFound`; `Invalid` with every fault when it is still wrong, `not_replayable` for one
-        without content.
+        Raises `NotFound` if there is no such entry, and `Invalid` with every fault if the event is
+        still wrong; the code is `not_replayable` if the entry cannot be replayed.
         """
         entry = await to_thread.run_sync(self._find, workspace_id, number)
         await self._replay(entry)
 
     async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayResult:
-        """Replay every entry of a website, oldest first, a page of them in one commit."""
+        """Replay every entry of a website, oldest first, one commit per page."""
         result, number = ReplayResult(0, 0), 0
         while batch := await to_thread.run_sync(
             self._next_to_replay, workspace_id, website_id, number
@@ -78,7 +82,7 @@ class Replayer:
     def _next_to_replay(
         self, workspace_id: WorkspaceId, website_id: WebsiteId, after: int
     ) -> "_ReplayBatch | None":
-        """The next entries as events; rows of the warehouse are on their way to it again."""
+        """Read the next entries as events, and put warehouse rows back into the outbox."""
         with self._database.read() as db:
             entries = store.after(db, workspace_id, website_id, after)
         if not entries:
@@ -115,7 +119,7 @@ class Replayer:
             raise _gone()
 
     def _read(self, entry: QuarantineEntry) -> NewEvent:
-        """The entry as an event of the time of its receipt. `Invalid` when it is still wrong."""
+        """Read an entry as an event received at the original time. Raises `Invalid` if wrong."""
         if not is_replayable(entry):
             raise Invalid(
                 [
@@ -158,7 +162,7 @@ class Replayer:
         return website
 
     def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
-        """Put rows back into the outbox. Returns how many were still in the quarantine."""
+        """Put rows back into the outbox. Returns the number that were still in the quarantine."""
         if not entries:
             return 0
         with self._database.write() as db:
@@ -187,8 +191,8 @@ _WAITS_AGAIN = EventCounts(quarantined=-1, waiting=1)
 class _ReplayBatch(NamedTuple):
     """A page of entries to replay.
 
-    replays: those that are valid now. shipped: rows that wait for the warehouse again. entries:
-    how many the page had. last: its last number.
+    replays: entries that are valid now. shipped: number of rows put back into the outbox. entries:
+    number of entries in the page. last: number of the last entry.
     """
 
     replays: Sequence[Replay]

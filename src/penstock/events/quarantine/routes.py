@@ -1,4 +1,4 @@
-"""HTTP of the quarantine and of the counts of events."""
+"""HTTP routes for the quarantine and for event counts."""
 
 from functools import partial
 
@@ -45,7 +45,7 @@ async def list_quarantine(
     website_service: NamedDependency[WebsiteService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
-    """Newest first, with an excerpt of each."""
+    """List quarantine entries with an excerpt of each, newest first."""
     query, website_id = read_query(request, QuarantineQuery), None
     if query.website_id is not None:
         find_website = partial(website_service.owned_website, caller.workspace_id, query.website_id)
@@ -108,7 +108,10 @@ async def replay_all(
     website_service: NamedDependency[WebsiteService],
     replays: NamedDependency[Replayer],
 ) -> Response[bytes]:
-    """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
+    """Store every entry that is valid now, with its original time of receipt.
+
+    Stored entries leave the quarantine.
+    """
     form = await read_json(request, ReplayAll)
     find_website = partial(website_service.owned_website, caller.workspace_id, form.website_id)
     website = await to_thread.run_sync(find_website)
@@ -126,7 +129,7 @@ async def replay_one(
     caller: NamedDependency[Caller],
     replays: NamedDependency[Replayer],
 ) -> Response[None]:
-    """It leaves the quarantine when it is valid now; else 422 with every fault."""
+    """Store the entry and remove it from the quarantine. Returns 422 with all faults if invalid."""
     await replays.replay(caller.workspace_id, number)
     return no_content()
 
@@ -138,7 +141,7 @@ async def replay_one(
 async def read_counts(
     caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
 ) -> Response[bytes]:
-    """For each website, how many of its events were stored, rejected, or still wait."""
+    """Numbers of stored, rejected and waiting events of each website."""
     counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
     return answer(AllEventCountsRecord.from_counts(counts))
 

@@ -1,4 +1,4 @@
-"""Wire types of the quarantine and of the counts of events."""
+"""Wire types for the quarantine and for event counts."""
 
 from collections.abc import Iterable
 from typing import Annotated, Self
@@ -26,7 +26,7 @@ class ExportQuery(Query):
 
 
 class ReplayAll(Input):
-    """Send everything that is in the quarantine of a website again."""
+    """Replay all entries in a website's quarantine."""
 
     website_id: str
 
@@ -98,7 +98,7 @@ class ReplayRecord(Record):
 
 
 class EventCountsRecord(Record):
-    """Numbers of events of a website, since Penstock began to count them.
+    """Numbers of a website's events since Penstock started counting them.
 
     received = stored + duplicates + refused + quarantined + waiting.
     """

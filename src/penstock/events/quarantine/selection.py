@@ -1,4 +1,4 @@
-"""Which entries of the quarantine a deletion or the export of a person's data is about."""
+"""Selects quarantine entries for deletions and for exports of a person's data."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,8 +17,10 @@ from penstock.metadb.database import Database
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
-    """Whether the content of an entry has one of the IDs as a value: a text, or a number as a
-    sender may have sent it by mistake."""
+    """Return a condition: whether an entry's content has one of the IDs as a value.
+
+    Numbers match too, because senders may send an ID as a number by mistake.
+    """
     ids = set(sent_ids)
 
     def contains(entry: QuarantineEntry) -> bool:
@@ -42,9 +44,9 @@ def _values(content: Any) -> Iterator[Any]:
 
 
 def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
-    """Whether an entry is in a period and of a kind of event, judged by its content.
+    """Return a condition: whether an entry is in a period and of a kind, according to its content.
 
-    Content without a time has the time of its receipt. Content without a kind is of every kind.
+    Content without a time counts at its time of receipt. Content without a kind matches all kinds.
     """
 
     def is_within(entry: QuarantineEntry) -> bool:
@@ -77,10 +79,11 @@ def forget_quarantined(
     condition: Callable[[QuarantineEntry], bool],
     removed: Counter[str],
 ) -> dict[WebsiteId, int]:
-    """Delete entries of these websites, a page at a time: searching them takes long.
+    """Delete matching entries of these websites, a page at a time, because the search is slow.
 
-    removed: counts them by website. Returns the number of the last entry that was searched, by
-    website.
+    Returns the number of the last entry searched, by website.
+
+    removed: counter to which the numbers of deleted entries are added.
     """
     with database.read() as db:
         owners = store.owners(db, website_ids)
@@ -104,9 +107,9 @@ def forget_latest_quarantined(
     condition: Callable[[QuarantineEntry], bool],
     searched: Mapping[WebsiteId, int],
 ) -> int:
-    """Delete entries that came in after a search, in the caller's transaction. Returns how many.
+    """Delete matching entries added since a search, in the caller's transaction.
 
-    searched: from `forget_quarantined`.
+    Returns the number of deleted entries. searched: the result of `forget_quarantined`.
     """
     return sum(
         _remove(db, website_id, [entry.number])
@@ -124,7 +127,7 @@ def _remove(db: Connection, website_id: WebsiteId, numbers: Collection[int]) -> 
 def quarantined_texts(
     db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
 ) -> Iterator[dict[str, Any]]:
-    """The entries that contain one of the IDs, for the export of a person's data."""
+    """Find entries that contain one of the IDs, for the export of a person's data."""
     for entry in store.entries_where(db, website_ids, containing(sent_ids)):
         yield {
             "websiteId": entry.website_id,

@@ -1,7 +1,7 @@
-"""Use cases of the quarantine: record refused items, list and count them. `replays` stores them.
+"""Use cases for the quarantine: record, list and count refused items. `replays` stores them.
 
-An entry belongs to the workspace of the key, else of the website that the item names. An item
-without a key and a known website is not recorded.
+An entry belongs to the workspace of the key or, without a key, of the item's website. An item with
+neither a key nor a known website is not recorded.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 MAX_PER_BODY = 100
-"""Refused items of one body that are stored; the others are only counted."""
+"""Maximum refused items stored from one body. The others are only counted."""
 
 
 class QuarantineService:
-    """Refused items and rows that the warehouse refuses, for the people who send them."""
+    """Shows senders the items that the intake refused and the rows that the warehouse refused."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class QuarantineService:
         clock: Clock,
         validation: FairQueue,
     ) -> None:
-        """validation: the turns of work on large bodies."""
+        """Create the service. validation: queue in which senders of large bodies take turns."""
         self._database, self._websites, self._intake = database, websites, intake
         self._validation = validation
         self._clock = clock
 
-    # Recording
+    # Methods that record
 
     async def record_body(
         self,
@@ -61,7 +61,10 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record a body that was refused as a whole. workspace_id: the key's; None if no key."""
+        """Record a body that was refused as a whole.
+
+        workspace_id: workspace of the key; None if no key was sent.
+        """
         if error.status < 500 and error.status != 429:
             await self.read_and_record(
                 workspace_id,
@@ -76,7 +79,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record the refused items of an accepted batch. workspace_id: see `record_body`."""
+        """Record the refused items of an accepted batch. workspace_id: as for `record_body`."""
         await self.read_and_record(
             workspace_id,
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
@@ -92,10 +95,13 @@ class QuarantineService:
     async def read_and_record(
         self, workspace_id: WorkspaceId | None, read: Callable[[], list[Refusal]]
     ) -> None:
-        """read: reads the body again, so it waits for its turn."""
+        """Read the refusals when it is the workspace's turn, and record them.
+
+        read: parses the body again, which may take long.
+        """
         try:
             refusals = await self._validation.run(workspace_id, read)
-        except Unavailable as error:  # the sender knows from the response which items were refused
+        except Unavailable as error:  # The response still lists the refused items.
             log.warning("refusals_not_recorded", reason=error.code)
             return
         if refusals:
@@ -155,11 +161,11 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> Refusal | None:
-        """The refusal of an item, without its content. None when it belongs to no workspace."""
+        """Return an item's refusal, without content; None if its workspace is not known."""
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
-            website = None  # it belongs to another workspace
+            website = None  # It belongs to another workspace.
         owner = website.workspace_id if website else workspace_id
         if owner is None:
             return None
@@ -177,13 +183,13 @@ class QuarantineService:
         )
 
     def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
-        """The object of a body; None when it has none, or is too large to be parsed."""
+        """Parse a body; None if it is not an object or too large to parse."""
         try:
             return parse_object_with_list(body, "events", EVENT_LIST)
         except PenstockError:
             return None
 
-    # Reading; these block
+    # Methods that read and block
 
     def page(
         self,
@@ -193,9 +199,9 @@ class QuarantineService:
         *,
         with_unknown: bool = True,
     ) -> Listing[QuarantineEntry]:
-        """Newest first. website_id: only entries of this website.
+        """List entries, newest first. website_id: the website to list; None for all.
 
-        with_unknown: also entries that name no website of the workspace.
+        with_unknown: include entries whose website is unknown.
         """
         with self._database.read() as db:
             return store.page(db, workspace_id, website_id, page, with_unknown=with_unknown)
@@ -223,20 +229,23 @@ class QuarantineService:
     def lost_on_devices(
         self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None
     ) -> int:
-        """How many events clients dropped, as reported on the UTC days of a span. None: open."""
+        """Number of events that clients reported as dropped on the UTC days of a period.
+
+        from_ms, to_ms: the period; None if it has no start or no end.
+        """
         first_day = 0 if from_ms is None else utc_day(from_ms)
         last_day = utc_day(LATEST_MS if to_ms is None else to_ms)
         with self._database.read() as db:
             return events_store.lost_events_of(db, website_ids, first_day, last_day)
 
     def entries_by_reason(self) -> dict[str, float]:
-        """How many entries there are, of all workspaces."""
+        """Number of entries in all workspaces, by reason."""
         with self._database.read() as db:
             return store.entries_by_reason(db)
 
 
 def content_of(item: Any) -> str | None:
-    """An item as JSON; None without an item, or when it is too large to store."""
+    """An item as JSON; None if there is no item or it is too large to store."""
     content = None if item is None else json.encode(item)
     if content is None or len(content) > MAX_EVENT_BYTES:
         return None

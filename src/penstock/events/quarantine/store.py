@@ -1,4 +1,4 @@
-"""SQL of the quarantine."""
+"""SQL for the quarantine."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,19 +19,21 @@ _PAGE = 200
 c = quarantine.c
 
 _IS_PUBLIC_KEY = "isPublic"
-"""The key of `sender` with `is_public`. An entry without it counts as public."""
+"""The key in `sender` that stores `is_public`. Entries without it count as public."""
 
 _IS_PUBLIC = func.coalesce(c.sender[_IS_PUBLIC_KEY].as_boolean(), true())
 _ENTRY = (*c, _IS_PUBLIC.label("is_public"))
 
 _WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (_IS_PUBLIC, 0), else_=1)
-"""Accepted events, whose only copy this is, are worth most, and what anyone may send least."""
+"""Value of an entry. Accepted events rank highest, because this is their only copy, and entries
+that anyone may have sent rank lowest.
+"""
 
 
 def add(
     connection: Connection, entries: Sequence[QuarantineEntry], limits: QuarantineLimits
 ) -> Mapping[WebsiteId, int]:
-    """Add entries, whose numbers are not used. Returns how many each website lost for them."""
+    """Add entries; they get new numbers. Returns the number of entries dropped by website."""
     if not entries:
         return {}
     connection.execute(insert(quarantine), [_values(entry) for entry in entries])
@@ -66,9 +68,9 @@ def _drop_surplus(
     website_id: WebsiteId | None,
     limits: QuarantineLimits,
 ) -> int:
-    """Delete entries of a website until the rest is within the limits. Returns how many.
+    """Delete entries of a website until the rest is within the limits. Returns their number.
 
-    The least worth goes first, the oldest of it before others; one entry stays in any case.
+    The least useful entries are deleted first, oldest first. One entry always remains.
     """
     own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
     rows, size = connection.execute(
@@ -123,7 +125,10 @@ def page(
     *,
     with_unknown: bool,
 ) -> Listing[QuarantineEntry]:
-    """Newest first. website_id: None for the whole workspace. with_unknown: see the service."""
+    """List entries, newest first.
+
+    website_id: None for the whole workspace. with_unknown: as for `QuarantineService.page`.
+    """
     own = _of(workspace_id, website_id, with_unknown=with_unknown)
     total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
     rows = connection.execute(
@@ -135,7 +140,7 @@ def page(
 def after(
     connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId, number: int
 ) -> list[QuarantineEntry]:
-    """The next entries of a website after a number, oldest first, at most a page."""
+    """The next page of a website's entries after the given number, oldest first."""
     own = (c.workspace_id == workspace_id, c.website_id == website_id)
     rows = connection.execute(
         select(*_ENTRY).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
@@ -159,7 +164,7 @@ def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> Quar
 
 
 def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """The numbers of the entries that exist, now locked against other nodes."""
+    """Lock entries against other nodes. Returns the numbers of the entries that exist."""
     if not numbers:
         return set()
     locked = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
@@ -167,7 +172,7 @@ def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
 
 
 def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """Delete entries. Returns the numbers of those that existed."""
+    """Delete entries. Returns the numbers of the entries that existed."""
     if not numbers:
         return set()
     deleted = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
@@ -180,9 +185,9 @@ def entries_where(
     condition: Callable[[QuarantineEntry], bool],
     number: int = 0,
 ) -> Iterator[QuarantineEntry]:
-    """The entries of these websites that meet a condition, read in pages.
+    """Find entries of these websites that meet a condition, reading in pages.
 
-    number: entries up to this one are left out.
+    number: start after the entry with this number.
     """
     first = number
     for website_id, workspace_id in owners(connection, website_ids).items():
@@ -193,7 +198,7 @@ def entries_where(
 
 
 def owners(connection: Connection, website_ids: Collection[str]) -> dict[WebsiteId, WorkspaceId]:
-    """The workspaces of websites by their IDs."""
+    """Workspace IDs by website ID."""
     rows = connection.execute(
         select(websites.c.id, websites.c.workspace_id).where(websites.c.id.in_(website_ids))
     )
