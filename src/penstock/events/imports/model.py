@@ -1,4 +1,4 @@
-"""Plain types of imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,11 @@ from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 
 
 class ImportState(StrEnum):
-    """queued: the file is on disk, nothing is read yet.
+    """State of an import.
 
-    failed: the file cannot be read to its end, has too many rejected lines, or no valid event.
-    cancelled: someone cancelled it. Of both, events read before stay.
+    queued: the file is on disk but has not been read yet.
+    failed: the file cannot be read completely, or has too many rejected lines or no valid event.
+    cancelled: someone cancelled it. Failed and cancelled imports keep the events stored before.
     """
 
     QUEUED = "queued"
@@ -26,7 +27,7 @@ class ImportState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportJob:
-    """One file and how far it is read.
+    """An imported file and its progress.
 
     format: name of its reader. bytes_total, bytes_read: size of the file as sent, compressed or
     not, and how much of that is read. lines_read: lines read so far, including empty_lines.
@@ -80,7 +81,7 @@ class ImportJob:
 
 
 def completed(job: ImportJob) -> ImportJob:
-    """A job whose file was read to its end: done, or failed when nothing was imported."""
+    """A job whose whole file was read: done, or failed if nothing was imported."""
     job = replace(job, bytes_read=job.bytes_total)
     if job.has_events:
         return replace(job, state=ImportState.DONE)
@@ -105,8 +106,8 @@ def stopped(job: ImportJob) -> ImportJob:
 class Reject(NamedTuple):
     """A rejected line with all its faults.
 
-    line: from 1. stated_ms: its timestamp, if valid. excerpt: its text, redacted and shortened;
-    None for a line over the limit, beyond the first 1,000 of a file, and once it is removed.
+    line: line number, from 1. stated_ms: its timestamp, if valid. excerpt: its text, redacted and
+    shortened; None if the line was too long, after a file's first 1,000, or once removed.
     """
 
     line: int
@@ -125,9 +126,10 @@ class Excerpt(NamedTuple):
 
 
 class ExcerptSearch(NamedTuple):
-    """The excerpts that contain one of some IDs.
+    """The result of a search for excerpts that contain one of the given IDs.
 
-    contains: whether a text does. lines_read: lines of each import at the time of the search.
+    contains: whether a text contains one of the IDs. lines_read: number of lines read of each
+    import at the time of the search.
     """
 
     contains: Callable[[str], bool]
@@ -136,11 +138,11 @@ class ExcerptSearch(NamedTuple):
 
 
 class ImportSpan(NamedTuple):
-    """The part of a website's history that an import changes; of an open one, so far.
+    """The period of a website's history that an import has changed so far.
 
-    from_ms, to_ms: its first and last event. affected_range: from the first to the last moment at
-    which it may have added or missed an event. at_ms: when the import was created.
-    dismissed_at_ms: when an owner dismissed its gap; the note stays true.
+    from_ms, to_ms: times of its first and last event. affected_range: first and last time at which
+    it may have added or missed an event. at_ms: when the import was created.
+    dismissed_at_ms: when an owner dismissed its gap; the note is still shown.
     """
 
     website_id: WebsiteId
@@ -154,7 +156,7 @@ class ImportSpan(NamedTuple):
 
     @property
     def note(self) -> str | None:
-        """Which events are missing, in a sentence; None for an import that rejected nothing."""
+        """A sentence about missing events; None if the import rejected nothing."""
         name = f"The import of {iso(self.at_ms)}"
         match self.state:
             case ImportState.QUEUED | ImportState.RUNNING:

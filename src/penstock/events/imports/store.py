@@ -1,4 +1,4 @@
-"""Rows of imports and of their rejected lines."""
+"""SQL for imports and their rejected lines."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -27,7 +27,7 @@ from penstock.metadb.tables import import_rejects, imports
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
 _INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
-"""Rejected lines of one file that are stored with their text."""
+"""Maximum rejected lines of one file that are stored with their text."""
 _SPANS = (
     select(imports)
     .where(
@@ -40,7 +40,7 @@ _SPANS = (
 _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
-"""Whether a rejected line has its text. Earlier versions stored the text in `errors`."""
+"""Condition: a rejected line has its text. Earlier versions stored the text in `errors`."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
@@ -49,7 +49,7 @@ def add(connection: Connection, job: ImportJob) -> None:
 
 
 def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ()) -> None:
-    """Save a job's progress, and the lines rejected since. rejects: included in job.rejected."""
+    """Save a job's progress and newly rejected lines. `job.rejected` already counts these."""
     connection.execute(
         update(imports).where(imports.c.id == job.id).values(row_values(job, imports))
     )
@@ -90,7 +90,7 @@ def _job(row: Row[Any]) -> ImportJob:
 def find(
     connection: Connection, workspace_id: WorkspaceId, import_id: str, *, lock: bool = False
 ) -> ImportJob | None:
-    """lock: nobody else changes it until the transaction ends."""
+    """Find an import. lock: whether to lock it until the transaction ends."""
     query = select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
     row = connection.execute(query.with_for_update() if lock else query).first()
     return None if row is None else _job(row)
@@ -99,7 +99,7 @@ def find(
 def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[ImportJob]:
-    """Newest first."""
+    """List imports, newest first."""
     selected = select(imports).where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(imports.c.website_id == website_id)
@@ -110,7 +110,7 @@ def page(
 
 
 def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Reject]:
-    """In the order of the lines."""
+    """List an import's rejected lines in file order."""
     c = import_rejects.c
     rows = connection.execute(
         select(c.line, c.errors, c.line_text)
@@ -123,9 +123,9 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
 
 
 def naming(sent_ids: Collection[str]) -> Callable[[str], bool]:
-    """Whether an excerpt names one of the IDs.
+    """Return a condition: whether an excerpt contains one of the IDs.
 
-    They are compared as JSON text, because excerpts are; without the end, which they may have cut
+    IDs are compared as JSON text, like excerpts, and without the end that an excerpt may have cut
     off.
     """
     return containing_any([redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids])
@@ -139,9 +139,9 @@ def search_excerpts(
 ) -> ExcerptSearch:
     """Search the excerpts of these websites' rejected lines.
 
-    contains: from `naming`. after: lines of imports up to here are left out.
+    contains: the result of `naming`. after: last line to skip, by import.
     """
-    # Before the lines: those that are rejected meanwhile are searched twice rather than never.
+    # Read this first, so that lines rejected meanwhile are searched twice rather than never.
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
@@ -156,7 +156,7 @@ def search_excerpts(
 
 
 def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterator[Excerpt]:
-    """The excerpts of an import's rejected lines after a line."""
+    """The excerpts of an import's rejected lines after the given line."""
     c = import_rejects.c
     rows = connection.execute(
         select(c.line, c.errors, c.line_text).where(
@@ -174,10 +174,10 @@ def remove_excerpts(
     website_ids: Collection[str],
     earlier: ExcerptSearch,
 ) -> int:
-    """Remove the excerpts of these websites' rejected lines that a search found.
+    """Remove excerpts that a search found, and newer ones. Returns the number removed.
 
-    earlier: the search, from before this transaction. Only lines that it could not know are
-    searched now, because others wait for this transaction. Returns how many were removed.
+    earlier: the search, made before this transaction. Only newer lines are searched now, because
+    others wait for this transaction.
     """
     newer = search_excerpts(connection, website_ids, earlier.contains, earlier.lines_read)
     excerpts = [*earlier.excerpts, *newer.excerpts]
@@ -199,13 +199,13 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
 
 
 def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
-    """Those of these imports that are finished, failed or cancelled."""
+    """The subset of these imports that are finished, failed or cancelled."""
     query = select(imports.c.id).where(imports.c.id.in_(import_ids), imports.c.state.not_in(_OPEN))
     return connection.execute(query).scalars().all()
 
 
 def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
-    """How many unfinished imports a workspace has."""
+    """Number of a workspace's unfinished imports."""
     c = imports.c
     count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
     return int(connection.execute(count).scalar_one())
@@ -225,13 +225,16 @@ def open_imports(connection: Connection, website_ids: Collection[str]) -> list[I
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
 ) -> list[ImportSpan]:
-    """The history that each import changed, oldest first. One without events changes nothing."""
+    """The period that each import changed, oldest first. Imports without events are omitted."""
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     return [_span(_job(row)) for row in connection.execute(_SPANS, parameters)]
 
 
 def _span(job: ImportJob) -> ImportSpan:
-    """An import that is not read to its end may miss events of any time before its creation."""
+    """The period that an import changed.
+
+    An incomplete import may lack events from any time before its creation.
+    """
     is_incomplete = job.state in _INCOMPLETE
     if is_incomplete or job.affected_from_ms is None or job.affected_to_ms is None:
         affected_range = (0, max(job.affected_to_ms or 0, job.created_at_ms))

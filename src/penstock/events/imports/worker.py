@@ -41,23 +41,25 @@ log = structlog.get_logger()
 
 TOPIC = "imports"
 BATCH_LINES = 500
-"""In one commit, while other senders wait for theirs."""
+"""Maximum lines in one commit while other senders are waiting for a commit."""
 LARGE_BATCH_LINES = 2_000
-"""In one commit, while nobody else sends: each commit syncs the disk."""
+"""Maximum lines in one commit while nobody else sends. Larger commits save disk syncs."""
 _SLICE_S = 0.5
-"""A turn begins no batch after it. A batch ends after it at a step that found no text."""
+"""Seconds. No new batch starts after this time in a turn. A batch also ends after this time, at the
+next step without a row.
+"""
 _MAX_RUNNING = 64
-"""Each has an open file and a temporary database."""
+"""Maximum running imports. Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
 _WITHOUT_JOB_MS = 600_000
-"""How long a file stays whose job was perhaps not stored."""
+"""Time that a file without a known job is kept, in milliseconds."""
 
 
 class Batch(NamedTuple):
     """Events and rejects of some rows.
 
-    event_rows: the row of each event. lines_read, bytes_read: part of the file that is read at the
-    end of the batch. empty_lines: empty lines skipped in the batch.
+    event_rows: the row of each event. lines_read, bytes_read: part of the file read by the end of
+    the batch. empty_lines: number of empty lines skipped in the batch.
     """
 
     events: list[NewEvent]
@@ -70,10 +72,10 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class _RunningImport:
-    """A job in progress, and the step of its current batch: what is set was done and is not
-    repeated after an error.
+    """A job in progress, and the results of its current batch. Results that are set are not
+    computed again after an error.
 
-    batches: None stands for lines that were read before a restart.
+    batches: the next batches; None stands for lines that were already read before a restart.
     """
 
     job: ImportJob
@@ -84,11 +86,11 @@ class _RunningImport:
 
 
 class ImportWorker:
-    """One job of each workspace at a time, oldest first; each step is a slice of one job's time.
+    """Runs one job per workspace at a time, oldest first. Each step runs one job for a short time.
 
-    Workspaces take turns, so that a long import delays no other. A node reads the files that
-    it received, so that several nodes with one metadata DB never share a job. A store that is away,
-    or a disk that is full, delays a job and never fails it.
+    Workspaces take turns, so that a long import does not delay others. A node reads only files that
+    it received, so that several nodes with one metadata DB never share a job. If a store is down or
+    a disk is full, a job waits; it does not fail.
     """
 
     def __init__(
@@ -103,14 +105,14 @@ class ImportWorker:
         self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
-        """Running imports; the first is the next to continue."""
+        """Running imports by workspace. The first one continues next."""
         self._without_job: dict[str, int] = {}
-        """Files whose job is not known, and since when."""
+        """Start of the wait for files without a known job, by import ID; monotonic milliseconds."""
         self.worker = Worker("imports", self._step, clock)
         database.changes.subscribe(TOPIC, self.worker.wake)
 
     def _step(self) -> float | None:
-        """Seconds until the next step; None when nothing waits."""
+        """Continue one import. Returns the seconds until the next step; None if none is waiting."""
         self._begin_waiting_jobs()
         if not self._running_imports:
             return _WITHOUT_JOB_MS / 1000 if self._without_job else None
@@ -119,7 +121,7 @@ class ImportWorker:
         try:
             self._read_slice(running)
         except Unavailable as error:
-            if error.code == "overloaded":  # imports give way to live events
+            if error.code == "overloaded":  # Live events come first.
                 return _OVERLOADED_S
             raise
         if running.finished is not None:
@@ -129,9 +131,9 @@ class ImportWorker:
         return 0.0
 
     def _begin_waiting_jobs(self) -> None:
-        """Begin the oldest job of each workspace that has none in progress.
+        """Start the oldest job of each workspace without a running job.
 
-        Only jobs whose file is on this node. Files of jobs that others have cancelled are removed.
+        Only jobs whose file is on this node start. Files of cancelled jobs are removed.
         """
         running_ids = {str(running.job.id) for running in self._running_imports.values()}
         stored_files = self._files.present() - running_ids
@@ -148,7 +150,10 @@ class ImportWorker:
                 self._running_imports.setdefault(job.workspace_id, _RunningImport(job))
 
     def _remove_without_job(self, import_ids: set[str]) -> None:
-        """An upload that got 503 may have a job nevertheless, or get it in a moment."""
+        """Remove files that have had no job for a while.
+
+        An upload that failed with 503 may still have a job, or get one shortly.
+        """
         now_ms = self._clock.elapsed_ms()
         self._without_job = {each: self._without_job.get(each, now_ms) for each in import_ids}
         for import_id, since_ms in self._without_job.items():
@@ -156,7 +161,7 @@ class ImportWorker:
                 self._files.remove(import_id)
 
     def _read_slice(self, running: _RunningImport) -> None:
-        """Store batches until the slice is over or the job is finished. `Unavailable`."""
+        """Store batches until the time is up or the job is finished. Raises `Unavailable`."""
         until_s = monotonic() + _SLICE_S
         while running.finished is None:
             try:
@@ -174,8 +179,8 @@ class ImportWorker:
     def _store_batch(self, running: _RunningImport) -> bool:
         """Store the next batch and the job's progress.
 
-        False at the end of the file, or when the job was cancelled. `UnreadableFile`,
-        `Unavailable`.
+        Returns False at the end of the file or if the job was cancelled. Raises `UnreadableFile`
+        and `Unavailable`.
         """
         if running.batches is None:
             website = self._websites.find_website(running.job.website_id)
@@ -200,23 +205,23 @@ class ImportWorker:
             raise
         except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-                # The disk is full, or no descriptor is left: later the file can be read again.
+                # The disk is full or no file descriptor is free: try the file again later.
                 running.batches = running.batch = None
                 raise StoreUnavailable(reason=str(error)) from error
-            # A bug: the other imports must not wait for it.
+            # This is a bug. Other imports must not wait for it.
             log.error("import_failed", import_id=running.job.id, exc_info=error)
             raise UnreadableFile(
                 "Penstock had an internal error; the service log has the details. Once it is "
                 "fixed, import the file again; stored events are recognised as duplicates."
             ) from error
-        # `running` keeps both whole until they are saved: this step is repeated after an error.
+        # `running` keeps both unchanged until they are saved, because an error repeats this step.
         batch, receipts = without_rejected(running.batch, running.receipts)
         running.job = self._save(advance(running.job, batch, receipts), batch.rejects)
         running.batch = running.receipts = None
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        """The job as stored: cancelled, with its counts, if someone has cancelled it."""
+        """Save a job and return it. If someone has cancelled it, it is returned as cancelled."""
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
@@ -229,7 +234,7 @@ class ImportWorker:
         return job
 
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
-        """The rest of the file. Lines before it are read again, but only to count equal ones."""
+        """Yield the rest of the file. Earlier lines are read again only to count equal lines."""
         limits, occurrences = self._settings.limits, Occurrences()
         source = reader_named(job.format).rows(
             self._files.path(job.id, job.format),
@@ -248,7 +253,7 @@ class ImportWorker:
     def _batch(
         self, source: Iterator[Row], website: Website, occurrences: Occurrences, max_rejects: int
     ) -> Batch | None:
-        """The next rows, with at most `max_rejects` rejected ones; None at the end of the file."""
+        """Read the next rows, with at most `max_rejects` rejects; None at the end of the file."""
         if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
@@ -284,7 +289,7 @@ class ImportWorker:
 
 
 def _through(source: Iterator[Row], last_line: int) -> Iterator[Row]:
-    """The rows up to this line. The source continues after them."""
+    """Yield the rows up to the given line."""
     while last_line and (row := next(source, None)):
         yield row
         if row.lines_read >= last_line:
@@ -300,7 +305,7 @@ def _reject(row: Row, faults: Sequence[Fault]) -> Reject:
 def without_rejected(
     batch: Batch, results: Sequence[Receipt | Rejected]
 ) -> tuple[Batch, list[Receipt]]:
-    """The batch with the events that the intake refused among its rejects; the other receipts."""
+    """Move events that the intake refused to the rejects. Returns the batch and other receipts."""
     stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
     for event, row, result in zip(batch.events, batch.event_rows, results, strict=True):
         if isinstance(result, Rejected):
@@ -313,7 +318,7 @@ def without_rejected(
 
 
 def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
-    """The job after a batch. receipts: one for each of the batch's events."""
+    """The job after a batch. receipts: one per event of the batch."""
     times_ms = [event.occurred_at_ms for event in batch.events]
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
@@ -343,11 +348,11 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
 def _widen(
     first_ms: int | None, last_ms: int | None, times_ms: list[int]
 ) -> tuple[int | None, int | None]:
-    """A span that includes further times. None, None: an empty span."""
+    """Extend a span to include more times. An empty span is `None, None`."""
     known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
     return min(known, default=None), max(known, default=None)
 
 
 def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
-    """The time that a rejected line states; without one, any time before the import."""
+    """The time of a rejected line, or the limits of its possible times if it has none."""
     return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]

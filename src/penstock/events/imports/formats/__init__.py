@@ -1,1 +1,1 @@
-"""The formats of import files. A further format is one file with its `Reader`, and its tests."""
+"""Formats of import files. To add a format, add a file with its `Reader`, and tests."""

@@ -38,7 +38,7 @@ _FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())
 """Names of columns. `event` is an alias of `name`."""
 _MAX_COLUMNS = 1_000
 _MAX_EMPTY_LINES = 1_000_000
-"""Maximum empty lines in succession. Each is a separate step, which takes time."""
+"""Maximum consecutive empty lines. Each is a separate step, which takes time."""
 _MAX_STEPS_IN_ROW = 1_000
 """Maximum steps without a line inside a row. Each reads up to a thousand parts of gzip."""
 _EXPECTED = (
@@ -57,14 +57,14 @@ _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such a
 
 
 class _Header(NamedTuple):
-    """The separator, and for each column its field and, if it is a property, the key of that."""
+    """A header row. columns: each column's field, and its key if it is a property."""
 
     separator: str
     columns: tuple[tuple[str, str | None], ...]
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    """Every row after the header. `UnreadableFile` where the file cannot be read any further."""
+    """Yield every row after the header. Raises `UnreadableFile` if reading cannot continue."""
     line_limits = limits._replace(max_row_bytes=MAX_LINE_BYTES)
     lines = text_lines(path, line_limits, keep_empty=True)
     header, empty_lines = None, 0
@@ -87,7 +87,7 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
 
 
 def _read_header(line: bytes) -> _Header:
-    """The header; `UnreadableFile` if it is not one."""
+    """Read the header. Raises `UnreadableFile` if the line is not a header."""
     text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     separator = max(_SEPARATORS, key=text.count)
     try:
@@ -95,7 +95,7 @@ def _read_header(line: bytes) -> _Header:
     except (csv.Error, ValueError):
         raise UnreadableFile("The first row is not valid CSV.") from None
     names = [cell.strip() for cell in cells]
-    while names and not names[-1]:  # spreadsheets write empty columns too
+    while names and not names[-1]:  # Spreadsheets also write empty columns.
         names.pop()
     if len(names) > _MAX_COLUMNS:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
@@ -122,7 +122,7 @@ def _column_of(name: str) -> tuple[str, str | None]:
 
 
 def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int) -> Row:
-    """The row that begins with a line. It takes further lines if a quote is open at the end."""
+    """Read the row that starts with a line, and more lines while a quote is open."""
     taken, size = [first], len(first.content)
 
     def texts() -> Iterator[str]:
@@ -158,7 +158,7 @@ def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int)
 
 
 def _item(cells: list[str], header: _Header) -> tuple[dict[str, Any], Fault | None]:
-    """The event of a row, and what is wrong with the row apart from the event's fields."""
+    """The event of a row, and a fault if the row itself is wrong."""
     fault = _TOO_MANY_CELLS if any(cells[len(header.columns) :]) else None
     item: dict[str, Any] = {"type": "event"}
     properties: dict[str, Any] = {}
@@ -190,7 +190,7 @@ def _row(taken: list[Row], content: bytes = b"", fault: Fault | None = None) -> 
 
 
 def _decoded(line: bytes) -> str:
-    """The text of a line. Other bytes than UTF-8 become lone surrogates, which JSON rejects."""
+    """Decode a line. Invalid UTF-8 becomes lone surrogates, which JSON rejects."""
     return line.decode("utf-8", "surrogateescape")
 
 
@@ -206,7 +206,7 @@ def _head_problem(head: bytes) -> str | None:
     start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
     line, newline, _ = start.partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
-        return None  # reading the file will say what is wrong with its header
+        return None  # Reading the file will report what is wrong with its header.
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {_EXPECTED}"
     try:

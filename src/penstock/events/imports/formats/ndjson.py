@@ -12,7 +12,7 @@ _EXPECTED = "Send NDJSON: UTF-8 text with one JSON object per line."
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    """Every line. `UnreadableFile` where the file cannot be read any further."""
+    """Yield every line. Raises `UnreadableFile` if reading cannot continue."""
     empty_lines = 0
     for row in text_lines(path, limits):
         empty_lines += row.empty_lines

@@ -1,4 +1,4 @@
-"""A format of import files, and the rows that its reader returns."""
+"""Types for the formats of import files and their rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from penstock.base.errors import Fault
 
 HEAD_BYTES = 4096
-"""How much of a file `head_problem` sees, at least if the file is that long."""
+"""Minimum bytes that `head_problem` gets from the start of a file, unless the file is shorter."""
 
 
 class UnreadableFile(Exception):
@@ -28,11 +28,11 @@ class ReaderLimits(NamedTuple):
 class Row(NamedTuple):
     """One small step through a file: a row, some empty lines, or only work.
 
-    line: where the row begins, as a person finds it in the file, from 1. lines_read: lines of the
-    file read so far. bytes_read: bytes of the file as sent read so far, roughly. content: the event
+    line: line number where the row starts, from 1. lines_read: lines of the file read so far.
+    bytes_read: approximate bytes read so far of the file as sent. content: the event
     as the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows until
-    they are stored, and text needs much less memory than objects. empty_lines: skipped in this
-    step. faults: why the reader rejects the row, beside those that its content has.
+    they are stored, and text needs much less memory than objects. empty_lines: lines skipped in
+    this step. faults: faults that the reader found, in addition to those in the content.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""The wire type that the content of every row has."""
+"""The wire type for the content of every row."""
 
 from typing import Annotated
 

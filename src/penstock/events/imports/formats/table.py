@@ -1,4 +1,4 @@
-"""The table of formats, from which the API, its document, the command and the page are made."""
+"""The list of formats. The API, its document, the command and the page use it."""
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.base.wording import listed
@@ -16,12 +16,12 @@ _BY_MEDIA_TYPE = {media: reader for reader in READERS for media in reader.media_
 
 
 def reader_named(name: str) -> Reader:
-    """The reader of a stored import. `KeyError` for an unknown name."""
+    """The reader of a stored import. Raises `KeyError` if the name is unknown."""
     return _BY_NAME[name]
 
 
 def reader_of_request(name: str | None, media_type: str) -> Reader:
-    """The reader that a request names by parameter or media type. `UnsupportedMedia`.
+    """The reader for a request, by parameter or media type. Raises `UnsupportedMedia`.
 
     name: a known format, or None.
     """

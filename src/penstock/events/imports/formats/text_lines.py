@@ -16,13 +16,13 @@ from penstock.events.imports.formats.reader import ReaderLimits, Row, Unreadable
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""A file with a longer line is not read any further."""
+"""Maximum bytes of a line. Reading stops at a longer line."""
 _PIECE_BYTES = 64 * 1024
 _COMPRESSED_BYTES = 16 * 1024
-"""The rest of a read is copied after each gzip member, so it must be short."""
+"""Bytes per read. It must be small, because the rest is copied after each gzip member."""
 _EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
-"""Calls of the decompressor in one step that return nothing, such as for empty members."""
+"""Maximum decompressor calls without output in one step, for example for empty members."""
 
 
 def is_utf16(head: bytes) -> bool:
@@ -31,15 +31,15 @@ def is_utf16(head: bytes) -> bool:
 
 
 def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) -> Iterator[Row]:
-    """Every line of a stored file, as the content of a row.
+    """Yield every line of a stored file, as the content of a row.
 
     keep_empty: whether empty lines are rows, because they may be inside a quoted text.
-    `UnreadableFile` where the file cannot be read any further: gzip is damaged or truncated, or the
-    content is over the limit.
+    Raises `UnreadableFile` if reading cannot continue, because gzip data is damaged or truncated,
+    or the content exceeds the limit.
     """
     max_row_bytes = limits.max_row_bytes
     number = bytes_read = 0
-    # A line that continues in the next piece: its start, which may be cut, and its size.
+    # The start of a line that continues in the next piece (it may be cut), and its size.
     start, size = b"", 0
     for piece, bytes_read in _pieces(path, limits.max_inflated_bytes):
         at = 0
@@ -84,7 +84,7 @@ def _row(number: int, bytes_read: int, text: bytes, max_bytes: int, keep_empty: 
 
 
 def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """The content in pieces, each with the bytes of the file that were read for it."""
+    """Yield the content in pieces, each with the number of file bytes read so far."""
     with path.open("rb", buffering=0) as file:
         is_gzip = file.read(2) == GZIP_MAGIC
         file.seek(0)
@@ -100,12 +100,12 @@ def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _inflated(file: BinaryIO) -> Iterator[bytes]:
-    """The content of every member. An empty piece: much was read, and none of it has content."""
+    """Yield the content of every member. A piece is empty if much input gave no content."""
     member, data, piece, without_content = None, b"", b"", 0
     # After the end of the file, the decompressor may have more to return.
     while data or (data := file.read(_COMPRESSED_BYTES)) or piece:
         piece = b""
-        if member is None and (data := data.lstrip(b"\0")):  # members may be padded
+        if member is None and (data := data.lstrip(b"\0")):  # Members may be padded.
             member = zlib.decompressobj(wbits=31)
         if member is not None:
             try:
