@@ -76,7 +76,7 @@ class UnitEvent:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where an event is read: by instant, usable number, then event ID."""
+    """The position of an event in reading order: by instant, usable number, then event ID."""
 
     instant: Instant
     event: UnitEvent
@@ -98,7 +98,7 @@ class Position:
 
 @dataclass
 class Run:
-    """How far a unit came from one entry.
+    """The progress of a unit after one entry.
 
     began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
     several first events was not known. done_ms: when each step was completed. options: for each

@@ -51,7 +51,7 @@ _Ignored = Annotated[str | None, Field(description="Ignored: an export has all r
 
 
 class AttributionExportQuery(AttributionSelection):
-    """Query parameters for the export. It also accepts and ignores those of the report."""
+    """Query parameters for the export. The parameters of the report are accepted and ignored."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None

@@ -58,7 +58,7 @@ class Operand(Generic[T]):
 
 
 def check_storable(text: str) -> str:
-    """Return the text. RuleBroken if no property can have it and no statement can carry it."""
+    """Return the text. Raises RuleBroken if it contains NUL or invalid Unicode."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise RuleBroken(
             "control_character", "Must be valid Unicode without NUL; no property has other text."

@@ -113,7 +113,7 @@ _MATCHES = _text("match({}, {})")
 
 
 class Operator(StrEnum):
-    """How a filter compares. Negative operators hold for missing properties, too."""
+    """The comparison that a filter makes. Negative operators also hold for missing properties."""
 
     traits: Traits[Any]
 

@@ -99,7 +99,7 @@ def collect_faults(
     validate: ValidatorFunctionWrapHandler,
     model: type[BaseModel] | None = None,
 ) -> Any:
-    """Validate a value. RulesBroken with all faults of the value and its parts.
+    """Validate a value. Raises RulesBroken with all faults of the value and its parts.
 
     faults: faults of the value as a whole.
     model: type of the parts, for hints about unknown fields.

@@ -60,7 +60,7 @@ class Mark:
     build: ID of the rows; '' if they were dropped. events_block: number of the newest insert into
     the event store that the rows include. events: number of the websites' events up to that insert.
     read_until_ms: rows include no event that occurs later. next_event_ms: time of the first later
-    event, 0 without one. queried_at_ms: time of the last query for the outcome, saved every half
+    event; 0 if none. queried_at_ms: time of the last query for the outcome, saved every half
     hour. number: the mark with the highest number is valid.
     """
 
@@ -84,8 +84,8 @@ class Mark:
 class Backlog(NamedTuple):
     """The events since a mark.
 
-    events: how many. block: number of the newest insert. events_in_all: number of all events of the
-    websites. has_lost: whether events before the mark were deleted.
+    events: their number. block: number of the newest insert. events_in_all: total number of events
+    of the websites. has_lost: whether events before the mark were deleted.
     """
 
     events: int
@@ -98,7 +98,7 @@ class ChangedUnits(NamedTuple):
     """The units that the events since a mark change.
 
     units: the time of the first of these events, by unit. has_unitless: whether some events have no
-    unit. next_event_ms: time of the first event that is still in the future; 0 without one.
+    unit. next_event_ms: time of the first event that is still in the future; 0 if none.
     """
 
     units: Mapping[int, int]

@@ -49,7 +49,7 @@ _TRIES = 5
 
 
 class OutcomeTables:
-    """The rows of stored outcomes. Methods block, and raise `QueryFailed`, `StoreUnavailable`."""
+    """The rows of stored outcomes. Methods block and raise `QueryFailed` or `StoreUnavailable`."""
 
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
         """events_per_fold: a build of more events evaluates one share of the units at a time."""
@@ -305,7 +305,7 @@ class OutcomeTables:
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
     def newest_insert(self, build: str) -> int | None:
-        """Number of the newest insert that a row of the build includes; None without rows."""
+        """Return the newest insert that the build's rows include; None if there are no rows."""
         [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
         return int(newest) if rows else None
 
@@ -318,4 +318,4 @@ class OutcomeTables:
 
 
 _FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
-"""The profile of few events."""
+"""Profile for statements that read only a few events."""

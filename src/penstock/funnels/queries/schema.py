@@ -149,7 +149,7 @@ class ServedFrom(StrEnum):
 
 
 class DirectReason(StrEnum):
-    """Why an answer was computed from events and not counted from stored outcomes.
+    """The reason why a response was computed from events instead of stored outcomes.
 
     NOT_STORED: none exist yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.

@@ -76,7 +76,7 @@ class SnapshotReader:
         return _snapshot(params, evaluation, version)
 
     def is_unchanged(self, params: QueryParams, version: DataVersion) -> bool:
-        """Whether the stored data are still those of the version."""
+        """Whether the stored data have not changed since the version."""
         return self._versions.read(params.website_ids, params.scope_ids) == version
 
     def _evaluation(
@@ -88,10 +88,10 @@ class SnapshotReader:
         *,
         is_fresh: bool,
     ) -> EvaluationSnapshot:
-        """A new evaluation, or an earlier one if neither data nor time has changed a count since.
+        """Return an earlier evaluation if its counts are still the same, or else a new one.
 
-        So an answer is computed again only when it can differ, and the cohorts and pages of one
-        report have the same evaluation time.
+        Responses are therefore computed again only when they can differ, and the cohorts and pages
+        of a report have the same evaluation time.
         """
 
         def evaluate_now() -> EvaluationSnapshot:

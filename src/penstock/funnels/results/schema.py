@@ -51,7 +51,7 @@ _Ignored = Annotated[
 
 
 class ExportQuery(CohortQuery):
-    """Query parameters for an export. It also accepts and ignores those of results."""
+    """Query parameters for an export. The parameters of results are accepted and ignored."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     page: _Ignored = None

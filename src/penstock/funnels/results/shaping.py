@@ -134,7 +134,7 @@ def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
 
 
 def _describe_place(step: int, n: int) -> str:
-    """Where a diagnostic row below a step looks, in words. step: 0 above the first step."""
+    """Describe where a diagnostic row below a step looks. step: 0 above the first step."""
     if not step:
         return "before step 1"
     return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"

@@ -78,7 +78,7 @@ def campaigns(
 
 
 def clicked_links(traffic: Traffic, limit: int) -> Statement:
-    """At most `limit` links that people clicked in the period. Column: link_id."""
+    """Select the links that people clicked in the period, at most `limit`. Column: link_id."""
     binder = Binder()
     sql = f"""
     SELECT DISTINCT link_id FROM clicks

@@ -145,7 +145,7 @@ def events_with_id(
     """Select at most two events with the given ID. Penstock's ID sorts before the sender's.
 
     event_id: Penstock's ID of the event, or the sender's, which several events may share. Columns:
-    those of `unit_events`; unit is 0 for an event without a unit.
+    like in `unit_events`; unit is 0 for an event without a unit.
     """
     plan = Plan(definition, params, profile)
     sent = plan.binder.bind("String", event_id)

@@ -44,7 +44,7 @@ after the previous step, or that event is after the window."""
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a position is packed into 64 bits.
+    """The layout of a position in 64 bits.
 
     From the highest bit: time after `base_ms`, unusable flag, sequence number, option, entry flag.
     number_bits: 0 without a sequence property; then there is no unusable flag either. option_bits:

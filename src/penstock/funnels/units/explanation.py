@@ -30,7 +30,7 @@ class Explanation(NamedTuple):
 
 
 def explain_left_out(*, verified: bool) -> Explanation:
-    """Why a payment provider's event does not count in its attempt (R18).
+    """Explain why a payment provider's event does not count in its attempt (R18).
 
     verified: whether the event has a verified link to a visitor.
     """
@@ -119,7 +119,7 @@ def _explain_tie(event: MatchedEvent, verdict: Verdict) -> str:
 
 
 def _explain_ignored(definition: Definition, path: FunnelPath | None, event: MatchedEvent) -> str:
-    """Why no step and no diagnostic row counted an event."""
+    """Explain why neither a step nor a diagnostic row counted an event."""
     steps = [
         number
         for number, (place, _) in enumerate(required_rows(definition), start=1)

@@ -103,7 +103,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class FunnelPath:
-    """How far one unit came from one entry.
+    """The progress of a unit after one entry.
 
     entry: the event that completed step 1. values: tagged entry values. candidates: the events
     that decide the values. tied: whether they decide by agreement. completed: the event that
