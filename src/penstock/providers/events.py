@@ -14,7 +14,7 @@ from penstock.identity.model import is_placeholder
 from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, Provider, ProviderEvent
 
 LEFT_OUT = "leftOut"
-"""The property that lists metadata over a limit, each entry as `key: code`."""
+"""The property that lists metadata entries over a limit, in the form `key: code`."""
 
 _MAX_LEFT_OUT = 20
 _RESERVED_BYTES = 8 * 1024
@@ -22,9 +22,10 @@ _RESERVED_BYTES = 8 * 1024
 
 
 class CustomerIdentity(NamedTuple):
-    """The IDs that the metadata states.
+    """The customer's IDs from the metadata.
 
-    is_elsewhere: whether the metadata names another website than the URL; then its IDs are ignored.
+    is_elsewhere: whether the metadata names a website other than the URL's. If so, its IDs are
+    ignored.
     """
 
     visitor_id: str | None = None
@@ -54,7 +55,7 @@ def read_customer_identity(
 
 
 def _sent_id(value: Any, context: EventValidationContext) -> str | None:
-    """A valid ID from metadata, or None. Integers become texts."""
+    """The ID from the metadata, or None if it is invalid. Integers are converted to strings."""
     text = (
         str(value)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64
@@ -74,10 +75,12 @@ def new_event(
     fallback_visitor_id: str,
     context: EventValidationContext,
 ) -> NewEvent:
-    """The event for the intake. Raises `NotAnEvent` for a time before 1970 or in the future.
+    """Convert a provider's event into an event for the intake.
 
-    customer: from `read_customer_identity`. fallback_visitor_id: the event's visitor when the
-    metadata names nobody.
+    Raises `NotAnEvent` if its time is before 1970 or in the future.
+
+    customer: the result of `read_customer_identity`. fallback_visitor_id: the visitor to use if
+    the metadata does not identify one.
     """
     if event.occurred_at_ms < 0 or future_error(event.occurred_at_ms, context):
         raise NotAnEvent("the event's time is before 1970 or in the future.")
@@ -97,7 +100,7 @@ def new_event(
         received_at_ms=context.now_ms,
         visitor_id=visitor_id,
         user_id=customer.user_id if customer.is_named else None,
-        # Hash the parsed fields instead of the body, which contains a count of deliveries.
+        # Hash the parsed fields, because the body contains a delivery count that changes.
         body_hash=body_hash(
             json.encode([name, event.occurred_at_ms, customer, properties], order="sorted")
         ),
@@ -111,9 +114,9 @@ def new_event(
 def _properties(
     event: ProviderEvent, customer: CustomerIdentity, context: EventValidationContext
 ) -> dict[str, Any]:
-    """The provider's properties, and the metadata that is within the limits.
+    """Combine the provider's properties with the metadata that is within the limits.
 
-    If both have a key, the metadata's key becomes `metadata.KEY`.
+    If both contain the same key, the metadata's key becomes `metadata.KEY`.
     """
     properties: dict[str, Any] = dict(event.properties)
     left_out: list[str] = []
@@ -149,7 +152,7 @@ def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
 
 
 def _count_keys(value: Any) -> int:
-    """Number of property keys inside a value. The value's depth was checked before."""
+    """Number of property keys inside a value. The caller has already checked the value's depth."""
     if isinstance(value, Mapping):
         return len(value) + sum(_count_keys(item) for item in value.values())
     return sum(_count_keys(item) for item in value) if isinstance(value, list) else 0

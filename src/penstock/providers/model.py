@@ -24,7 +24,10 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """A provider whose webhooks a website accepts. secrets: valid ones, current secret first."""
+    """A provider whose webhooks a website accepts.
+
+    secrets: the valid signing secrets, with the current secret first.
+    """
 
     provider: Provider
     website_id: str
@@ -32,23 +35,23 @@ class ProviderConfig:
 
 
 class Delivery(NamedTuple):
-    """A webhook request. headers: by lower-case name."""
+    """A webhook request. headers: keys are lower case."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 class ReceivedWebhook(NamedTuple):
-    """A webhook whose event is on disk. name: the event's name in the warehouse."""
+    """A webhook whose event is safely on disk. name: the event's name in the warehouse."""
 
     name: str
     receipt: Receipt
 
 
 class EventMapping(NamedTuple):
-    """The transaction event for a provider's type of event.
+    """The transaction event for one of a provider's event types.
 
-    amount: the field of the provider's object that has the amount; None without an amount.
+    amount: the field of the provider's object that contains the amount; None if there is no amount.
     """
 
     name: str
@@ -58,9 +61,10 @@ class EventMapping(NamedTuple):
 class ProviderEvent(NamedTuple):
     """An event from a provider.
 
-    id, type: the provider's ID and type. name: the transaction event; None for a type without a
-    mapping. properties: parsed from the provider's object. metadata: set by the merchant, not
-    validated. customer_id, email: the provider's customer, used for matching only.
+    id, type: the event's ID and type at the provider. name: the transaction event; None if the type
+    has no mapping. properties: fields from the provider's object. metadata: values that the
+    merchant set, not validated. customer_id, email: the customer's ID and email address at the
+    provider, used only to match customers.
     """
 
     id: str
@@ -74,8 +78,8 @@ class ProviderEvent(NamedTuple):
 
 
 IDENTITY_KEYS = ("visitorId", "userId", "websiteId")
-"""Metadata keys that say to whom an event belongs."""
+"""Metadata keys that identify the event's visitor, user and website."""
 
 
 class NotAnEvent(ValueError):
-    """A signed body is not a readable event. The message says why."""
+    """Raised when a signed body is not a readable event. The message gives the reason."""

@@ -12,18 +12,18 @@ _WITH_THREE_DIGITS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
 
 
 def currency_code(value: Any) -> str | None:
-    """An ISO 4217 code in capitals; None for anything that is not a code."""
+    """The value as an upper-case ISO 4217 code, or None if it does not look like a code."""
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha()):
         return None
     return value.upper()
 
 
 def main_units(minor: Any, currency: str) -> int | float | None:
-    """An amount in the main unit: 19.99 for 1999 of EUR, 1999 for 1999 of JPY.
+    """Convert an amount to the currency's main unit.
 
-    None when minor is not a 64-bit integer. ISK and UGX have no minor unit either, but
-    providers count them in hundredths. Source: Stripe, "Supported currencies", zero-decimal
-    currencies and special cases.
+    For example, 1999 becomes 19.99 in EUR, and stays 1999 in JPY. Returns None if `minor` is not a
+    64-bit integer. ISK and UGX have no minor unit either, but providers report them in hundredths.
+    Source: Stripe, "Supported currencies", zero-decimal currencies and special cases.
     """
     if isinstance(minor, bool) or not isinstance(minor, int) or abs(minor) >= 2**63:
         return None

@@ -9,18 +9,18 @@ from penstock.providers.model import EventMapping, NotAnEvent, Properties
 from penstock.providers.money import currency_code, main_units
 
 MAX_ID_BYTES = 180
-"""Longest accepted provider ID. It fits an ID field with the provider's name in front."""
+"""Maximum bytes of a provider's ID. This leaves room for the provider's name in front of it."""
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at a path such as `a.b.c`; None when a part of the path is missing."""
+    """The value at a path such as `a.b.c`, or None if part of the path is missing."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def id_text(value: Any) -> str | None:
-    """A provider's ID, from a string or an object with an `id`; None for anything else."""
+    """The provider's ID from a string or an object with an `id`; None for anything else."""
     text = value.get("id") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text or "\x00" in text or len(text.encode()) > MAX_ID_BYTES:
         return None
@@ -45,7 +45,10 @@ def require_object(value: Any, field: str) -> dict[str, Any]:
 
 
 def time_ms(value: Any, field: str) -> int:
-    """Milliseconds since 1970 of a time, sent in integer seconds or in ISO 8601 with an offset."""
+    """Parse a time in integer seconds or ISO 8601 with an offset. Returns milliseconds since 1970.
+
+    Raises `NotAnEvent` for anything else.
+    """
     is_seconds = isinstance(value, int) and not isinstance(value, bool)
     if is_seconds or (isinstance(value, str) and not is_integer(value.strip())):
         try:
@@ -64,7 +67,7 @@ def find_email(value: Any, paths: Iterable[str]) -> str | None:
 
 
 def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Properties:
-    """Properties with a payload's IDs. paths: the possible paths of each property."""
+    """Extract a payload's IDs as properties. paths: for each property, the paths to try."""
     return {
         name: text
         for name, places in paths.items()
@@ -77,7 +80,7 @@ def amount_properties(
 ) -> Properties:
     """The properties `amount` and `currency`; empty for events without an amount.
 
-    already_reported: the amount that earlier events reported, in minor units.
+    already_reported: the amount in minor units that earlier events reported.
     """
     currency = currency_code(value_at(payload, "currency"))
     if mapping is None or mapping.amount is None or currency is None:

@@ -33,7 +33,7 @@ async def receive_webhook(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Answers 200 when the event is on disk, 401 without a valid signature.
+    """Returns 200 once the event is on disk, and 401 if the signature is missing or invalid.
 
     `provider` is `stripe`, `polar` or `standardwebhooks`.
     """
@@ -59,7 +59,7 @@ async def list_providers(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Sorted by name. Lists when each valid secret was set, never the secret itself."""
+    """Lists providers by name. Shows when each valid secret was set, but not the secrets."""
     page = read_query(request, PageQuery).pagination
     configs = await to_thread.run_sync(
         providers.list_providers, caller.workspace_id, website_id, page
@@ -83,9 +83,9 @@ async def set_provider_secret(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """The secret is never shown again.
+    """Set the current signing secret. Penstock never shows it again.
 
-    The previous secret stays valid for another day, or for `previousValidSeconds`.
+    The previous secret stays valid for a day by default; set `previousValidSeconds` to change this.
     """
     body = await read_json(request, NewSecret)
     config = await to_thread.run_sync(
@@ -109,7 +109,7 @@ async def remove_provider(
     caller: NamedDependency[Caller],
     providers: NamedDependency[ProviderService],
 ) -> Response[None]:
-    """Deletes the provider's secrets, so that its webhooks are rejected. Its events stay."""
+    """Delete the provider's secrets. Its webhooks are then rejected; stored events are kept."""
     await to_thread.run_sync(providers.remove, caller, website_id, provider)
     return no_content()
 

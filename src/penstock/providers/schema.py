@@ -29,7 +29,7 @@ def _secret(value: SecretStr) -> SecretStr:
 
 
 class NewSecret(Input):
-    """A new signing secret. Earlier secrets stay valid for a while, so that rotation has no gap."""
+    """A new signing secret. Earlier secrets stay valid for a while, so you can rotate safely."""
 
     signing_secret: Annotated[
         SecretStr,
@@ -47,7 +47,7 @@ class NewSecret(Input):
 
 
 class SecretRecord(Record):
-    """When a valid secret was set. The secret itself is never shown."""
+    """The validity of a secret. The secret itself is never shown."""
 
     created_at: str
     valid_until: str | None = Field(description="Null for the current secret.")
@@ -76,7 +76,7 @@ class ProviderRecord(Record):
 
 
 class WebhookRecord(Record):
-    """The result of a webhook. A duplicate has the ID of the first event."""
+    """The result of a webhook. For a duplicate, `eventId` is the ID of the first event."""
 
     status: Status
     event_id: str

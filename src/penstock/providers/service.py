@@ -39,7 +39,7 @@ from penstock.providers.standard_events import standard_event
 from penstock.providers.stripe_events import stripe_event
 
 MAX_SECRETS = 5
-"""Maximum number of valid secrets of one provider."""
+"""Maximum number of valid secrets for each provider of a website."""
 
 
 class ProviderService:
@@ -61,7 +61,7 @@ class ProviderService:
     def list_providers(
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[ProviderConfig]:
-        """The providers whose webhooks a website accepts, by name."""
+        """The providers whose webhooks a website accepts, sorted by name."""
         website = self._websites.website(workspace_id, website_id)
         configs = [
             ProviderConfig(provider, website.id, secrets)
@@ -77,10 +77,10 @@ class ProviderService:
         secret: str,
         previous_valid_s: int,
     ) -> ProviderConfig:
-        """Make a secret the current one. Nothing changes if it already is.
+        """Set the provider's current secret. Does nothing if the secret is already current.
 
-        previous_valid_s: maximum time that other secrets stay valid; 0 ends them now. Raises
-        `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
+        previous_valid_s: maximum seconds that other secrets stay valid; 0 expires them now. Raises
+        `Invalid` if the secret is unusable, and `Conflict` if too many secrets would be valid.
         """
         provider, workspace_id = _find_provider(name), actor.workspace_id
         website = self._websites.website(workspace_id, website_id)
@@ -130,7 +130,7 @@ class ProviderService:
             audit.record(db, actor, Action.PROVIDER_REMOVED, target, self._clock())
 
     def _valid_secrets(self, website: Website) -> dict[Provider, tuple[SigningSecret, ...]]:
-        """The valid secrets of each provider. Deletes expired ones if there are any."""
+        """The valid secrets of each provider. Deletes any expired secrets."""
         now_ms = self._clock()
         with self._database.read() as db:
             secrets = self._secrets(db, website)
@@ -154,8 +154,8 @@ class ProviderService:
     async def receive(self, name: str, website_id: str, delivery: Delivery) -> ReceivedWebhook:
         """Store a provider's event.
 
-        Raises `Unauthorized` for every fault, with the same text until the signature is valid, so
-        that a stranger learns nothing about websites or secrets.
+        Raises `Unauthorized` for every error. Until the signature is verified, the message is
+        always the same, so that strangers learn nothing about websites or secrets.
         """
         provider = next((provider for provider in Provider if provider == name), None)
         website = None if provider is None else await self._websites.find_website_async(website_id)
@@ -185,9 +185,10 @@ class ProviderService:
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
     ) -> str:
-        """A visitor, for the timeline only, for an event whose metadata names no visitor.
+        """The visitor for an event whose metadata does not identify one. Used only in timelines.
 
-        It is the customer's earlier visitor, or else a visitor that stands for the customer.
+        This is the visitor of the customer's earlier events if known, or else a visitor that
+        represents the customer.
         """
         keys = _customer_keys(sent, provider)
         if keys and not customer.is_named and not customer.is_elsewhere:
@@ -201,7 +202,10 @@ class ProviderService:
             return store.find_customer(db, website.scope_id, keys)
 
     def _save_customer(self, event: NewEvent, receipt: Receipt, keys: Sequence[bytes]) -> None:
-        """Save the customer's visitor, even for a repeat: the first delivery may have failed."""
+        """Save the customer's visitor.
+
+        Duplicates save it as well, because the first delivery may have failed before this step.
+        """
         if event.verified and keys and receipt.visitor_id is not None:
             with self._database.write() as db:
                 store.save_customer(
@@ -233,9 +237,9 @@ def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
-    """The keys of a customer, most certain first: the provider's ID, then the email address.
+    """The customer's keys, most reliable first: the provider's ID, then the email address.
 
-    They are hashes, so that no address is stored.
+    The keys are hashes, so that no email address is stored.
     """
     keys = [f"{provider}\0customer\0{sent.customer_id}"] if sent.customer_id else []
     keys += [f"email\0{sent.email}"] if sent.email else []
@@ -250,7 +254,7 @@ def visitor_customers(
 
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
-    """Delete the visitors' customers. Returns their number.
+    """Delete the visitors' customers. Returns the number of deleted customers.
 
     Runs in the transaction that deletes the visitors.
     """

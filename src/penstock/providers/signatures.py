@@ -1,8 +1,8 @@
 """Verification of webhook signatures.
 
-The libraries compute the signatures. This module checks a delivery's age by the service's clock:
-`stripe` can skip its own check, and we call `sign` of `standardwebhooks` because its `verify` reads
-the system clock.
+The libraries compute the signatures, but this module checks a delivery's age against the service's
+clock. We turn off the age check in `stripe`, and use `sign` from `standardwebhooks`, because its
+`verify` reads the system clock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from penstock.base.patterns import Pattern, is_digits
 from penstock.providers.model import Delivery, Provider
 
 TOLERANCE_S = 300
-"""Maximum difference between the time of signing and now, in either direction."""
+"""Maximum seconds between the time of signing and now, in either direction."""
 
 SIGNATURE_HEADERS: Mapping[Provider, tuple[str, ...]] = {
     Provider.STRIPE: ("stripe-signature",),
@@ -31,7 +31,7 @@ _BASE64 = Pattern(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
 
 
 def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
-    """Whether a delivery has a recent signature by one of the secrets. Never raises."""
+    """Whether a delivery has a recent signature from one of the secrets. Never raises."""
     names = SIGNATURE_HEADERS[provider]
     headers = {name: delivery.headers[name] for name in names if name in delivery.headers}
     if len(headers) < len(names) or any(
@@ -51,7 +51,8 @@ def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], no
 def is_usable_secret(provider: Provider, secret: str) -> bool:
     """Whether a secret has the provider's format.
 
-    Standard Webhooks needs base64, with or without `whsec_` in front; others accept any text.
+    Standard Webhooks requires base64, with or without a `whsec_` prefix. The other providers accept
+    any text.
     """
     return bool(secret.removeprefix("whsec_")) and (
         provider is not Provider.STANDARD or _is_base64(secret)
@@ -68,7 +69,7 @@ def _is_base64(secret: str) -> bool:
 def _keys(provider: Provider, secret: str) -> list[str | bytes]:
     """The possible keys of a secret.
 
-    Polar signs with the secret's text, but the standard decodes it. So we try both for Polar.
+    Polar signs with the secret's text, but the standard decodes it first, so we try both for Polar.
     """
     if provider is not Provider.POLAR:
         return [secret]
@@ -89,7 +90,7 @@ def _is_recent(seconds: str, now_ms: int) -> bool:
 
 def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     header = headers["stripe-signature"]
-    # Require exactly one time: the library would verify the first, and we might check another.
+    # Require exactly one timestamp, so that the one we check is the one the library verifies.
     times = [
         value for name, _, value in (part.partition("=") for part in header.split(","))
         if name == "t"

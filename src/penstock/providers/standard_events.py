@@ -1,4 +1,4 @@
-"""Parses events of Polar and of other senders of Standard Webhooks into `ProviderEvent`."""
+"""Parses events from Polar and other Standard Webhooks senders into `ProviderEvent`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ POLAR: Mapping[str, EventMapping] = {
     "subscription.past_due": EventMapping("subscription_past_due", "amount"),
     "subscription.revoked": EventMapping("subscription_ended", "amount"),
 }
-"""Transaction events by Polar's event type."""
+"""Polar's event types, each with its transaction event."""
 
 RENEWAL_REASONS = frozenset(("subscription_cycle", "subscription_update"))
-"""An `order.paid` with one of these values of `billing_reason` is a renewal."""
+"""Values of `billing_reason` that make an `order.paid` event a renewal."""
 
 _ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
@@ -47,10 +47,10 @@ _EMAIL_PATHS = ("customer.email", "user.email", "customer_email")
 def standard_event(
     body: Any, provider: Provider, delivery_id: str, signed_at_s: int
 ) -> ProviderEvent:
-    """Parse a body. Raises `NotAnEvent` when it is not `{type, timestamp, data}`.
+    """Parse a body. Raises `NotAnEvent` if it does not have the form `{type, timestamp, data}`.
 
-    delivery_id: the signed `webhook-id`, the same for every retry. signed_at_s: time of signing,
-    used when the body has no time.
+    delivery_id: the signed `webhook-id`, which is the same for every retry. signed_at_s: the time
+    of signing in seconds since 1970, used if the body contains no time.
     """
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")

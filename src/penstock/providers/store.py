@@ -14,8 +14,8 @@ from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider
 
-# Valid on SQLite and PostgreSQL. It inserts nothing for a visitor that has just been deleted, and a
-# late event does not overwrite a newer one.
+# Works on SQLite and PostgreSQL. Inserts nothing if the visitor has just been deleted. An older
+# event does not overwrite a newer one.
 _UPSERT_CUSTOMER = text("""
     INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
     SELECT :scope_id, :key, visitor_id, :occurred_at
@@ -29,7 +29,7 @@ _UPSERT_CUSTOMER = text("""
 def visitor_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[dict[str, Any]]:
-    """Hex hashes of the visitors' customer IDs and addresses, with the time of the newest event."""
+    """The visitors' customers: hex hashes of IDs and email addresses, and newest event times."""
     c = provider_customers.c
     return [
         {"visitorId": row.visitor_id, "hash": row.key.hex(), "newestEventAt": iso(row.occurred_at)}
@@ -41,7 +41,7 @@ def visitor_customers(
 
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
-    """Delete the customers of visitors that are being deleted. Returns their number."""
+    """Delete the customers of visitors that are being deleted. Returns how many were deleted."""
     where = {"scope_id": scope_id}
     return change_rows(db, "DELETE FROM provider_customers", where, "visitor_id", visitor_ids)
 
@@ -55,7 +55,7 @@ def _belongs_to(website: Website, provider: Provider | None = None) -> ColumnEle
 def secrets(db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
     """All secrets of a website, including expired ones, still sealed.
 
-    Sorted by provider; the current secret first, then newest first.
+    Sorted by provider. Each provider's current secret comes first, then the others, newest first.
     """
     c = provider_secrets.c
     rows = db.execute(
@@ -110,12 +110,12 @@ def delete_expired(db: Connection, website: Website, now_ms: int) -> None:
 
 
 def remove(db: Connection, website: Website, provider: Provider) -> bool:
-    """Delete all secrets of a provider. False when there were none."""
+    """Delete all secrets of a provider. Returns False if there were none."""
     return db.execute(delete(provider_secrets).where(_belongs_to(website, provider))).rowcount > 0
 
 
 def find_customer(db: Connection, scope_id: ScopeId, keys: Sequence[bytes]) -> VisitorId | None:
-    """The visitor of a customer, by the first known key."""
+    """The visitor saved for the first known key, or None if all keys are unknown."""
     c = provider_customers.c
     rows = db.execute(select(c.key, c.visitor_id).where(c.scope_id == scope_id, c.key.in_(keys)))
     visitors = {row.key: row.visitor_id for row in rows}
@@ -129,9 +129,9 @@ def save_customer(
     visitor_id: VisitorId,
     occurred_at_ms: int,
 ) -> None:
-    """Save a customer's visitor unless a newer event has saved one.
+    """Save a customer's visitor unless a newer event has already saved one.
 
-    Writes in key order, so that nodes cannot deadlock.
+    Writes in key order to prevent deadlocks between nodes.
     """
     for key in sorted(keys):
         db.execute(

@@ -1,4 +1,4 @@
-"""Parses events of Stripe into `ProviderEvent`."""
+"""Parses events from Stripe into `ProviderEvent`."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ STRIPE: Mapping[str, EventMapping] = {
     "customer.subscription.deleted": EventMapping("subscription_ended"),
     "customer.subscription.trial_will_end": EventMapping("trial_ending"),
 }
-"""Transaction events by Stripe's event type."""
+"""Stripe's event types, each with its transaction event."""
 
 UNPAID_CHECKOUT = EventMapping("checkout_completed", "amount_total")
-"""A completed checkout with a payment method that pays later, such as a bank debit.
+"""The event for a checkout that is complete but not yet paid, such as with a bank debit.
 
-Stripe reports the payment as `async_payment_succeeded` or `async_payment_failed`. Source: Stripe,
-"Fulfill orders".
+Stripe later reports the payment as `async_payment_succeeded` or `async_payment_failed`. Source:
+Stripe, "Fulfill orders".
 """
 
 _ID_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -70,7 +70,7 @@ API versions before 2025-03-31 use the second path.
 
 
 def stripe_event(body: Any) -> ProviderEvent:
-    """Parse a body. Raises `NotAnEvent` when it is not a Stripe event."""
+    """Parse a body. Raises `NotAnEvent` if it is not a Stripe event."""
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
     payload = value_at(event, "data.object")
@@ -79,7 +79,7 @@ def stripe_event(body: Any) -> ProviderEvent:
         require_object(payload, "data.object")
     properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
     properties |= id_properties(payload, _ID_PATHS)
-    # A charge has the total refunded so far; this event reports the increase.
+    # A charge contains the total refunded so far; our event reports only the increase.
     refunded_before = (
         value_at(event, f"data.previous_attributes.{mapping.amount}") if mapping else None
     )
@@ -99,7 +99,7 @@ def stripe_event(body: Any) -> ProviderEvent:
 
 
 def _mapping(event_type: str, payload: Any) -> EventMapping | None:
-    """The transaction event of a Stripe event; None for a type without one."""
+    """The transaction event for a Stripe event, or None if its type has no mapping."""
     is_checkout = event_type == "checkout.session.completed"
     if is_checkout and value_at(payload, "payment_status") == "unpaid":
         return UNPAID_CHECKOUT
@@ -107,10 +107,10 @@ def _mapping(event_type: str, payload: Any) -> EventMapping | None:
 
 
 def _metadata(payload: Any) -> Any:
-    """The object's metadata, which overrides its client reference and its subscription's metadata.
+    """Merge the object's metadata, its client reference and its subscription's metadata.
 
-    The client reference overrides the subscription's metadata. Buyers can forge it, so it cannot
-    name a visitor when the merchant names a user: that would link the visitor to the user.
+    Earlier sources override later ones. Buyers can forge the client reference, so its visitor is
+    ignored if the merchant names a user: otherwise that visitor would be linked to the user.
     """
     own = value_at(payload, "metadata")
     inherited = next(
@@ -134,11 +134,11 @@ _MAX_REFERENCE_CHARS = 200
 
 
 def client_reference(value: Any) -> dict[str, str]:
-    """Visitor and attempt in a `client_reference_id` from a Penstock client; else empty.
+    """Parse the visitor and attempt from a Penstock client's `client_reference_id`.
 
-    It is `penstock_` and three lines in URL-safe base64 without padding: the visitor's ID, the
-    attempt property, the attempt's ID. `attempt.ts` of `sdk/js` writes it. Stripe allows 200
-    characters.
+    Returns an empty dict for any other reference. The format is `penstock_` followed by three lines
+    in URL-safe base64 without padding: the visitor's ID, the attempt property and the attempt's ID.
+    `attempt.ts` in `sdk/js` writes it. Stripe allows 200 characters.
     """
     if not isinstance(value, str) or len(value) > _MAX_REFERENCE_CHARS:
         return {}
