@@ -1,1 +1,1 @@
-"""The tracking protocol of Segment and RudderStack. Their clients work unmodified."""
+"""Implements the tracking protocol of Segment and RudderStack, for use with their own clients."""

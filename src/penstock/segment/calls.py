@@ -1,4 +1,4 @@
-"""Parses calls of Segment's and RudderStack's clients for the intake.
+"""Parses calls from Segment and RudderStack clients for the intake.
 
 `docs/segment.md` documents the mapping.
 """
@@ -28,7 +28,7 @@ EVENT_TYPES = ("track", "page", "screen")
 TYPES = (*EVENT_TYPES, "identify", "alias", "group")
 
 ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
-"""Names of transactions in lower case, without spaces, underscores and hyphens."""
+"""Event names that mean a transaction, in lower case without spaces, underscores or hyphens."""
 
 _WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
 
@@ -48,11 +48,14 @@ _SENT_NAMES = {
     "userHash": "context.userHash",
     **{field: f"context.campaign.{name}" for field, name in _UTM.items()},
 }
-"""The sender's field names, by the field names of the models."""
+"""Maps the models' field names to the field names that senders use."""
 
 
 class CallContext(NamedTuple):
-    """Context of validators. user_agent: the request's; empty for a trusted sender."""
+    """Context for validating a call.
+
+    user_agent: the request's user agent; empty for a trusted sender.
+    """
 
     sender: Sender
     limits: EventValidationContext
@@ -61,9 +64,9 @@ class CallContext(NamedTuple):
 
 
 def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
-    """The event or claim to store for a call; None for nothing.
+    """Parse a call into the event or claim to store, or None if there is nothing to store.
 
-    Raises `Invalid` with every fault, by the sender's field names.
+    Raises `Invalid` with all faults, using the sender's field names.
     """
     if not isinstance(raw, dict):
         raise Invalid([Fault("", "wrong_type", "Must be a JSON object.")])
@@ -138,7 +141,7 @@ def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
     if not sender.is_trusted:
         fields["sentAt"] = raw.get("sentAt")
         if sender.website.requires_signed_identities:
-            del fields["userId"]  # anyone could have sent it; a signed identify links the visitor
+            del fields["userId"]  # unsigned, so anyone could have sent it
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
@@ -153,11 +156,11 @@ def _kind_and_name(raw: RawItem) -> dict[str, Any]:
 
 
 def _place(raw: RawItem) -> dict[str, str | None]:
-    """Path, URL, referrer and title. Includes values that clients add by themselves, if usable."""
+    """Path, URL, referrer and title, including usable values that clients add automatically."""
     page = _part(_part(raw, "context"), "page")
     place = {name: _text(page.get(name)) for name in _PLACE}
     if not (place["path"] or "").startswith("/"):
-        place["path"] = None  # such as the path of a file
+        place["path"] = None  # not a URL path, for example a file name
     if raw["type"] == "page":
         own = _part(raw, "properties")
         place |= {name: text for name in _PLACE if (text := _text(own.get(name)))}
@@ -165,7 +168,7 @@ def _place(raw: RawItem) -> dict[str, str | None]:
 
 
 def _properties(raw: RawItem) -> Any:
-    """The properties, with transaction properties added and the fields of a page removed."""
+    """The call's properties with transaction properties added and page fields removed."""
     properties = raw.get("properties")
     if not isinstance(properties, dict):
         return properties
@@ -180,7 +183,7 @@ def _properties(raw: RawItem) -> Any:
 
 
 def _is_order(raw: RawItem) -> bool:
-    """Whether a track call's name says that it is a transaction."""
+    """Whether the call is a track call for a transaction, judged by its event name."""
     event = raw.get("event")
     if raw["type"] != "track" or not isinstance(event, str):
         return False
@@ -188,7 +191,7 @@ def _is_order(raw: RawItem) -> bool:
 
 
 def _order_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties, with transaction properties added under names that the sender did not use."""
+    """Add transaction properties, without overwriting properties from the sender."""
     amounts = (number_or_none(properties.get(name)) for name in ("revenue", "total"))
     amount = next((value for value in amounts if value is not None), None)
     order_id = _ids(properties, "order_id")["order_id"]
@@ -222,7 +225,7 @@ _NO_IDENTITY = (
 
 
 def _claim(raw: RawItem, context: CallContext) -> Claim | None:
-    """The claim of an identify or alias; None for an identify without a user to link."""
+    """The claim for an identify or alias call; None for an identify call without a user."""
     ids = _ids(raw, "anonymousId", "userId", "previousId")
     visitor_id = ids["previousId" if raw["type"] == "alias" else "anonymousId"]
     if raw["type"] == "alias" and visitor_id is None:
@@ -254,7 +257,7 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
 
 
 def _part(raw: RawItem, name: str) -> RawItem:
-    """The object in a field; an empty object for anything else."""
+    """The object in a field, or an empty object if the field contains anything else."""
     part = raw.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -264,7 +267,10 @@ def _text(value: Any) -> str | None:
 
 
 def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
-    """IDs as texts. Clients also send numbers, and an empty text for a missing ID."""
+    """The IDs in these fields as strings.
+
+    Clients may send numbers, or an empty string if they have no ID.
+    """
     ids = {name: raw.get(name) for name in names}
     return {
         name: str(value) if type(value) is int else None if value == "" else value
@@ -273,7 +279,7 @@ def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
 
 
 def _sent_name(field: str, raw: RawItem) -> str:
-    """A field's name in the call."""
+    """The name that a model's field has in the call."""
     first, dot, rest = field.partition(".")
     if first in _PLACE:
         first = f"properties.{first}" if raw["type"] == "page" else f"context.page.{first}"

@@ -10,9 +10,9 @@ from penstock.identity.model import Notice
 class Post(NamedTuple):
     """A posted body.
 
-    call_type: a single call's type, or `batch` or `import`. path: names the body in the quarantine.
-    address: the client's address; empty for a client without limits. write_key: the key in the
-    headers; None when the body has it.
+    call_type: the type of a single call, or `batch` or `import`. path: the URL path, shown in the
+    quarantine. address: the client's IP address; empty for clients without rate limits. write_key:
+    the key from the headers; None if the body contains it.
     """
 
     call_type: str
@@ -26,7 +26,7 @@ class Post(NamedTuple):
 class Sender(NamedTuple):
     """The website of a write key.
 
-    is_trusted: whether the key is an API key, which a backend keeps secret, rather than the
+    is_trusted: True if the key is an API key, which a backend keeps secret; False if it is the
     website's ID, which anyone may know.
     """
 
@@ -35,7 +35,7 @@ class Sender(NamedTuple):
 
 
 class CallResult(NamedTuple):
-    """The result of one call. rejected: None for an accepted call."""
+    """The result of one call. rejected: the errors; None if the call was accepted."""
 
     rejected: ItemResult | None = None
     warnings: tuple[Notice, ...] = ()

@@ -1,4 +1,4 @@
-"""Calls in the quarantine: stores facts about their senders, and replays them."""
+"""Replays quarantined calls, using stored facts about their senders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from penstock.segment.model import Sender
 
 
 def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, Any]:
-    """Facts needed to replay a track, page or screen call; empty for other calls."""
+    """The facts needed to replay a track, page or screen call; empty for other calls."""
     if not is_event(call):
         return {}
     return {"protocol": SEGMENT, "isTrusted": sender.is_trusted, "userAgent": user_agent}
@@ -21,9 +21,9 @@ def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, An
 def read_refused_call(
     raw: Any, website: Website, sender: Mapping[str, Any], limits: EventValidationContext
 ) -> NewEvent:
-    """Read a call from the quarantine as an event. Raises `Invalid` like `read_call`.
+    """Parse a quarantined call as an event. Raises `Invalid` like `read_call`.
 
-    sender: from `replay_sender`.
+    sender: the stored result of `replay_sender`.
     """
     context = CallContext(
         Sender(website, sender["isTrusted"]), limits, lambda *_: False, sender["userAgent"]

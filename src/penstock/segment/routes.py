@@ -1,7 +1,7 @@
 """HTTP routes of the tracking protocol.
 
-Its clients need 200 for stored calls, a `code` and a `message` in errors, and 429 when they should
-retry later. Any website may call these routes.
+Clients expect status 200 for stored calls, a `code` and a `message` in errors, and status 429 if
+they should retry later. CORS allows any website to call these routes.
 """
 
 from base64 import b64decode
@@ -35,11 +35,11 @@ _CALLS: Mapping[str, str] = {
     **{name[0]: name for name in _TYPES},
     "import": "import",
 }
-"""Call types by the last part of an address. Clients in browsers use single letters."""
+"""Call types by the last part of the URL path. Browser clients use single letters."""
 
 _METRICS = ("m", "metrics")
 _PROJECT_SETTINGS = ("/v1/projects/{write_key:str}/settings", "/projects/{write_key:str}/settings")
-"""Clients in apps use the second path."""
+"""Paths for project settings. Mobile clients use the second one."""
 
 _OVERLOADED_S = 5
 _HEADERS = (
@@ -47,11 +47,14 @@ _HEADERS = (
     *("X-Retry-Count", "Rsa-Recovered", "Rsa-Retry-Attempt", "Rsa-Retry-Reason"),
     *("Rsa-Since-Last-Attempt", "Rsa-Since-First-Attempt", "*"),
 )
-"""Headers of the clients. `*` covers headers of later versions, except `Authorization`."""
+"""Headers that clients send. `*` allows any other header that later versions may add."""
 
 
 def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
-    """A problem document with `message`. Overload is 429: clients wait without counting a try."""
+    """A problem document with `message`.
+
+    Overload returns 429, because clients then wait without counting an attempt.
+    """
     if isinstance(error, StoreUnavailable):
         return on_store_unavailable(request, error, message=error.detail)
     if not isinstance(error, Unavailable):
@@ -76,7 +79,10 @@ _ERRORS: dict[int | type[Exception], Any] = {
 
 
 def _key_of(request: AnyRequest) -> str | None:
-    """The user of Basic authentication, or the query parameter `writeKey`; None without one."""
+    """The write key from the Basic authentication user name or the query parameter `writeKey`.
+
+    None if the request has neither.
+    """
     return _basic_user(request) or request.query_params.get("writeKey")
 
 
@@ -95,7 +101,7 @@ async def _store(
 ) -> Response[bytes]:
     key = _key_of(request)
     if key is not None:
-        await segment.sender(key)  # before the body is read
+        await segment.sender(key)  # reject unknown keys before reading the body
     body = await read_bytes(
         request,
         max_bytes=settings.limits.max_body_bytes,
@@ -130,10 +136,11 @@ async def post_calls(
     segment: NamedDependency[SegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """`call` is track, page, screen, identify, alias, group, batch or import, or its first letter.
+    """`call` is track, page, screen, identify, alias, group, batch or import.
 
-    Send the write key as the user name of Basic authentication, or as `writeKey` in the body. It is
-    the ID of a website, or an API key that is limited to a website and to `ingest`.
+    Single calls also accept the first letter of the type. Send the write key as the Basic
+    authentication user name, or as `writeKey` in the body. The write key is a website's ID, or an
+    API key that is limited to one website and to the scope `ingest`.
     """
     if call in _METRICS:  # clients report their own metrics: accept them, store nothing
         return answer(SegmentRecord())
@@ -160,7 +167,7 @@ async def post_beacon(
     segment: NamedDependency[SegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Like `/v1/batch`, with the write key as the query parameter `writeKey`."""
+    """Works like `/v1/batch`, but accepts the write key as the query parameter `writeKey`."""
     return await _store(request, segment, settings, "batch")
 
 
@@ -176,11 +183,11 @@ async def read_project_settings(
     segment: NamedDependency[SegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Where to send events; there are no destinations."""
+    """Tells clients where to send events. The settings contain no other destinations."""
     await segment.sender(write_key)
     protocol, _, host = _base_url(request, settings).partition("://")
     document: dict[str, Any] = {
-        # With a single integration, clients do not load code from other hosts.
+        # With only this integration, clients do not load code from other hosts.
         "integrations": {
             "Segment.io": {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
         },
@@ -202,7 +209,7 @@ async def read_project_settings(
 async def read_source_config(
     request: AnyRequest, segment: NamedDependency[SegmentService]
 ) -> Response[bytes]:
-    """The write key is the user of Basic authentication, or the query parameter `writeKey`."""
+    """Send the write key as the Basic authentication user name, or as the parameter `writeKey`."""
     write_key = _key_of(request)
     await segment.sender(write_key)
     source: dict[str, Any] = {
@@ -218,7 +225,7 @@ async def read_source_config(
 
 
 def _base_url(request: AnyRequest, settings: Settings) -> str:
-    """The service's public address, or else the address that the client used."""
+    """The configured public URL, or else the URL that the client used."""
     host = request.headers.get("host")
     if settings.public_url is not None or not host:
         return settings.base_url
@@ -246,7 +253,7 @@ async def answer_preflight_of_get() -> Response[None]:
 
 
 ROUTES = (
-    answer_preflight_of_post,  # first, or the framework would answer OPTIONS of these paths
+    answer_preflight_of_post,  # must come first, or the framework answers OPTIONS requests itself
     answer_preflight_of_get,
     post_calls,
     post_beacon,

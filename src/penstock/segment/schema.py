@@ -1,4 +1,4 @@
-"""Wire types of the tracking protocol: calls, then answers."""
+"""Wire types of the tracking protocol: calls and responses."""
 
 from collections.abc import Sequence
 from operator import not_
@@ -14,13 +14,13 @@ from penstock.segment.model import CallResult
 
 
 class _Open(BaseModel):
-    """Part of a body that may have any other fields. Clients send many."""
+    """Part of a body that allows additional fields, because clients send many."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="allow")
 
 
 class SegmentCall(_Open):
-    """A call of a client. Other fields are ignored."""
+    """A call from a client. Other fields are ignored."""
 
     type: Annotated[
         Literal["track", "page", "screen", "identify", "alias", "group"] | None,
@@ -42,7 +42,7 @@ class SegmentCall(_Open):
 
 
 class SegmentBatch(_Open):
-    """Many calls, each with its type."""
+    """A batch of calls. Each call must include its type."""
 
     batch: list[SegmentCall]
     sent_at: str | int | None = None
@@ -54,7 +54,7 @@ class SegmentCalls(RootModel[SegmentBatch | SegmentCall]):
 
 
 class EventCall(TimedItem):
-    """A track, page or screen call, flattened by `penstock.segment.calls`."""
+    """The fields of a track, page or screen call, flattened by `penstock.segment.calls`."""
 
     message_id: SentId | None = None
     anonymous_id: SentId | None = None
@@ -62,7 +62,7 @@ class EventCall(TimedItem):
 
 
 class UserCall(Input):
-    """An identify or alias call with a user."""
+    """An identify or alias call that names a user."""
 
     visitor_id: SentId | None = None
     user_id: SentId
@@ -85,7 +85,7 @@ class CallWarningRecord(WarningRecord):
 
 
 class SegmentRecord(Record):
-    """The answer to a body. Every call that is not in `rejected` is on disk."""
+    """The result of a request. Every call that is not in `rejected` is safely on disk."""
 
     success: bool = True
     rejected: Annotated[tuple[RejectedRecord, ...], Field(exclude_if=not_)] = ()

@@ -1,4 +1,4 @@
-"""Use cases of the tracking protocol: identifies the write key, reads calls, stores them."""
+"""Use cases of the tracking protocol: checking the write key, and parsing and storing calls."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -33,9 +33,9 @@ _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
 class SentCalls(NamedTuple):
     """The calls of a body.
 
-    path: names the body in the quarantine. user_agent: the request's; empty for a trusted sender.
-    unread: the calls, not validated. defaults: fields for calls that lack them. fixed: fields of
-    every call.
+    path: the URL path, shown in the quarantine. user_agent: the request's user agent; empty for a
+    trusted sender. unread: the unvalidated calls. defaults: values for fields that a call lacks.
+    fixed: values that override the fields of every call.
     """
 
     sender: Sender
@@ -46,7 +46,10 @@ class SentCalls(NamedTuple):
     fixed: Mapping[str, Any]
 
     def read(self, index: int) -> Any:
-        """A call without its write key, which may be secret. Raises `Invalid` if too large."""
+        """The call at this position, without its write key, which may be secret.
+
+        Raises `Invalid` if the call is too large.
+        """
         call = self.unread[index]
         if not isinstance(call, dict):
             return call
@@ -56,9 +59,9 @@ class SentCalls(NamedTuple):
 
 
 class ReadCalls(NamedTuple):
-    """Events and claims of valid calls, and the faults of others, by position in the body.
+    """Events and claims from valid calls, and faults of invalid calls, by position in the body.
 
-    A valid call with nothing to store is in neither.
+    Valid calls with nothing to store are in neither `valid` nor `rejected`.
     """
 
     valid: Mapping[int, NewEvent | Claim]
@@ -66,7 +69,7 @@ class ReadCalls(NamedTuple):
 
 
 class SegmentService:
-    """Stores what clients of Segment and RudderStack send."""
+    """Stores calls from Segment and RudderStack clients."""
 
     def __init__(
         self,
@@ -86,7 +89,8 @@ class SegmentService:
     async def sender(self, write_key: object) -> Sender:
         """The website of a write key.
 
-        Raises `Unauthorized` for an unknown key, `Forbidden` for an API key that may do more.
+        Raises `Unauthorized` if the key is unknown, and `Forbidden` if it is an API key with more
+        rights than necessary.
         """
         if not isinstance(write_key, str) or not write_key:
             raise Unauthorized(
@@ -116,7 +120,7 @@ class SegmentService:
     async def store(self, post: Post) -> list[CallResult]:
         """Store a body's valid calls in one transaction. Returns results in the body's order.
 
-        Raises `Malformed` or `Invalid` for a body without calls.
+        Raises `Malformed` or `Invalid` if the body does not contain calls.
         """
         limits = EVENT_LIST
         raw = await self._events.parse(
@@ -158,7 +162,7 @@ class SegmentService:
         stored: Sequence[Outcome] = []
         if calls.valid or refusals:
             stored = await self._intake.store([*calls.valid.values(), *refusals])
-        outcomes = dict(zip(calls.valid, stored, strict=False))  # the refusals come last
+        outcomes = dict(zip(calls.valid, stored, strict=False))  # refusals come last
         rejected = {
             index: ItemResult(None, (outcome.fault,))
             for index, outcome in outcomes.items()
@@ -172,7 +176,7 @@ class SegmentService:
         return outcomes
 
     def _sent_calls(self, post: Post, sender: Sender, raw: dict[str, Any]) -> SentCalls:
-        """The calls of a body, each with its type and time of sending."""
+        """The calls of a body, with their type and send time filled in."""
         user_agent = "" if sender.is_trusted else post.user_agent[:MAX_CHARS]
         if post.call_type not in BATCHES:
             return SentCalls(sender, post.path, user_agent, [raw], {}, {"type": post.call_type})
@@ -186,7 +190,7 @@ class SegmentService:
         return SentCalls(sender, post.path, user_agent, calls, defaults, {})
 
     def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
-        """A quarantine entry for a body without calls."""
+        """A quarantine entry for a body that does not contain calls."""
         return Refusal(
             workspace_id=sender.website.workspace_id,
             website_id=sender.website.id,
@@ -237,7 +241,10 @@ def _read_calls(sent: SentCalls, context: CallContext) -> ReadCalls:
 
 
 def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
-    """Warnings about a stored call; none for a public key, which must not learn about others."""
+    """Warnings about a stored call.
+
+    Senders with a public key get none, because warnings could reveal data about other visitors.
+    """
     if sender.is_trusted and isinstance(outcome, Receipt):
         return outcome.warnings
     if sender.is_trusted and isinstance(outcome, Resolution):
