@@ -21,9 +21,9 @@ from penstock.http.scopes import require_scope, scopes_of
 from penstock.settings import Settings
 
 CHECKS_WEBSITE = "checks_website"
-"""Route `opt` key: the route itself checks that a key for one website matches the record."""
+"""Route `opt` key: the route checks whether a key for one website may access the record."""
 UPLOAD_MEDIA_TYPES = "upload_media_types"
-"""Route `opt` key: the media types of a file that a request with a session may send, not JSON.
+"""Route `opt` key: non-JSON media types that a request with a session may upload.
 
 They must be types that an HTML form cannot send.
 """
@@ -50,7 +50,7 @@ async def provide_current_user(
     key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> CurrentUser:
-    """The user of a route that accepts only a session. `Forbidden` for a valid API key."""
+    """The user of a route that accepts only a session. Raises `Forbidden` for a valid API key."""
     if session_token(request) is not None:
         return await _session(request, accounts, settings)
     authorization = request.headers.get("authorization")
@@ -65,7 +65,7 @@ async def provide_current_user(
 
 
 def _require_rights(request: AnyRequest, caller: Caller) -> None:
-    """`Forbidden` if the key lacks the route's scope, or is for another website.
+    """Raises `Forbidden` if the key lacks the route's scope, or is for another website.
 
     A key for one website may use routes that name a website in the path or the query, and routes
     that check the website of their records themselves.

@@ -27,12 +27,18 @@ def hash_secret(secret: str) -> bytes:
 
 
 def password_hash(password: str) -> str:
-    """argon2id with the library's default parameters (RFC 9106, low memory): 50 ms and 64 MB."""
+    """Hash a password with argon2id and the library's default parameters (RFC 9106, low memory).
+
+    Takes 50 ms and 64 MB of memory.
+    """
     return _hasher.hash(password)
 
 
 def password_matches(password: str, stored_hash: str | None) -> bool:
-    """Whether the password is correct. stored_hash: None, for an unknown account, takes as long."""
+    """Whether the password is correct.
+
+    stored_hash: None if the account is unknown; the check then takes just as long.
+    """
     try:
         return (
             _hasher.verify(stored_hash or unusable_password_hash(), password)

@@ -5,7 +5,7 @@ from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
 
 _GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Limit for one email address from one network."""
+"""Limit of failed attempts for one email address from one network."""
 _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
 """Limit of failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
@@ -26,12 +26,12 @@ class LogInLimits:
         )
 
     def count_own(self, email: str, network: str) -> None:
-        """Count an attempt for its network, before any work on it. `RateLimited`."""
+        """Count an attempt for its network, before any work on it. Raises `RateLimited`."""
         self._guesses.count((email, network))
         self._guesses_of_network.count((network,))
 
     def count_shared(self, email: str) -> None:
-        """Count an attempt for all networks. `RateLimited`.
+        """Count an attempt for all networks. Raises `RateLimited`.
 
         Call it after `count_own`, so that no single network exhausts the shared limit.
         """
@@ -39,7 +39,7 @@ class LogInLimits:
         self._guesses_in_total.count(())
 
     def forgive_own(self, email: str, network: str) -> None:
-        """Take back an attempt that succeeded or never happened."""
+        """Uncount an attempt that succeeded or was never made."""
         self._guesses.forgive((email, network))
         self._guesses_of_network.forgive((network,))
 
@@ -49,5 +49,5 @@ class LogInLimits:
         self._guesses_in_total.forgive(())
 
     def forget(self, email: str, network: str) -> None:
-        """Clear earlier attempts from the network of a user who has logged in."""
+        """Clear a user's earlier attempts from this network after a successful log-in."""
         self._guesses.forget((email, network))

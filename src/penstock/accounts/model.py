@@ -16,9 +16,9 @@ from penstock.base.ids import (
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 
 PENDING_S = 300
-"""Seconds to finish a log-in with a code."""
+"""Seconds that a user has to enter the second-factor code."""
 SIGN_ON_ATTEMPT_S = 600
-"""Seconds to finish a single sign-on at the identity provider."""
+"""Seconds that a user has to complete single sign-on at the identity provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentUser:
-    """A user in a workspace. role: the role there. session_id: None outside a session."""
+    """A user in a workspace. role: their role in it. session_id: None outside a session."""
 
     user: User
     workspace: Workspace
@@ -84,7 +84,7 @@ class CurrentUser:
 
 @dataclass(frozen=True, slots=True)
 class PendingLogIn:
-    """A log-in that waits for a code of the second factor. token: for the browser's cookie."""
+    """A log-in waiting for a second-factor code. token: the value of the browser's cookie."""
 
     token: str
 
@@ -106,7 +106,7 @@ class WebsiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MobileApp:
-    """How a mobile app is found in stores and opened by links. Every field is optional.
+    """A mobile app's settings for app stores and links. Every field is optional.
 
     *_probabilistic_matching: whether a first open may be matched to a click by its network.
     ios_clipboard_matching: whether "Get the app" copies the link with its click token.

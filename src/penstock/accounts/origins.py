@@ -9,9 +9,9 @@ from penstock.settings import Settings
 
 
 def require_same_origin(request: AnyRequest, settings: Settings) -> None:
-    """`Forbidden` for a browser request from another site.
+    """Raises `Forbidden` for a browser request from another site.
 
-    Clients other than browsers send neither header and pass.
+    Requests without an `Origin` or `Sec-Fetch-Site` header pass: browsers send at least one.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = (

@@ -3,7 +3,10 @@
 from penstock.base.fair_queue import FairQueue, QueueLimits
 
 _LIMITS = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
-"""A hash takes 50 ms of a core and 64 MB. A full queue of one network takes half a second."""
+"""Hashing takes 50 ms on one core and 64 MB of memory.
+
+A full queue for one network drains in half a second.
+"""
 
 
 def password_queue() -> FairQueue:

@@ -66,9 +66,10 @@ async def log_in(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """401 `second_factor_required` asks for a code next: `/api/auth/login/code`.
+    """If the user has a second factor, returns 401 with the code `second_factor_required`.
 
-    The answer then has the cookie that this call needs, for five minutes.
+    Send the second-factor code to `/api/auth/login/code` within five minutes, with the cookie from
+    this response.
     """
     require_same_origin(request, settings)
     form = await read_json(request, LogIn)
@@ -104,7 +105,7 @@ async def log_in_with_code(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Requires a code of the second factor, and the cookie of the first step."""
+    """Requires a second-factor code, and the cookie from the first step."""
     require_same_origin(request, settings)
     form = await read_json(request, CodeForm)
     token, account = await to_thread.run_sync(

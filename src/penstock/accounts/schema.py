@@ -106,7 +106,7 @@ class LogIn(Input):
 
 
 class CodeForm(Input):
-    """A code of the second factor."""
+    """A second-factor code."""
 
     code: Code
 

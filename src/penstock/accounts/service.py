@@ -101,8 +101,8 @@ class AccountService:
     ) -> tuple[str, CurrentUser]:
         """Create a user in a new or the inviting workspace. Returns the session token and the user.
 
-        address: IP address of the client. `Forbidden` if sign-up is closed to this request,
-        `NotFound` for an invalid invitation, `Conflict` if the email address has an account.
+        address: IP address of the client. Raises `Forbidden` if sign-up is closed to this request,
+        `NotFound` if the invitation is invalid, and `Conflict` if the email address has an account.
         """
         network = client_network(address)
         work = partial(self._sign_up, form, network, is_local_client, setup_token)
@@ -183,10 +183,10 @@ class AccountService:
         """Open a session. Returns its token and the user. address: IP address of the client.
 
         Returns `PendingLogIn` if the user has a second factor: call `finish_log_in` next.
-        `Unauthorized`, with the same text and timing whether or not the email address has an
-        account. `RateLimited`, before comparing any password, after too many attempts for this
-        email address, from this network or in total. `QueueFull` if too many passwords wait; that
-        does not count as an attempt.
+        Raises `Unauthorized`, with the same text and timing whether or not the email address has an
+        account. Raises `RateLimited`, before comparing any password, after too many attempts for
+        this email address, from this network or in total. Raises `QueueFull` if too many log-ins
+        are waiting, which does not count as an attempt.
         """
         email = email.strip().lower()
         network = client_network(address)
@@ -202,7 +202,7 @@ class AccountService:
         return opened
 
     async def _count_attempt(self, email: str, network: str) -> bool:
-        """Count an attempt. Returns whether it counts for all networks. `RateLimited`.
+        """Count an attempt. Returns whether it counts for all networks. Raises `RateLimited`.
 
         If strangers have exhausted the shared limit, a network that the user has logged in from
         before still has its own limits.
@@ -302,10 +302,11 @@ class AccountService:
         return VerifiedLogIn((session, account), is_reclaimed=False)
 
     def finish_log_in(self, pending: str, code: str, address: str) -> tuple[str, CurrentUser]:
-        """Open the session of a pending log-in with a code of the second factor.
+        """Complete a pending log-in with a second-factor code.
 
-        pending: token of `PendingLogIn`. `Unauthorized` for a wrong code, or if the log-in has
-        expired, is finished, or had too many wrong codes. `RateLimited` like `log_in`.
+        pending: the token of `PendingLogIn`. Raises `Unauthorized` if the code is wrong, or if the
+        log-in has expired, is finished or had too many wrong codes. Raises `RateLimited` after too
+        many attempts.
         """
         now_ms, token_hash, network = self._clock(), hash_secret(pending), client_network(address)
         with self._database.read() as db:
@@ -353,7 +354,7 @@ class AccountService:
         return self._settings.session_days * DAY_S * 1000
 
     def session(self, token: str) -> CurrentUser:
-        """The user of the session; `Unauthorized` if it has ended.
+        """The user of the session. Raises `Unauthorized` if the session has ended.
 
         Use extends the session; the new expiry is written at most once an hour.
         """

@@ -13,7 +13,7 @@ SESSION_COOKIE = "service_session"
 _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
 """A second cookie over HTTPS: browsers accept it only from this exact host, with `Secure`."""
 _PENDING_COOKIE = "service_pending_log_in"
-"""Cookie of a log-in that waits for a code of the second factor."""
+"""Cookie of a log-in that is waiting for a second-factor code."""
 _SIGN_ON_COOKIE = "service_sign_on"
 """Cookie of a sealed single sign-on attempt."""
 _COOKIE_DAYS = 400

@@ -41,9 +41,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One action. actor: email address of the user or name of the key, at that time.
+    """One action in the audit log.
 
-    target: the object of the action: an ID, followed by a name if it has one.
+    actor: the user's email address or the key's name at that time. target: the ID of the object
+    that the action affected, followed by the object's name if it has one.
     """
 
     id: int

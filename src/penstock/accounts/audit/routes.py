@@ -29,7 +29,10 @@ from penstock.http.scopes import KeyScope
 async def read_audit_log(
     request: AnyRequest, caller: NamedDependency[Caller], audit_log: NamedDependency[AuditLog]
 ) -> Response[bytes]:
-    """For owners, and API keys with the scope `manage`. Newest first; kept for a year."""
+    """Lists entries newest first. Entries are kept for a year.
+
+    Requires an owner's session, or an API key with the scope `manage`.
+    """
     page = read_query(request, PageQuery).pagination
     return await answer_list(
         await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.from_entry

@@ -23,7 +23,7 @@ _MAX_QUEUED = 10_000
 
 
 def record(db: Connection, actor: Caller, action: Action, target: str, now_ms: int) -> None:
-    """Add an entry in the transaction of the action itself."""
+    """Add an entry in the same transaction as the action."""
     store.add_entry(db, actor, action, target[:_MAX_TARGET_CHARS], now_ms)
 
 
@@ -45,7 +45,7 @@ class AuditLog:
         self.workers = [self._writer, cleaner]
 
     def record(self, actor: Caller, action: Action, target: str) -> None:
-        """Add an entry for an action that writes nothing itself. Call it before the response."""
+        """Add an entry for an action that does not write to the database. Call before replying."""
         with self._database.write() as db:
             record(db, actor, action, target, self._clock())
 
@@ -68,7 +68,10 @@ class AuditLog:
                 self._queue.popleft()
 
     def entries(self, actor: Caller, page: Page) -> Listing[AuditEntry]:
-        """Entries of the workspace, newest first. `Forbidden` for a member who is not an owner."""
+        """List the workspace's entries, newest first.
+
+        Raises `Forbidden` if the user is not an owner.
+        """
         with self._database.read() as db:
             if actor.user_id is not None:
                 role = accounts_store.role(db, actor.workspace_id, actor.user_id)

@@ -36,7 +36,7 @@ def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Au
 
 
 def delete_old(db: Connection, before_ms: int) -> bool:
-    """Delete a chunk of entries older than this time. False if none is left."""
+    """Delete a chunk of entries older than this time. Returns False if there were none."""
     c = audit_entries.c
     old = select(c.id).where(c.at < before_ms).order_by(c.at).limit(_CHUNK)
     return db.execute(delete(audit_entries).where(c.id.in_(old))).rowcount > 0

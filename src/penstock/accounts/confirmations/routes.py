@@ -25,7 +25,7 @@ Confirmations = NamedDependency[ConfirmationService]
 async def send_confirmation(
     request: AnyRequest, current_user: Me, confirmations: Confirmations
 ) -> Response[None]:
-    """Five mails a day to one address. Sign-up sends the first one."""
+    """Sends at most five mails a day to one address. Sign-up sends the first one."""
     confirmations.send(current_user.user, client_network(address_of(request)))
     return no_content()
 
@@ -38,7 +38,7 @@ async def send_confirmation(
 async def confirm_email(
     request: AnyRequest, current_user: Me, confirmations: Confirmations
 ) -> Response[None]:
-    """Requires the token in the mail, which works once within a day, and the account's session."""
+    """Requires a session of the account and the mailed token, which works once, for a day."""
     form = await read_json(request, ConfirmationToken)
     await to_thread.run_sync(confirmations.confirm, current_user, form.token.get_secret_value())
     return no_content()

@@ -8,6 +8,6 @@ from penstock.http.schema import Input
 
 
 class ConfirmationToken(Input):
-    """The token of a mailed link."""
+    """The token from a mailed link."""
 
     token: Annotated[SecretStr, Field(max_length=200)]

@@ -37,11 +37,11 @@ _MAILS_TO_ADDRESS = RatePolicy(
 _MAILS_FROM_NETWORK = RatePolicy(
     "confirmation_mails_network", quota=20, window_s=DAY_S, counted="requests"
 )
-"""Over these limits a sign-up works but sends no mail, so nobody can flood mailboxes."""
+"""Beyond these limits, sign-ups work but send no mail, so that nobody can flood mailboxes."""
 
 
 class ConfirmationService:
-    """Proof of email addresses. Methods block unless they say otherwise."""
+    """Confirms email addresses. Methods block unless they say otherwise."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class ConfirmationService:
     def send(self, user: User, network: str) -> None:
         """Mail a link to the user. Never blocks.
 
-        `RateLimited`, `QueueFull`; `Conflict` without a mail server, or if the address is
-        confirmed.
+        Raises `RateLimited`, `QueueFull`, or `Conflict` if there is no mail server or the address
+        is already confirmed.
         """
         if not self._mailer.is_set_up:
             raise Conflict("Email is not set up on this server.", code="mail_not_set_up")
@@ -98,9 +98,9 @@ class ConfirmationService:
             return store.is_valid(db, hash_secret(token), user.id, self._clock())
 
     def confirm(self, actor: CurrentUser, token: str) -> None:
-        """Confirm the user's address with the token of a mail to it.
+        """Confirm the user's address with the token that was mailed to it.
 
-        `NotFound` for a token that is unknown, used, expired or another user's.
+        Raises `NotFound` if the token is unknown, used, expired or belongs to another user.
         """
         now_ms = self._clock()
         with self._database.write() as db:
@@ -126,9 +126,9 @@ class ConfirmationService:
 
         The previous holder may have been a stranger: their sessions end, and the password, all
         tokens, their invitations and the API keys they created in the user's workspaces become
-        void. The caller handles the second factor and must have locked the user. proof: kind of
-        proof, for the audit log of each workspace. Returns hashes of the revoked keys, for `forget`
-        after the commit.
+        void. The caller handles the second factor and must have locked the user. proof: the kind of
+        proof, for each workspace's audit log. Returns the revoked keys' hashes; pass them to
+        `tell_reclaimed` after the commit.
         """
         user = account.user
         sessions = accounts_store.end_sessions(db, user.id)

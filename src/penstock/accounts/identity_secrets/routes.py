@@ -50,7 +50,7 @@ async def list_identity_secrets(
     caller: NamedDependency[Caller],
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[bytes]:
-    """The valid ones, newest first, without the secrets themselves."""
+    """Lists valid secrets, newest first, without the secrets themselves."""
     page = read_query(request, PageQuery).pagination
     secrets = await to_thread.run_sync(
         identity_secrets.secrets, caller.workspace_id, website_id, page
@@ -64,7 +64,7 @@ async def delete_identity_secrets(
     caller: NamedDependency[Caller],
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[None]:
-    """Signatures that were made with them are not accepted any more."""
+    """Signatures made with the deleted secrets are no longer accepted."""
     await to_thread.run_sync(identity_secrets.delete, caller, website_id)
     return no_content()
 

@@ -24,7 +24,7 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.settings import DAY_S
 
 IsSigned = Callable[[str, str], bool]
-"""Whether the second text is a valid signature of the first, a user ID."""
+"""A function of a user ID and a signature that returns whether the signature is valid."""
 
 _CACHE_TTL_S = 2.0
 _PREVIOUS_VALID_MS = DAY_S * 1000
@@ -68,7 +68,7 @@ class IdentitySecretService:
         return Listing(valid[page.offset : page.offset + page.size], page, len(valid))
 
     def delete(self, actor: Caller, website_id: str) -> None:
-        """Delete all secrets of a website: no signature remains valid."""
+        """Delete all secrets of a website, which makes all signatures invalid."""
         website = self._websites.website(actor.workspace_id, website_id)
         with self._database.write() as db:
             store.delete_all(db, website)
@@ -77,11 +77,11 @@ class IdentitySecretService:
         self._cache.forget(website.id)
 
     async def is_signed(self, website_id: WebsiteId, user_id: str, sent_hash: str) -> bool:
-        """Whether a valid secret of the website signed the user ID. Does not block the loop."""
+        """Whether a valid secret of the website signed the user ID. Does not block."""
         return (await self.verifier(website_id))(user_id, sent_hash)
 
     async def verifier(self, website_id: WebsiteId) -> IsSigned:
-        """A check whether a website's valid secret signed a user ID. Does not block the loop."""
+        """The function that checks a website's signatures. Does not block the event loop."""
         secrets = self._cache.get(website_id)
         if secrets is None:
             secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()

@@ -30,7 +30,7 @@ def add_secret(db: Connection, website: Website, secret: SigningSecret) -> None:
 
 
 def end_current(db: Connection, website: Website, valid_until_ms: int) -> None:
-    """Set an expiry for secrets without an expiry."""
+    """Set an expiry time for the website's current secret."""
     c = identity_secrets.c
     db.execute(
         update(identity_secrets)

@@ -8,10 +8,10 @@ from penstock.base.ids import InvitationId
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An open invitation without its token. invited_by: email address at that time.
+    """An open invitation without its token. invited_by: the inviter's email address at that time.
 
     proves_address: whether the lookup used the mailed token, which only the invited person knows.
-    The inviting person also knows the token in the URL.
+    The token in the URL does not prove the address, because the inviter knows it too.
     """
 
     id: InvitationId

@@ -34,9 +34,10 @@ Invitations = NamedDependency[InvitationService]
 async def invite(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """For owners. The response shows the URL once; it expires in seven days.
+    """Only owners can invite people. The URL is shown once and expires in seven days.
 
-    It is also mailed if this Penstock has a mail server; otherwise pass it on yourself.
+    If a mail server is configured, Penstock also mails the invitation. Otherwise, send the URL
+    yourself.
     """
     form = await read_json(request, NewInvitation)
     invitation, url, is_mailed = await to_thread.run_sync(
@@ -54,7 +55,7 @@ async def invite(
 async def list_invitations(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """Newest first."""
+    """Lists open invitations, newest first."""
     page = read_query(request, PageQuery).pagination
     open_invitations = await to_thread.run_sync(
         invitations.invitations, current_user.workspace.id, page
@@ -69,7 +70,7 @@ async def list_invitations(
 async def withdraw_invitation(
     invitation_id: FromPath[str], current_user: Me, invitations: Invitations
 ) -> Response[None]:
-    """For owners."""
+    """Only owners can withdraw invitations."""
     await to_thread.run_sync(invitations.withdraw, current_user, invitation_id)
     return no_content()
 
@@ -107,7 +108,7 @@ async def read_invitation(
 async def accept_invitation(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """For a user with an account for the invited email address. The session stays where it is."""
+    """Requires a session of the invited email address. The session stays in its workspace."""
     form = await read_json(request, InvitationToken)
     return answer(
         MembershipRecord.from_membership(

@@ -17,7 +17,7 @@ class NewInvitation(Input):
 
 
 class InvitationToken(Input):
-    """A token is sent in a body, never in a URL: URLs end up in logs."""
+    """The token of an invitation. It is sent in the body, because URLs end up in logs."""
 
     token: SecretStr
 

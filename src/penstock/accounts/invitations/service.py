@@ -29,15 +29,19 @@ _OPEN_DAYS = 7
 _MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
 _MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=20, window_s=DAY_S)
 _MAILED_IN_TOTAL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
-"""Over these limits owners pass the URL on themselves, so nobody can flood a mailbox."""
+"""Limits of mailed invitations, so that nobody can flood a mailbox. Beyond them, owners send the
+URL themselves.
+"""
 _PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
-"""Other addresses are valid but could contain a URL, such as `visit/evil.example/@example.com`."""
+"""Addresses that are safe to show in a mail. Other valid addresses could contain a URL, such as
+`visit/evil.example/@example.com`.
+"""
 
 
 class InvitationService:
     """Invitations of a workspace. Methods block: call them from a worker thread.
 
-    `Forbidden` unless the user is an owner of the workspace.
+    Changes raise `Forbidden` unless the user is an owner of the workspace.
     """
 
     def __init__(
@@ -62,11 +66,10 @@ class InvitationService:
         return self._mailer.is_set_up and actor.email_confirmed_at_ms is not None
 
     def invite(self, actor: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
-        """Create an invitation. Returns it, its URL, which cannot be read again, and whether it is
-        mailed.
+        """Create an invitation, replacing an open one for the same email address.
 
-        Replaces an open invitation for the same email address. `Conflict` if a member has the
-        address.
+        Returns the invitation, its URL, which cannot be read again, and whether it is mailed.
+        Raises `Conflict` if a member has the address.
         """
         now_ms, token = self._clock(), new_token()
         invitation = Invitation(
@@ -151,7 +154,7 @@ class InvitationService:
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:
-    """The invitation as a mail. Text that people chose contains nothing clickable."""
+    """The invitation as a mail. Names that people chose are stripped of anything clickable."""
     name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
     text = _MAIL.format(
         who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",

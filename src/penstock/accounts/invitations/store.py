@@ -88,6 +88,6 @@ def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | N
 
 
 def end_invitation(db: Connection, workspace_id: WorkspaceId, invitation_id: str) -> bool:
-    """Delete the invitation. False if it does not exist or another request deleted it first."""
+    """Delete the invitation. Returns False if it no longer exists."""
     is_invitation = (invitations.c.workspace_id == workspace_id, invitations.c.id == invitation_id)
     return db.execute(delete(invitations).where(*is_invitation)).rowcount > 0

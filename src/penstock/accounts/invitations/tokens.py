@@ -9,10 +9,10 @@ from penstock.base.errors import Forbidden, NotFound
 
 
 def find(db: Connection, token: str, email: str | None, now_ms: int) -> Invitation:
-    """The open invitation with this token. email: address of the joining user; None skips the
-    check.
+    """Find the open invitation with this token.
 
-    `NotFound` if there is none, `Forbidden` if it is for another address.
+    email: the joining user's address; None skips the check. Raises `NotFound` if there is no such
+    invitation, and `Forbidden` if it is for another address.
     """
     invitation = store.invitation(db, hash_secret(token), now_ms)
     if invitation is None:

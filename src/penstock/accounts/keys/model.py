@@ -10,8 +10,9 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 class ApiKey:
     """An API key without its secret.
 
-    prefix: first characters of the key, for recognition. created_by: email address at that time;
-    None for old keys without one. website_id: None allows all websites of the workspace.
+    prefix: the key's first characters, so that people can recognize it. created_by: the creator's
+    email address at that time; None if unknown, for old keys. website_id: the only website that the
+    key is for; None for all websites of the workspace.
     """
 
     id: KeyId

@@ -24,9 +24,9 @@ async def create_key(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
-    """The response shows the key once. Requires a session: an API key cannot create another.
+    """The key is shown only once. Requires a session: API keys cannot create API keys.
 
-    Without `scopes`, `websiteId` and `expiresAt` the key may do everything in the workspace.
+    Without `scopes` and `websiteId`, the key has full access to the workspace.
     """
     form = await read_json(request, NewKey)
     key, secret = await to_thread.run_sync(key_service.create_key, current_user.caller, form)
@@ -42,7 +42,7 @@ async def list_keys(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
-    """Newest first, including revoked keys."""
+    """Lists keys newest first, including revoked keys."""
     page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
     return await answer_list(keys, KeyRecord.from_key)

@@ -57,9 +57,10 @@ class KeyService:
     async def authenticate(
         self, authorization: str | None, scope: KeyScope | None = None
     ) -> Caller:
-        """The caller of an `Authorization` header; `Unauthorized` without a valid key.
+        """The caller that an `Authorization` header identifies. Does not block the event loop.
 
-        scope: scope that the key must have, otherwise `Forbidden`. Does not block the event loop.
+        scope: the scope that the key must have. Raises `Unauthorized` if the header has no valid
+        key, and `Forbidden` if the key lacks the scope.
         """
         key = _bearer_key(authorization)
         if key is None:
@@ -95,9 +96,10 @@ class KeyService:
                     del self._used_at_ms[key_id]
 
     def create_key(self, actor: Caller, form: NewKey) -> tuple[ApiKey, str]:
-        """Create a key. Returns it and its secret, which cannot be read again.
+        """Create a key. Returns the key and its secret, which cannot be read again.
 
-        `Invalid` for an expiry in the past, `Unauthorized` for another workspace's website.
+        Raises `Invalid` if the expiry is in the past, and `Unauthorized` if the website belongs to
+        another workspace.
         """
         now_ms, secret = self._clock(), new_api_key()
         if form.expires_at is not None and form.expires_at <= now_ms:
@@ -164,7 +166,7 @@ class KeyService:
 
 
 def require_website_of_key(caller: Caller, website_id: WebsiteId) -> None:
-    """`Forbidden` if the caller is a key for another website."""
+    """Raises `Forbidden` if the caller is a key for another website."""
     if caller.website_id not in (None, website_id):
         raise wrong_website_of_key(caller.website_id)
 

@@ -56,7 +56,7 @@ def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKe
 
 
 def _scopes(stored: str | None) -> frozenset[KeyScope]:
-    """The scopes of a key; all scopes for an old key without stored ones."""
+    """Parse a key's stored scopes. Old keys without stored scopes have all scopes."""
     return ALL_SCOPES if stored is None else frozenset(map(KeyScope, stored.split()))
 
 
@@ -137,7 +137,7 @@ def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: i
 
 
 def update_last_uses(db: Connection, used_at_ms: Mapping[KeyId, int]) -> None:
-    """Advance `last_used_at`; another node may already have written a later use."""
+    """Update `last_used_at`, unless another node has already written a later time."""
     statement = (
         update(api_keys)
         .where(

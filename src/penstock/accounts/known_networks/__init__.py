@@ -1,1 +1,1 @@
-"""Networks that users have logged in from: strangers elsewhere cannot block users there."""
+"""Networks that users have logged in from. Failed log-ins elsewhere cannot block users there."""

@@ -42,5 +42,5 @@ def _digits(text: str) -> int:
 
 
 def _drop_long_number(words: list[str], is_number: bool) -> list[str]:
-    """Consecutive words, or none if together they form a long number. is_number: their type."""
+    """The words, or an empty list for a long number. is_number: whether the words are digits."""
     return [] if is_number and _digits("".join(words)) > _MAX_DIGITS else words

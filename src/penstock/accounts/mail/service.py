@@ -17,7 +17,7 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 Compose = Callable[[], Mail | None]
-"""Writes a mail, in the worker. None cancels it, for example if the user does not exist."""
+"""A function that writes a mail. It runs in the worker. If it returns None, no mail is sent."""
 
 _MAX_QUEUED = 1000
 _RETRY_AFTER_S = (5, 30, 120, 600, 600)
@@ -51,7 +51,10 @@ class Mailer:
         return self._server is not None
 
     def post(self, compose: Compose) -> bool:
-        """Queue a mail. Never blocks. False without a mail server, or if the queue is full."""
+        """Queue a mail. Never blocks.
+
+        Returns False if there is no mail server or the queue is full.
+        """
         if self._server is None or len(self._queue) >= _MAX_QUEUED:
             return False
         self._queue.append(_QueuedMail(compose, self._clock.elapsed_ms()))
@@ -75,10 +78,10 @@ class Mailer:
         return max(0.1, (next_ms - self._clock.elapsed_ms()) / 1000)
 
     def _try_send(self, queued: _QueuedMail) -> bool:
-        """Try to send the mail. False if it is due again later.
+        """Try to send the mail. Returns False if it should be retried later.
 
-        Returns True after sending it, or if it can never be sent. `StoreUnavailable` of `compose`
-        propagates: the worker repeats the step.
+        Returns True if the mail was sent or can never be sent. If `compose` raises
+        `StoreUnavailable`, the error propagates and the worker repeats the step.
         """
         assert self._server is not None
         try:

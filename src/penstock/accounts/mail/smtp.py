@@ -26,7 +26,7 @@ class SmtpServer:
     def send(self, mail: Mail, now_ms: int) -> None:
         """Send a mail. Blocks for a few ten-second timeouts at most.
 
-        `OSError`, `smtplib.SMTPException`.
+        Raises `OSError` or `smtplib.SMTPException`.
         """
         with self._connection() as connection:
             if self._user:
@@ -34,7 +34,7 @@ class SmtpServer:
             connection.send_message(self._message(mail, now_ms))
 
     def check(self) -> None:
-        """Connect and log in without sending anything. `OSError`, `smtplib.SMTPException`."""
+        """Connect and log in without sending anything. Raises `OSError` or `SMTPException`."""
         with self._connection() as connection:
             connection.noop()
             if self._user:

@@ -26,7 +26,7 @@ Members = NamedDependency[MemberService]
     opt=described("Members", answers=MemberRecord, query=PageQuery, listed=True, tag="people"),
 )
 async def list_members(request: AnyRequest, current_user: Me, members: Members) -> Response[bytes]:
-    """Members in the order in which they joined."""
+    """Lists members in the order in which they joined."""
     page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
     return await answer_list(page_members, MemberRecord.from_member)
@@ -41,7 +41,7 @@ async def list_members(request: AnyRequest, current_user: Me, members: Members) 
 async def change_role(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[bytes]:
-    """For owners. A workspace always has at least one owner.
+    """Only owners can change roles. A workspace always has at least one owner.
 
     Read-only fields (`userId`, `email`, `since`, `secondFactor`) may be sent back with their
     stored values.
@@ -60,7 +60,7 @@ async def change_role(
 async def remove_member(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[None]:
-    """For owners, and for members who leave.
+    """Owners can remove any member. Members can remove themselves.
 
     Ends the member's sessions in the workspace. An account without another workspace is deleted.
     The API keys that the member created keep working unless `revokeKeys` is true.

@@ -24,8 +24,8 @@ from penstock.metadb.database import Database
 class MemberService:
     """Members of a workspace. Methods block: call them from a worker thread.
 
-    `NotFound` for a user who is not in the workspace, `Forbidden` without the right, `Conflict` if
-    a change would leave the workspace without an owner.
+    Methods raise `NotFound` if the user is not in the workspace, `Forbidden` if the caller lacks
+    the right, and `Conflict` if a change would leave the workspace without an owner.
     """
 
     def __init__(self, database: Database, keys: KeyService, clock: Clock) -> None:
@@ -43,7 +43,10 @@ class MemberService:
         role: Role,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
     ) -> Member:
-        """Change a role. read_only: fields that the caller sent back; `Invalid` if they differ."""
+        """Change a member's role.
+
+        read_only: fields that the caller sent back. Raises `Invalid` if any of them has changed.
+        """
         with self._database.write() as db:
             member = _lock_member(db, actor, user_id)
             require_owner(db, actor)
@@ -58,8 +61,8 @@ class MemberService:
     def remove(self, actor: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
         """Remove a member and end their sessions in the workspace.
 
-        revoke_keys: also revoke the API keys that they created in it. Deletes the account of a user
-        without another workspace. Members may remove themselves.
+        Deletes the member's account if it has no other workspace. Members may remove themselves.
+        revoke_keys: whether to revoke the API keys that the member created in the workspace.
         """
         with self._database.write() as db:
             member = _lock_member(db, actor, user_id)
@@ -82,7 +85,7 @@ class MemberService:
 
 
 def require_owner(db: Connection, actor: CurrentUser) -> None:
-    """`Forbidden` unless the user is currently an owner of the workspace."""
+    """Raises `Forbidden` unless the user is currently an owner of the workspace."""
     member = store.member(db, actor.workspace.id, actor.user.id)
     if member is None or member.role is not Role.OWNER:
         raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")

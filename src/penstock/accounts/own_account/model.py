@@ -8,7 +8,7 @@ from penstock.base.ids import SessionId, WorkspaceId
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceMembership:
-    """A workspace of a user. since_ms: when they joined."""
+    """A user's membership in a workspace. since_ms: the time when they joined."""
 
     workspace: Workspace
     role: Role
@@ -17,7 +17,10 @@ class WorkspaceMembership:
 
 @dataclass(frozen=True, slots=True)
 class UserSession:
-    """An open session. last_seen_at_ms: accurate to the hour. is_current: made the request."""
+    """An open session.
+
+    last_seen_at_ms: accurate to the hour. is_current: whether this session made the request.
+    """
 
     id: SessionId
     workspace_id: WorkspaceId

@@ -30,7 +30,7 @@ class OwnAccountService:
     def change_password(self, actor: CurrentUser, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.
 
-        `Invalid` if `current` is wrong, `RateLimited` after too many attempts.
+        Raises `Invalid` if `current` is wrong, and `RateLimited` after too many attempts.
         """
         user = actor.user
         stored_hash = self.require_password(user, current, "current")
@@ -47,10 +47,10 @@ class OwnAccountService:
             audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
-        """Check the user's password and return its stored hash. `Invalid`, with this field, if
-        wrong.
+        """Check the user's password and return its stored hash. Takes as long as a password hash.
 
-        `RateLimited` after too many attempts. Takes as long as a password hash.
+        Raises `Invalid` for this field if the password is wrong, and `RateLimited` after too many
+        attempts.
         """
         self._attempts.count((user.id,))
         with self._database.read() as db:

@@ -27,7 +27,7 @@ PasswordResets = NamedDependency[PasswordResetService]
 async def request_password_reset(
     request: AnyRequest, password_resets: PasswordResets, settings: NamedDependency[Settings]
 ) -> Response[None]:
-    """Mails a link to the address if it has an account. The answer is the same if it has none."""
+    """Mails a link if the address has an account. The response is the same in either case."""
     require_same_origin(request, settings)
     form = await read_json(request, PasswordResetRequest)
     password_resets.request(form.email, address_of(request))
@@ -45,7 +45,7 @@ async def reset_password(
     password_work: NamedDependency[FairQueue],
     settings: NamedDependency[Settings],
 ) -> Response[None]:
-    """Requires the token in the mail, which works once within an hour. Ends all sessions."""
+    """Requires the mailed token, which works once, for an hour. Ends all sessions of the user."""
     require_same_origin(request, settings)
     form = await read_json(request, PasswordReset)
     await password_work.run(

@@ -69,8 +69,8 @@ class PasswordResetService:
     def request(self, email: str, address: str) -> None:
         """Mail a link to the user with this address, if there is one. Never blocks.
 
-        address: IP address of the client. `RateLimited`, `QueueFull`; `Conflict` without a mail
-        server.
+        address: IP address of the client. Raises `RateLimited`, `QueueFull`, or `Conflict` if there
+        is no mail server.
         """
         if not self._mailer.is_set_up:
             raise Conflict(
@@ -107,7 +107,7 @@ class PasswordResetService:
         """Set the password and end all sessions of the user. Blocks; hashes a password.
 
         A mailed token proves the address: if it was unconfirmed, the account is reclaimed.
-        `NotFound` for a token that is unknown, used or expired.
+        Raises `NotFound` if the token is unknown, used or expired.
         """
         token_hash = hash_secret(token)
         with self._database.read() as db:

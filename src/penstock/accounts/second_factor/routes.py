@@ -74,7 +74,7 @@ async def begin_second_factor(
 async def confirm_second_factor(
     request: AnyRequest, current_user: Me, second_factors: SecondFactors
 ) -> Response[bytes]:
-    """Requires a code of the app. Returns ten recovery codes, and ends your other sessions."""
+    """Requires a code from the app. Returns ten recovery codes, and ends your other sessions."""
     form = await read_json(request, CodeForm)
     codes = await to_thread.run_sync(
         second_factors.confirm,
@@ -129,7 +129,10 @@ async def turn_off_second_factor(
 async def reset_second_factor(
     user_id: FromPath[str], current_user: Me, second_factors: SecondFactors
 ) -> Response[None]:
-    """For owners, when a member has lost it. The password alone is enough to log in then."""
+    """Only owners can do this, for members who lost their second factor.
+
+    The member can then log in with the password alone.
+    """
     await to_thread.run_sync(second_factors.reset, current_user, user_id)
     return no_content()
 

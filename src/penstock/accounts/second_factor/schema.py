@@ -16,7 +16,7 @@ class SecondFactorBegin(Input):
 
 
 class SecondFactorProof(Input):
-    """The password, or a code; one of them."""
+    """Either the password or a code, not both."""
 
     password: Annotated[SecretStr, Field(max_length=1024)] | None = None
     code: Code | None = None

@@ -32,11 +32,14 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
 _GUESSES = RatePolicy("second_factor", quota=20, window_s=3600, counted="wrong codes")
-"""Limit for one user. Three of a million codes are valid, so guessing takes 16,000 hours."""
+"""Limit of wrong codes for one user.
+
+At any time, three of a million codes are valid, so guessing one takes about 16,000 hours.
+"""
 
 
 class SecondFactorService:
-    """Second factors of users. `Conflict` if the call does not fit the state."""
+    """Users' second factors. Methods raise `Conflict` if the factor's state forbids the call."""
 
     def __init__(
         self, database: Database, own_account: OwnAccountService, box: SecretBox, clock: Clock
@@ -109,9 +112,10 @@ class SecondFactorService:
             self._record(db, actor, Action.SECOND_FACTOR_DISABLED, actor.user)
 
     def reset(self, actor: CurrentUser, user_id: str) -> None:
-        """Turn off the second factor of a member who has lost it. For owners.
+        """Turn off the second factor of a member who has lost it. The caller must be an owner.
 
-        `Conflict` if the member also belongs to other workspaces, whose owners did not agree.
+        Raises `Conflict` if the member also belongs to other workspaces, whose owners did not
+        agree.
         """
         with self._database.write() as db:
             member = members_store.member(db, actor.workspace.id, user_id)
@@ -135,7 +139,7 @@ class SecondFactorService:
     def verify(self, db: Connection, user: User, code: str) -> bool:
         """Whether the code or recovery code is the user's. A valid code is used up.
 
-        `RateLimited` after too many wrong codes. The caller must have locked the user.
+        Raises `RateLimited` after too many wrong codes. The caller must have locked the user.
         """
         now_ms, bare = self._clock(), bare_code(code)
         factor = store.second_factor(db, user.id)
@@ -153,7 +157,7 @@ class SecondFactorService:
         return is_valid
 
     def _require_proof(self, user: User, password: str | None, code: str | None) -> None:
-        """`Invalid` unless the password or the code is the user's. One of them must be set."""
+        """Raises `Invalid` unless the given password or code is correct. One must be set."""
         if password is not None:
             self._own_account.require_password(user, password, "password")
             return

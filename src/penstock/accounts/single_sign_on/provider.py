@@ -63,7 +63,7 @@ class IdentityProvider:
         self._failed_at_ms: int | None = None
 
     def authorization_url(self, attempt: SignOnAttempt, redirect_uri: str) -> str:
-        """The URL to send the browser to. `Unavailable` if the provider does not answer."""
+        """The URL to send the browser to. Raises `Unavailable` if the provider does not answer."""
         url: str = prepare_grant_uri(
             self._current_discovery().authorization_url,
             self._client_id,
@@ -80,7 +80,8 @@ class IdentityProvider:
     def claims(self, code: str, attempt: SignOnAttempt, redirect_uri: str) -> Claims:
         """The provider's claims about the person, for a code that it gave the browser.
 
-        `Unauthorized` if it rejects the code or its response is not valid, `Unavailable`.
+        Raises `Unauthorized` if the provider rejects the code or its response is invalid, and
+        `Unavailable` if the provider does not answer.
         """
         discovery = self._current_discovery()
         form = {
@@ -177,7 +178,7 @@ class IdentityProvider:
             raise _unavailable() from None
 
     def _check_url(self, url: Any) -> str:
-        """The URL if it is safe to request, otherwise `ValueError`."""
+        """Return the URL if it is safe to request. Otherwise raises `ValueError`."""
         if not isinstance(url, str) or not is_provider_url(url):
             raise ValueError("not an https URL")
         if url.startswith("http:") and not self._issuer.startswith("http:"):
@@ -193,7 +194,10 @@ class IdentityProvider:
         auth: httpx.Auth | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Claims]:
-        """Status and JSON object of a response. `Unavailable` if it is missing or too large."""
+        """Status and JSON object of a response.
+
+        Raises `Unavailable` if there is no response or it is too large.
+        """
         give_up_s, body = time.monotonic() + _DEADLINE_S, bytearray()
         accept = {"Accept": "application/json", **(headers or {})}
         try:

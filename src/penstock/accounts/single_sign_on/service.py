@@ -28,7 +28,7 @@ _EMAIL: TypeAdapter[str] = TypeAdapter(Email)
 
 
 class SingleSignOnService:
-    """Log-in by the configured identity provider. `NotFound` if none is configured."""
+    """Log-in with the configured identity provider. Raises `NotFound` if none is configured."""
 
     def __init__(
         self, accounts: AccountService, box: SecretBox, settings: Settings, clock: Clock
@@ -67,8 +67,8 @@ class SingleSignOnService:
     ) -> tuple[VerifiedLogIn, str]:
         """The log-in, and the page to open next.
 
-        `Unauthorized` if the answer is not valid or not for this browser, `Forbidden` for a person
-        who may not log in.
+        Raises `Unauthorized` if the answer is invalid or not for this browser, and `Forbidden` if
+        the person may not log in.
         """
         provider, network = self._require_provider(), client_network(address)
         self._attempts.count(network)
@@ -102,7 +102,10 @@ class SingleSignOnService:
         return opened
 
     def _email(self, claims: Claims) -> str:
-        """The verified email address. `Forbidden` if it is unverified or in a foreign domain."""
+        """The verified email address.
+
+        Raises `Forbidden` if the address is unverified or its domain is not allowed.
+        """
         try:
             email = _EMAIL.validate_python(claims.get("email"))
         except ValidationError:

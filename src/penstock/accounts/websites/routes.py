@@ -47,7 +47,7 @@ async def list_websites(
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
-    """Oldest first."""
+    """Lists websites, oldest first."""
     page = read_query(request, PageQuery).pagination
     websites = await to_thread.run_sync(website_service.websites_page, caller.workspace_id, page)
     return await answer_list(websites, WebsiteRecord.from_website)

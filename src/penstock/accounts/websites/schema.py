@@ -200,7 +200,7 @@ RetentionDays = Annotated[
 
 
 class RetentionFields(Input):
-    """How long events are kept, by kind."""
+    """Number of days that events are kept, by kind."""
 
     pageview_retention_days: RetentionDays = None
     screenview_retention_days: RetentionDays = None

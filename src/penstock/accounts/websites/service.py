@@ -77,7 +77,7 @@ class WebsiteService:
         return website
 
     def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A website for a route with its ID in the path; `NotFound` if the workspace has none.
+        """The website for an ID in a route's path. Raises `NotFound` if it is not the workspace's.
 
         For an ID in a body or query, use `owned_website`.
         """
@@ -87,7 +87,7 @@ class WebsiteService:
         return website
 
     def owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The website of a request's `websiteId`; `Unauthorized` if another workspace owns it.
+        """The website for a request's `websiteId`. Raises `Unauthorized` if it is not owned.
 
         Source: interface, section 5, rule 4.
         """
@@ -115,7 +115,7 @@ class WebsiteService:
         )
 
     def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A mobile app; `NotFound` if the workspace has none with this ID.
+        """The mobile app with this ID. Raises `NotFound` if the workspace has no such app.
 
         Source: interface, section 7.
         """

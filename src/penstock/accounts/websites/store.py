@@ -13,7 +13,7 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import websites, workspaces
 
 _MAX_LISTED_APPS = 5_000
-"""More apps than fit into the files for phones."""
+"""Maximum apps to read. It exceeds the number that fits into the files for phones."""
 
 
 def _app(values: Mapping[str, Any]) -> MobileApp:

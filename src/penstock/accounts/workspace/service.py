@@ -46,7 +46,7 @@ class WorkspaceService:
     ) -> WorkspaceSettings:
         """Change settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
 
-        `Invalid` for limits above the operator's.
+        Raises `Invalid` if a limit is above the operator's.
         """
         faults = []
         if (changes.get("timeout_s") or 0) > self._max_timeout_s:
@@ -85,7 +85,7 @@ class WorkspaceService:
         return after
 
     def cap_limits(self, own_limits: QueryLimits) -> tuple[float, int]:
-        """Seconds and bytes of the limits, capped at the operator's."""
+        """The limits in seconds and bytes, capped at the operator's limits."""
         return min(own_limits.timeout_s or self._max_timeout_s, self._max_timeout_s), min(
             own_limits.memory_bytes or self._max_bytes, self._max_bytes
         )
