@@ -10,27 +10,27 @@ from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
 PUBLIC_PATH = "/l/"
-"""Start of the path in a link's public address. The slug follows."""
+"""Path prefix of a link's public URL. The slug follows it."""
 
 _SLUG = "[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 SLUG = Pattern(_SLUG)
 _SLUG_IN_PATH = Pattern(f"{PUBLIC_PATH}({_SLUG})[^a-z0-9]*")
 
 LINK_ID_PARAM = "lk"
-"""Query parameter with the link's ID, in the hosted URL and in addresses that open the app."""
+"""Query parameter with the link's ID, in the hosted URL and in URLs that open the app."""
 
 CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
-"""Query parameter with the click token, in addresses that open the app and in the referrer."""
+"""Query parameter with the click token, in URLs that open the app and in the install referrer."""
 
 REVISED = (
     *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
     *("expires_at_ms", "expired_url"),
 )
-"""Changing one of these fields creates a new revision. A click keeps the revision of its time."""
+"""Fields whose changes create a new revision. Each click stores the revision that was current."""
 
 
 class LinkState(StrEnum):
-    """A link has exactly one state. Archiving does not change where a link leads."""
+    """The state of a link. Archiving does not change where a link leads."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -39,7 +39,7 @@ class LinkState(StrEnum):
 
 
 class LinkRevision(NamedTuple):
-    """The state of a link from one change until the next. number: counts from 1."""
+    """A link's revised fields from one change until the next. number: counts from 1."""
 
     number: int
     at_ms: int
@@ -60,12 +60,12 @@ class Link:
     name: internal, never shown to people who open the link.
     destination_path: a route inside the app.
     fallback_url: an ASCII URL for people who cannot open the app.
-    pass_query: whether the fallback URL gets the query of the visit and the campaign parameters.
-    utm_*: campaign parameters of its clicks, never taken from a request.
-    expires_at_ms: from this time on the link leads to expired_url, or else to a not-found page.
+    pass_query: whether the visit's query and the campaign parameters are added to fallback_url.
+    utm_*: campaign parameters of the link's clicks, never taken from a request.
+    expires_at_ms: the time when the link starts leading to expired_url, or else to a 404 page.
     revision: number of the current revision, from 1.
-    tags: in lower case, sorted.
-    unstored_clicks: number of clicks over the quota, which are not stored.
+    tags: sorted tags in lower case.
+    unstored_clicks: number of clicks that were not stored because they exceeded the quota.
     """
 
     id: LinkId
@@ -100,9 +100,9 @@ class Link:
         return LinkState.EXPIRED if self.is_expired(now_ms) else LinkState.ACTIVE
 
     def with_changes(self, values: Mapping[str, Any], now_ms: int) -> Self:
-        """The link with these values, in a new revision if one of `REVISED` changes.
+        """The link with these values, as a new revision if a field in `REVISED` changes.
 
-        The link itself when nothing changes.
+        Returns the same link if nothing changes.
         """
         differing = {name for name, value in values.items() if value != getattr(self, name)}
         if not differing:
@@ -126,20 +126,20 @@ class Link:
         return {name: value for name, value in values.items() if value}
 
     def short_url(self, base_url: str) -> str:
-        """The public address without a query."""
+        """The public URL without a query."""
         return f"{base_url}{PUBLIC_PATH}{self.slug}"
 
     def hosted_url(self, base_url: str) -> str:
-        """The address to share. The app reads its query; the server ignores it."""
+        """The URL to share. The app reads its query; the server ignores it."""
         query = urlencode({LINK_ID_PARAM: self.id, **self.utm}, quote_via=quote)
         return f"{self.short_url(base_url)}?{query}"
 
 
 def slug_of_path(path: str) -> str | None:
-    """The slug in the path of a public address; None when the path is not a link's.
+    """The slug in the path of a public URL; None if the path does not belong to a link.
 
-    path: percent-decoded. Ignores letter case, and trailing characters that cannot belong to a
-    slug: people and mail programs add a full stop, a bracket, a space or a line break.
+    Ignores case, and trailing characters that cannot be part of a slug: people and mail programs
+    add a full stop, a bracket, a space or a line break. path: the path after percent-decoding.
     """
     match = _SLUG_IN_PATH.fullmatch(path.lower())
     return match[1] if match else None

@@ -107,6 +107,6 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
 def _wait_for_clicks(click_buffer: ClickBuffer, shipper: Shipper, timeout_s: float) -> bool:
     """Wait until clicks and events acknowledged before this call are in the event store.
 
-    False when that took too long.
+    Returns False on timeout.
     """
     return click_buffer.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)

@@ -11,7 +11,7 @@ from penstock.http.openapi import described
 from penstock.links.association.schema import AndroidFile, AppleFile, AppLinksCheck
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, AssociationService
 
-# Short, so that operators can test; Apple and Google cache the files for hours or days anyway.
+# Short, so that operators can test. Apple and Google cache the files for hours or days anyway.
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
@@ -53,7 +53,7 @@ async def check_app_links(
 ) -> Response[bytes]:
     """Returns the app's entries in the files, missing settings, and problems with the public URL.
 
-    The check fetches nothing; it judges the public URL by its spelling.
+    The check makes no requests: it only examines the text of the public URL.
     """
     return answer(await to_thread.run_sync(associations.check, caller.workspace_id, website_id))
 

@@ -41,7 +41,7 @@ MAX_FILE_BYTES = 128 * 1024
 """Maximum size of each file. Apple's content delivery network rejects larger ones."""
 
 _FRAME_BYTES = 200
-"""Room for the JSON around the entries."""
+"""Bytes reserved for the JSON around the entries."""
 _Entry = TypeVar("_Entry", str, AndroidStatement)
 _LINK_PATHS = (PathPattern(path=f"{PUBLIC_PATH}*"),)
 _PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
@@ -62,18 +62,18 @@ class AssociationService:
         return android_file(await self._websites.mobile_apps())
 
     def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
-        """Check an app. Blocks: call it from a thread.
+        """Check an app. Blocks: call it from a worker thread.
 
-        Raises `NotFound` for an app of another workspace.
+        Raises `NotFound` if the app belongs to another workspace.
         """
         website = self._websites.app(workspace_id, website_id)
         return check(website, self._settings, self._websites.load_mobile_apps())
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
-    """Apps with a bundle ID and a team ID, without duplicates, in the given order.
+    """The file for apps with a bundle ID and a team ID, without duplicates, in the given order.
 
-    Leaves out the entries that no longer fit into the file.
+    Omits entries that do not fit into the file.
     """
     details = filter(None, map(_apple_detail, apps))
     app_ids = _fit_into_file(
@@ -84,9 +84,9 @@ def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
 
 
 def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
-    """Apps with a package and a fingerprint, without duplicates, in the given order.
+    """The file for apps with a package and a fingerprint, without duplicates, in the given order.
 
-    Leaves out the entries that no longer fit into the file.
+    Omits entries that do not fit into the file.
     """
     return AndroidFile(
         tuple(_fit_into_file(dict.fromkeys(filter(None, map(_android_statement, apps)))))
@@ -94,7 +94,7 @@ def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
 
 
 def _fit_into_file(entries: Iterable[_Entry]) -> list[_Entry]:
-    """The entries that fit into a file, in order. A smaller one after a large one may still fit."""
+    """The entries that fit into a file, in order. Skips an entry that is too large."""
     fitting, free_bytes = [], MAX_FILE_BYTES - _FRAME_BYTES
     for entry in entries:
         size = len(to_json(entry, by_alias=True)) + 1
@@ -225,7 +225,7 @@ def _address_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _address_faults(settings: Settings) -> Iterator[str]:
-    """Better values of the public URL, with reasons. Judges the URL by its spelling only."""
+    """Suggest better values for the public URL, with reasons. Examines only the URL's text."""
     if settings.public_url is None:
         yield (
             "the https URL of your links, such as https://go.example.com: currently links begin "
@@ -244,7 +244,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
 
 
 def _host_faults(url: str, kind: str) -> Iterator[str]:
-    """Faults of the host and port of a URL. kind: the thing to set, `a URL` or `a host`."""
+    """Problems with a URL's host and port. kind: `a URL` or `a host`, for the messages."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     if is_ip_address(host):

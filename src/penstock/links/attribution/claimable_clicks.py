@@ -15,7 +15,10 @@ from penstock.settings import DAY_S, Settings
 
 _CLAIMABLE_PLATFORMS = (Platform.IOS, Platform.ANDROID)
 _GRACE_MS = DAY_S * 1000
-"""How long a click stays after its window, so that a late app gets the reason `expired`."""
+"""Milliseconds that clicks are kept after their window, so that late opens can be explained.
+
+An app that opens in this time gets the reason `expired`.
+"""
 
 
 class ClaimableClickWriter:
@@ -41,7 +44,7 @@ class ClaimableClickWriter:
     def _values(self, click: dict[str, Any]) -> tuple[Any, ...]:
         clicked_at_ms, match_key = parse_time(click["clicked_at"]), click.get("match_key")
         derived = {
-            "link_revision": click.get("link_revision", 1),  # rows from before revisions lack it
+            "link_revision": click.get("link_revision", 1),  # missing in older rows
             "token_hash": bytes.fromhex(click["token_hash"]) or None,
             "clicked_at": clicked_at_ms,
             "match_key": bytes.fromhex(match_key) if match_key else None,

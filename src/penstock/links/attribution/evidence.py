@@ -13,7 +13,7 @@ _MAX_PARAMS = 100
 
 
 class UrlEvidence(NamedTuple):
-    """The link, by ID or slug, and the click, by token, in an opened URL. Empty if absent."""
+    """The link's ID or slug and the click token in an opened URL. Missing values are empty."""
 
     link_id: str = ""
     slug: str = ""
@@ -25,7 +25,7 @@ class UrlEvidence(NamedTuple):
 
 
 def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
-    """The link and click that the URL names. Campaign parameters and the app's path are ignored.
+    """Extract the link and click from a URL. Ignores campaign parameters and the app's path.
 
     link_urls: base URLs of the hosts that serve links.
     """
@@ -45,9 +45,9 @@ def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
 
 
 def referrer_token(referrer: str) -> str:
-    """The click token in Google Play's install referrer; empty without one.
+    """The click token in Google Play's install referrer; empty if there is none.
 
-    Some libraries pass on the referrer without percent-decoding it.
+    Decodes the referrer if necessary, because some libraries pass it on percent-encoded.
     """
     token = _parse_query(referrer).get(CLICK_TOKEN_PARAM)
     return token or _parse_query(unquote(referrer)).get(CLICK_TOKEN_PARAM, "")
@@ -65,7 +65,7 @@ def is_organic(referrer: str) -> bool:
 
 
 def _parse_query(query: str) -> dict[str, str]:
-    """A query's parameters, without values that contain NUL, which PostgreSQL cannot store."""
+    """The query's parameters, except values that contain NUL, which PostgreSQL cannot store."""
     try:
         pairs = parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace")
     except ValueError:

@@ -1,6 +1,6 @@
-"""Finds the link of an open and claims its click. Tries each kind of evidence in turn.
+"""Finds the link that led to an open, and claims the click. Tries each kind of evidence in turn.
 
-Everything happens in one transaction of the caller.
+All functions run in the caller's transaction.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from penstock.settings import DAY_S
 
 
 def decide(db: Connection, context: OpenContext) -> Decision:
-    """Decide by the most certain evidence that names a link or a click.
+    """Decide which link an open came from, using the most certain evidence available.
 
     db: a write transaction, which the caller commits.
     """
@@ -39,7 +39,7 @@ def decide(db: Connection, context: OpenContext) -> Decision:
 
 
 def _decide_by_url(db: Connection, context: OpenContext) -> Decision | None:
-    """The URL names the link and, with a click token, the click; one install can have a click."""
+    """Decide by the opened URL, which names the link and may contain a click token."""
     evidence = parse_opened_url(context.app_open.url or "", context.settings.link_urls)
     if not evidence.names_link:
         return None
@@ -56,7 +56,7 @@ def _decide_by_url(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _decide_by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
-    """An install has one first open: a retry gets the decision of the first attempt."""
+    """Return the earlier decision if the install retries its first open."""
     if not context.app_open.first_open:
         return None
     match = store.find_first_match(db, context.website.id, context.app_open.install_id)
@@ -72,7 +72,7 @@ def _decide_by_earlier_open(db: Connection, context: OpenContext) -> Decision | 
 
 
 def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
-    """A match's click, rebuilt from the match: its row may be deleted by now.
+    """Rebuild a match's click from the match, because the click's row may have been deleted.
 
     link: the link at the time of the match.
     """
@@ -152,7 +152,7 @@ def _decide_by_network(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _clicks_of_network(db: Connection, context: OpenContext) -> list[ClaimableClick]:
-    """Clicks of the last hour from the same network, platform and OS version."""
+    """Clicks in the last hour from the same network and platform, with a compatible OS version."""
     app_open, website_id = context.app_open, context.website.id
     keys = recent_match_keys(db, website_id, context.address, context.now_ms)
     if not keys:
@@ -176,7 +176,7 @@ def _claim(
     window_ms: int | None,
     confidence: float | None,
 ) -> Decision:
-    """Claim the click for the install, or say why it cannot be claimed."""
+    """Claim the click for the install. The decision has a reason if it cannot be claimed."""
     install_id, now_ms = context.app_open.install_id, context.now_ms
     reason = refusal_reason(click, link, install_id, now_ms, window_ms)
     if (
@@ -198,4 +198,4 @@ _EVIDENCE: tuple[Callable[[Connection, OpenContext], Decision | None], ...] = (
     _decide_by_click_token,
     _decide_by_network,
 )
-"""Most certain first."""
+"""Functions that decide by one kind of evidence, most certain first."""

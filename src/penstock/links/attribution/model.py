@@ -18,7 +18,7 @@ class Method(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an open has no match."""
+    """The reason why an open has no match."""
 
     NO_CLICK = "no_click"
     EXPIRED = "expired"
@@ -33,7 +33,7 @@ class ClaimableClick(NamedTuple):
     """A click that an install can claim.
 
     link_revision, utm: the link's revision and UTM parameters at the time of the click.
-    claimed_by: install ID; None when unclaimed, empty once the claiming visitor is deleted.
+    claimed_by: the install's ID; None if unclaimed, empty if the claiming visitor was deleted.
     """
 
     id: ClickId
@@ -48,12 +48,12 @@ class ClaimableClick(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Which link an open came from.
+    """The decision about which link an open came from.
 
     at_ms: time of the first decision about the open.
-    method: the evidence that led to the link, even if the click was refused.
+    method: the evidence that led to the link, even if the click was rejected.
     reason: why there is no match; None for a match.
-    links: the links concerned, at the time of the click if there is one; exactly one for a match.
+    links: the links involved, as they were at the time of any click; exactly one for a match.
     """
 
     at_ms: int
@@ -69,12 +69,12 @@ class Decision(NamedTuple):
 
     @property
     def link(self) -> Link | None:
-        """The link of a match."""
+        """The matched link, or None if there is no match."""
         return self.links[0] if self.is_match else None
 
     @property
     def utm(self) -> Mapping[str, str]:
-        """A match's campaign parameters, from the click or, without a click, from the link."""
+        """A match's campaign parameters, from the click if there is one, or else from the link."""
         if self.link is None:
             return {}
         return self.link.utm if self.click is None else self.click.utm
@@ -83,10 +83,10 @@ class Decision(NamedTuple):
 class Match(NamedTuple):
     """A row of the audit list: one decision about one link.
 
-    link_id: None when the decision concerns no link. link_revision: the link's revision; 1 without
-    a link.
-    method: the evidence that led to the link, even if the click was refused.
-    install_id, visitor_id: the IDs that the app sent; None once the visitor is deleted.
+    link_id: None if the decision does not involve a link. link_revision: the link's revision; 1 if
+    there is no link.
+    method: the evidence that led to the link, even if the click was rejected.
+    install_id, visitor_id: the install and its visitor; None once the visitor is deleted.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Match(NamedTuple):
 
 
 class ListedMatch(NamedTuple):
-    """A match with its link's slug. slug: None without a link."""
+    """A match with its link's slug. slug: None if the match does not involve a link."""
 
     match: Match
     slug: str | None
@@ -128,7 +128,7 @@ class Touch(NamedTuple):
 
 
 class Touches(NamedTuple):
-    """A visitor's first and last touch; None when no link led to the app.
+    """A visitor's first and last touch. Both are None if no link led the visitor to the app.
 
     visitor_id: the canonical visitor.
     """

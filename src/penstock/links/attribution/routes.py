@@ -46,7 +46,7 @@ async def resolve_open(
 ) -> Response[bytes]:
     """Finds the link that an open came from, if any, and stores an `install` or `open` event.
 
-    The event is on disk when the answer is sent. Requests are safe to repeat.
+    The event is on disk before the response is sent. Requests are safe to repeat.
     """
     require_json(request)
     body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
@@ -77,7 +77,7 @@ async def list_link_matches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """Newest first, with the method of each match or the reason why there is none."""
+    """Lists opens newest first, with the method of each match or the reason for no match."""
     page = await to_thread.run_sync(
         attribution.matches_of_link,
         caller.workspace_id,
@@ -102,7 +102,7 @@ async def list_matches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """Newest first, including opens that concerned no link."""
+    """Lists opens newest first, including opens that did not involve a link."""
     query = read_query(request, MatchesQuery)
     return await answer_list(
         await to_thread.run_sync(
@@ -126,7 +126,7 @@ async def read_touches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """The visitor's first and last link with their UTM, including those of merged visitors."""
+    """The visitor's first and last link with their UTM parameters. Includes merged visitors."""
     query = read_query(request, TouchesQuery)
     touches = await to_thread.run_sync(
         attribution.touches, caller.workspace_id, query.website_id, query.visitor_id

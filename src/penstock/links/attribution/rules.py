@@ -24,7 +24,7 @@ _MAX_MAJOR_DIGITS = 3
 
 
 def link_refusal(link: Link, now_ms: int) -> Reason | None:
-    """Why the link does not match an app opened by its URL without a click; None if it matches."""
+    """The reason why a link does not match an app that its URL opened; None if it matches."""
     if not link.is_active:
         return Reason.DISABLED
     return Reason.LINK_EXPIRED if link.is_expired(now_ms) else None
@@ -33,10 +33,10 @@ def link_refusal(link: Link, now_ms: int) -> Reason | None:
 def refusal_reason(
     click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
 ) -> Reason | None:
-    """Why the install cannot claim the click; None when it can, or has already claimed it.
+    """The reason why the install cannot claim the click; None if it can, or already has.
 
-    window_ms: how long after the click it can be claimed; None for no limit. The link's expiry does
-    not matter: the click happened before it.
+    window_ms: milliseconds after the click in which it can be claimed; None for no limit. The
+    link's expiry does not matter, because the click happened before it.
     """
     if click.claimed_by == install_id:
         return None
@@ -62,21 +62,21 @@ def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> Claim
 
 
 def os_major(version: str | None) -> int:
-    """The major version in an OS version that an app sent; 0 when unreadable."""
+    """The major version in an OS version that an app sent; 0 if it cannot be parsed."""
     digits = "".join(takewhile(is_digits, (version or "").lstrip()))
     return int(digits) if 1 <= len(digits) <= _MAX_MAJOR_DIGITS else 0
 
 
 def network_confidence(platform: Platform, click_os: int, app_os: int) -> float | None:
-    """Confidence in a click from the same network and platform; None when the OS versions differ.
+    """Confidence in a click from the same network and platform; None if the OS versions differ.
 
-    click_os, app_os: major versions, 0 for unknown.
+    click_os, app_os: major versions; 0 if unknown.
     """
     if 0 in (click_os, app_os):
         return UNKNOWN_OS
     if click_os == app_os:
         return SAME_OS
-    # Safari on later iOS versions still sends this one.
+    # Safari on later iOS versions still reports this version.
     if platform is Platform.IOS and click_os == FROZEN_IOS_MAJOR < app_os:
         return UNKNOWN_OS
     return None

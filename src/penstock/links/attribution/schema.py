@@ -1,4 +1,4 @@
-"""Wire types of attribution: an app's open, its answer, the audit list and touches."""
+"""Wire types of attribution: app opens and their results, the audit list and touches."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -29,7 +29,7 @@ def _install_id(value: str) -> str:
 
 
 def _app_platform(value: Any) -> Any:
-    """A custom validator, because pydantic's message would show members of a Python enum."""
+    """Check the platform. Pydantic's own message would show the members of a Python enum."""
     if value not in (Platform.IOS, Platform.ANDROID):
         raise RuleBroken("not_one_of", "Must be 'ios' or 'android'.")
     return value
@@ -85,7 +85,7 @@ class MatchedLinkRecord(Record):
 
 
 class ResolvedRecord(Record):
-    """The result. Without a match, `reason` says why, and the link's fields are null."""
+    """The result. If there is no match, `reason` says why, and the link's fields are null."""
 
     matched: bool
     method: Annotated[

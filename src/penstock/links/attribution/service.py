@@ -1,4 +1,4 @@
-"""Attribution of app opens: finds their link, stores event and touches, keeps the audit list."""
+"""Attributes app opens to links, stores events and touches, and keeps the audit list."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -80,8 +80,8 @@ class AttributionService:
     ) -> tuple[Decision, VisitorId]:
         """Decide on an open. Returns the decision and the visitor once the event is on disk.
 
-        The visitor is canonical. Raises `RateLimited`, `Malformed`, `Invalid` with every fault, or
-        `Unavailable`. A retry after `Unavailable` is safe: the install keeps a click it claimed.
+        The visitor is canonical. Raises `RateLimited`, `Malformed`, `Invalid` with all faults, or
+        `Unavailable`. A retry after `Unavailable` is safe: the install keeps any click it claimed.
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),))
@@ -132,7 +132,7 @@ class AttributionService:
     async def _submit(self, context: OpenContext, decision: Decision) -> Receipt:
         """Store the event and return its receipt.
 
-        An install that was stored without a link and now matches one adds an `open` event.
+        If the install was stored without a link and now matches one, an `open` event is added.
         """
         if context.app_open.first_open:
             install = await self._intake.submit_own(install_event(context, decision))
@@ -156,9 +156,9 @@ class AttributionService:
     def matches(
         self, workspace_id: WorkspaceId, website_id: str | None, page: Page
     ) -> Listing[ListedMatch]:
-        """Opens with evidence and first opens, newest first.
+        """List first opens and opens with evidence, newest first.
 
-        Raises `Unauthorized` for a website of another workspace.
+        Raises `Unauthorized` if the website belongs to another workspace.
         """
         website = (
             None if website_id is None else self._websites.owned_website(workspace_id, website_id)
@@ -171,15 +171,15 @@ class AttributionService:
     def matches_of_link(
         self, workspace_id: WorkspaceId, link_id: str, page: Page
     ) -> Listing[ListedMatch]:
-        """Raises `NotFound` for a link of another workspace."""
+        """List the link's matches. Raises `NotFound` if it belongs to another workspace."""
         link = self._links.find(workspace_id, link_id)
         with self._database.read() as db:
             return store.matches_page(db, workspace_id, page, link_id=link.id)
 
     def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> Touches:
-        """The first and last touch of a visitor, including those of merged visitors.
+        """The first and last touch of a visitor, including visitors merged into this one.
 
-        Raises `Unauthorized` for a website of another workspace.
+        Raises `Unauthorized` if the website belongs to another workspace.
         """
         website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
@@ -207,7 +207,7 @@ class AttributionService:
 
 
 def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
-    """A match for each link that the decision concerns, or one match without a link."""
+    """One match for each link that the decision involves, or one match without a link."""
     app_open, website, click = context.app_open, context.website, decision.click
     links: Sequence[Link | None] = decision.links or [None]
     return [
@@ -246,7 +246,7 @@ def visitor_opens(
 def forget_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> dict[str, int]:
-    """Delete the visitors' touches and unlink their opens. Returns the number of each.
+    """Delete the visitors' touches and anonymize their opens. Returns the number of each.
 
     Runs in the transaction that deletes the visitors.
     """

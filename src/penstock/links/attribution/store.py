@@ -32,7 +32,7 @@ CLICK_COLUMNS = (
 _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
-# Valid on SQLite and PostgreSQL. A visitor that has just been deleted gets no touch.
+# Works on SQLite and PostgreSQL. Inserts nothing if the visitor has just been deleted.
 _INSERT_FIRST_TOUCH = text("""
     INSERT INTO visitor_touches
         (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
@@ -56,7 +56,7 @@ _LOCK = text("SELECT pg_advisory_xact_lock(:number)")
 
 
 def add_clicks(db: Connection, rows: Sequence[Sequence[Any]]) -> None:
-    """rows: the values of `CLICK_COLUMNS`."""
+    """Insert clicks. rows: for each click, the values of `CLICK_COLUMNS`."""
     insert_rows(db, link_clicks, CLICK_COLUMNS, rows)
 
 
@@ -66,7 +66,7 @@ def find_click(db: Connection, click_id: ClickId) -> ClaimableClick | None:
 
 
 def find_click_by_token(db: Connection, website_id: WebsiteId, token: str) -> ClaimableClick | None:
-    """token: any text that an app sent."""
+    """Find the website's click with this token. token: any text that an app sent."""
     c = link_clicks.c
     token_hash = sha256(token.encode()).digest()
     row = db.execute(
@@ -97,7 +97,7 @@ def clicks_by_match_key(
 def claim_click(
     db: Connection, click_id: ClickId, install_id: str, method: Method, now_ms: int
 ) -> bool:
-    """Claim an unclaimed click for an install. False when the click is already claimed."""
+    """Claim a click for an install. Returns False if the click is already claimed."""
     c = link_clicks.c
     result = db.execute(
         update(link_clicks)
@@ -108,7 +108,7 @@ def claim_click(
 
 
 def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
-    """Forget who claimed the clicks. The clicks stay claimed."""
+    """Delete the IDs of the installs that claimed the clicks. The clicks stay claimed."""
     c = link_clicks.c
     db.execute(
         update(link_clicks)
@@ -118,11 +118,11 @@ def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
 
 
 _CLEAN_UP_ROWS = 5_000
-"""Rows per transaction: other writes wait for it, and PostgreSQL stops long statements."""
+"""Maximum rows per transaction. Other writes wait for it, and PostgreSQL stops long statements."""
 
 
 def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
-    """Clear a batch of expired match keys. True when there may be more."""
+    """Clear a batch of expired match keys. Returns True if there may be more."""
     c = link_clicks.c
     expired = select(c.click_id).where(c.match_until <= now_ms).limit(_CLEAN_UP_ROWS)
     clear = update(link_clicks).where(c.click_id.in_(expired))
@@ -130,7 +130,7 @@ def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
 
 
 def delete_expired_clicks(db: Connection, now_ms: int) -> bool:
-    """Delete a batch of expired clicks. True when there may be more."""
+    """Delete a batch of expired clicks. Returns True if there may be more."""
     c = link_clicks.c
     expired = select(c.click_id).where(c.expires_at <= now_ms).limit(_CLEAN_UP_ROWS)
     return db.execute(delete(link_clicks).where(c.click_id.in_(expired))).rowcount == _CLEAN_UP_ROWS
@@ -154,7 +154,7 @@ def _click(row: Row[Any]) -> ClaimableClick:
 
 
 def lock_install(db: Connection, website_id: WebsiteId, install_id: str) -> None:
-    """Let one transaction at a time decide on an install. SQLite has only one writer anyway."""
+    """Lock the install until the transaction ends. SQLite allows only one writer anyway."""
     if db.dialect.name == "postgresql":
         digest = blake2b(f"open\0{website_id}\0{install_id}".encode(), digest_size=8).digest()
         db.execute(_LOCK, {"number": int.from_bytes(digest, signed=True)})
@@ -180,7 +180,7 @@ def is_listed(db: Connection, match: Match) -> bool:
 
 
 def find_first_match(db: Connection, website_id: WebsiteId, install_id: str) -> Match | None:
-    """The match of an install's first open."""
+    """The earliest match among the install's first opens; None if there is none."""
     c = link_matches.c
     statement = select(link_matches).where(
         c.website_id == website_id, c.install_id == install_id, c.matched, c.first_open
@@ -197,7 +197,7 @@ def matches_page(
     website_id: WebsiteId | None = None,
     link_id: LinkId | None = None,
 ) -> Listing[ListedMatch]:
-    """Newest first."""
+    """List matches, newest first."""
     c = link_matches.c
     statement = (
         select(link_matches, links.c.slug)
@@ -213,7 +213,7 @@ def matches_page(
 
 
 def delete_matches_before(db: Connection, before_ms: int) -> bool:
-    """Delete a batch of matches older than `before_ms`. True when there may be more."""
+    """Delete a batch of matches older than `before_ms`. Returns True if there may be more."""
     c = link_matches.c
     old = select(c.id).where(c.at < before_ms).limit(_CLEAN_UP_ROWS)
     return db.execute(delete(link_matches).where(c.id.in_(old))).rowcount == _CLEAN_UP_ROWS
@@ -241,7 +241,7 @@ def add_touch(
     utm: Mapping[str, str],
     at_ms: int,
 ) -> None:
-    """Store a touch: as the first if there is none, as the last unless a later one exists."""
+    """Store a touch as the first if there is none, and as the last unless a later one exists."""
     values = {"scope_id": scope_id, "visitor_id": visitor_id, "at": at_ms, "link_id": link_id}
     values |= {name: utm.get(name) for name in _UTM}
     db.execute(_INSERT_FIRST_TOUCH, values)
@@ -282,7 +282,7 @@ def visitor_opens(
 
 
 def _readable(row: Row[Any]) -> dict[str, Any]:
-    """A row's values by the API's field names, with times in ISO 8601."""
+    """Convert a row to the API's field names, with times in ISO 8601."""
     return {
         to_camel(name): iso(value) if name in ("at", "clicked_at") and value else value
         for name, value in row._mapping.items()
@@ -290,7 +290,7 @@ def _readable(row: Row[Any]) -> dict[str, Any]:
 
 
 class ForgottenOpens(NamedTuple):
-    """Numbers of rows that were changed. click_ids: the clicks that the visitors claimed."""
+    """The number of changed rows of each kind. click_ids: the clicks that the visitors claimed."""
 
     click_ids: list[str]
     touches: int
@@ -300,7 +300,7 @@ class ForgottenOpens(NamedTuple):
 def forget_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> ForgottenOpens:
-    """Delete the visitors' touches, and clear visitor and install in their matches."""
+    """Delete the visitors' touches, and clear the visitor and install IDs in their matches."""
     where, column = {"scope_id": scope_id}, "visitor_id"
     touches = change_rows(db, "DELETE FROM visitor_touches", where, column, visitor_ids)
     columns = ("click_id", "matched")

@@ -1,4 +1,4 @@
-"""Methods and reasons in words. Keys: the values of `Method` and `Reason`."""
+"""Descriptions of methods and reasons, by the values of `Method` and `Reason`."""
 
 from collections.abc import Mapping
 

@@ -1,9 +1,9 @@
-"""The click buffer: the response to a click does not wait for the metadata DB.
+"""The click buffer, which lets responses to clicks go out without waiting for the metadata DB.
 
 Each row is first written to a file, without waiting for the disk, so that it survives a crash of
-this process. Moments later the file's rows and its name go into the outbox in one transaction, and
-the file is removed. After a crash the remaining files are flushed at the next start, except those
-whose names are recorded. Only a power failure loses rows: the latest ones.
+this process. Moments later, one transaction adds the file's rows to the outbox and records its
+name, and the file is removed. After a crash, the next start flushes the remaining files, except
+files whose names are recorded. Only a power failure can lose rows, and only the latest ones.
 """
 
 import os
@@ -31,13 +31,13 @@ ProcessRows = Callable[[Connection, Sequence[str]], Sequence[str]]
 """Runs in the transaction that ships the rows. Returns the rows for the warehouse."""
 
 _PREFIX = "spl"
-"""Prefix of file names. Kept from earlier versions, whose leftover files must be read."""
+"""Prefix of file names. It never changes, so that files from earlier versions can be read."""
 _LINGER_S = 0.05  # gathers rows into one commit
 _BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
 
 
 class ClickBuffer:
-    """Buffers rows of one warehouse table on their way to the outbox."""
+    """Buffers rows for one warehouse table until they are in the outbox."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ClickBuffer:
         on_stored: Callable[[], None],
         process: ProcessRows | None = None,
     ) -> None:
-        """folder: used by this buffer only; created if missing. on_stored: called on commit."""
+        """folder: used only by this buffer; created if missing. on_stored: called after commits."""
         self._database, self._folder, self._target, self._clock = database, folder, target, clock
         self._on_stored, self._process = on_stored, process
         self._file: tuple[Path, int] | None = None  # the open file and its descriptor
@@ -70,7 +70,7 @@ class ClickBuffer:
     def add(self, row: bytes) -> None:
         """Write a row, a JSON object, without waiting for the disk.
 
-        A row that cannot be written, such as on a full disk, is lost and logged.
+        If the row cannot be written, for example because the disk is full, it is lost and logged.
         """
         try:
             with self._writing:
@@ -88,7 +88,7 @@ class ClickBuffer:
         self.worker.wake()
 
     def wait_until_stored(self, timeout_s: float) -> bool:
-        """Block until all rows added before this call are in the outbox. False on time-out."""
+        """Block until all rows added so far are in the outbox. Returns False on timeout."""
         added = self._added
         with self._progress:
             return self._progress.wait_for(lambda: self._stored >= added, timeout_s)
@@ -96,7 +96,7 @@ class ClickBuffer:
     def flush(self) -> None:
         """Move all rows added so far into the outbox. Call it from one thread at a time.
 
-        Errors of the metadata DB propagate; no row is lost then.
+        Errors from the metadata DB propagate, but no rows are lost.
         """
         with self._writing:
             added = self._added

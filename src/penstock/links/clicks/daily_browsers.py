@@ -10,10 +10,10 @@ _MAX_BROWSERS = 200_000
 
 
 class DailyBrowsers:
-    """The browsers of each link since midnight UTC, as hashes under a key that lasts one day.
+    """The browsers that opened each link since midnight UTC, as hashes with a key for one day.
 
-    They are in this process's memory only. After a restart or on another node a browser counts as
-    new again. Beyond 200,000 browsers a day the oldest are forgotten.
+    The hashes are only in this process's memory. After a restart, or on another node, a browser
+    counts as new again. Beyond 200,000 browsers a day, the oldest are forgotten.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 NETWORK_WINDOW_MS = 60 * 60 * 1000
-"""How long a click can be matched by network."""
+"""Milliseconds in which a click can be matched by its network."""
 
 _PERIOD_MS = 10 * 60 * 1000
 
@@ -41,7 +41,8 @@ class MatchKeys:
     async def fetch(self, website_id: WebsiteId, address: str) -> bytes:
         """The match key of a click at the current time.
 
-        Empty without an IP address or while the metadata DB is unavailable: no match by network.
+        Empty if the address is not an IP address, or if the metadata DB is unavailable. The click
+        can then not be matched by its network.
         """
         network = network_of(address)
         if not network:

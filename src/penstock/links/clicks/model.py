@@ -1,4 +1,4 @@
-"""A click: what Penstock records when someone opens a link. No network address, no User-Agent."""
+"""The record of a click on a link. It contains neither the network address nor the User-Agent."""
 
 from enum import StrEnum
 from hashlib import sha256
@@ -17,7 +17,7 @@ _MAX_HOST_CHARS = 253
 
 
 class Answer(StrEnum):
-    """The kind of answer that a visitor of a link got. Values are the warehouse's spelling."""
+    """The kind of response that a visitor of a link received. The values match the warehouse."""
 
     PAGE = "page"
     REDIRECT = "redirect"
@@ -25,11 +25,11 @@ class Answer(StrEnum):
 
 
 class Click(NamedTuple):
-    """One opening of a link. Texts are empty when unknown.
+    """A click on a link. Texts are empty if unknown.
 
     robot: why the visitor is not a person; empty for a person.
-    token: the click token on the page; empty without one.
-    qr: whether the address came from a QR code.
+    token: the click token on the page; empty if there is none.
+    qr: whether the URL came from a QR code.
     match_key: identifies the network for an hour and never reaches the warehouse; empty if unknown.
     """
 
@@ -83,7 +83,7 @@ def click_row(click: Click, *, first_of_day: bool) -> bytes:
 
 
 def referrer_host(referrer: str) -> str:
-    """The host in a `Referer` header; empty when absent or unreadable."""
+    """The host in a `Referer` header; empty if it is missing or cannot be parsed."""
     try:
         host = urlsplit(referrer).hostname or ""
     except ValueError:

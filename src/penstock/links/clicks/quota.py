@@ -1,4 +1,4 @@
-"""Limits how many clicks of a link, and of an app, are stored per minute."""
+"""Limits the clicks per link and per app that are stored each minute."""
 
 from collections import Counter
 from threading import Lock
@@ -17,14 +17,14 @@ _PERIOD_S = 5.0
 
 
 class ClickQuota:
-    """Admits clicks to storage, and counts the others.
+    """Decides whether to store a click, and counts clicks that are not stored.
 
-    The edge limits each network address; this limits what many addresses together can store. Each
-    node has its own quota.
+    The edge limits requests per network address. This quota limits the clicks that many addresses
+    together can store. Each node has a separate quota.
     """
 
     def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
-        """per_minute: stored clicks of one link; an app may have five times as many."""
+        """per_minute: maximum clicks stored per link; an app gets five times as many."""
         self._database = database
         self._link_limiter = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)
         self._website_limiter = RateLimiter(
@@ -41,7 +41,7 @@ class ClickQuota:
         )
 
     def admits(self, link: Link) -> bool:
-        """Whether to store a click on the link now. Counts the click if not."""
+        """Whether to store a click on the link now. If not, counts it as not stored."""
         try:
             self._link_limiter.count(link.id)
             self._website_limiter.count(link.website_id)

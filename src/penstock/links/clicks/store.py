@@ -33,7 +33,7 @@ def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> Non
 
 
 def add_unstored_clicks(db: Connection, clicks: Mapping[LinkId, int]) -> None:
-    """Add to the links' counts, in the order of their IDs so that nodes cannot deadlock."""
+    """Add to the links' counts of clicks not stored. Sorts by ID to prevent deadlocks of nodes."""
     db.execute(
         update(links)
         .where(links.c.id == bindparam("link_id"))

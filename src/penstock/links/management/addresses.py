@@ -40,8 +40,9 @@ URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
 def destination_path(value: str) -> str:
     """Check a route inside the app and return it unchanged.
 
-    A route begins with one slash, and no device can read it as another host or a parent folder.
-    Checks the text as sent and after each percent-decoding: apps differ in how often they decode.
+    A valid route starts with one slash, and no device can interpret it as another host or a parent
+    folder. Checks the text as sent and after each percent-decoding, because apps differ in how
+    often they decode.
     """
     if not value:
         raise RuleBroken("too_short", "Must not be empty; use / for the app's first screen.")
@@ -88,7 +89,7 @@ def _decodings(text: str) -> list[str]:
 
 
 class WebUrlRules(NamedTuple):
-    """Which web URLs a link may target.
+    """Rules for the web URLs that a link may target.
 
     own_urls: this service's URLs, which are not allowed. private_hosts: whether private hosts are
     allowed.
@@ -189,14 +190,14 @@ def is_ip_address(host: str) -> bool:
 
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215: within one network
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # NAT64 prefix for local use, RFC 8215
 _SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated; Python considers it global
 _IPV4_COMPATIBLE = IPv6Network("::/96")
 _IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 
 
 def is_private_name(host: str) -> bool:
-    """Whether the spelling of a host name is local to this machine or a private network."""
+    """Whether a host name is clearly local to this machine or a private network."""
     name = host.removesuffix(".")
     return "." not in name or f".{name}".endswith(_PRIVATE_SUFFIXES)
 
@@ -218,7 +219,7 @@ def _is_private(host: str) -> bool:
 def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address that an IPv6 address embeds, or the address itself.
 
-    Knows the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4
+    Supports the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4
     (RFC 3056) and NAT64 (RFC 6052).
     """
     if not isinstance(address, IPv6Address):
@@ -230,7 +231,7 @@ def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6A
 
 
 def _is_this_service(scheme: str, host: str, port: int | None, own_url: str) -> bool:
-    """Whether a URL points to this service's host and port. Ports 80 and 443 count as the same."""
+    """Whether a URL points to this service's host and port. Ports 80 and 443 count as equal."""
     own = urlsplit(own_url)
     own_port = own.port or _DEFAULT_PORTS.get(own.scheme)
     url_port = port or _DEFAULT_PORTS[scheme]

@@ -1,6 +1,6 @@
 """Reads and writes links as CSV, one link per row, with field names in the header.
 
-A written file reads back unchanged, even after a spreadsheet has saved it.
+A file from `write_csv` can be read back without changes, even after a spreadsheet has saved it.
 """
 
 import csv
@@ -30,7 +30,8 @@ _SWITCH_VALUES = {"true": True, "false": False}
 class CsvRow(NamedTuple):
     """A row of a file.
 
-    number: the spreadsheet's row number; the first link has 2. values: by wire name.
+    number: the row number in a spreadsheet; the first link is in row 2. values: the cells' values
+    by field name in the API.
     """
 
     number: int
@@ -38,7 +39,7 @@ class CsvRow(NamedTuple):
 
 
 def write_csv(records: Iterable[LinkRecord]) -> bytes:
-    """A CSV file of the records, with a header. No cell runs as a formula."""
+    """Write the records as a CSV file with a header. Escapes cells that could run as formulas."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(COLUMNS)
@@ -61,7 +62,7 @@ def _text(value: Any) -> str:
 
 
 def read_csv(body: bytes) -> list[CsvRow]:
-    """The rows of a file. Raises `Invalid` when it is not a CSV file of links, or is too long."""
+    """Parse a file. Raises `Invalid` if it is not a CSV file of links, or is too long."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -109,11 +110,11 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
 
 
 _KEEP = object()
-"""Stands for an empty cell in a column that has no empty value."""
+"""Marks an empty cell in a column that does not allow empty values. The stored value is kept."""
 
 
 def _value(name: str, cell: str) -> Any:
-    """A cell's JSON value. The wire type validates it."""
+    """Convert a cell to a JSON value, without validating it."""
     if name == "tags":
         return [tag for tag in cell.split(",") if tag.strip()]
     if name in _SWITCHES:

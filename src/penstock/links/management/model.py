@@ -7,9 +7,9 @@ from penstock.base.errors import Fault
 
 
 class LinkUpload(NamedTuple):
-    """The effect of a CSV file. created, updated, unchanged, faulty: numbers of rows.
+    """The result of uploading a CSV file. created, updated, unchanged, faulty: numbers of rows.
 
-    faults: each with the number of its row. Any fault means that nothing changes.
+    faults: errors, each with its row number. If there are any, nothing changes.
     """
 
     created: int

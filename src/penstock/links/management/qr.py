@@ -1,6 +1,6 @@
 """QR codes of links (ISO/IEC 18004).
 
-They contain a short address, so that they have few modules, with a mark for scans.
+They contain a short URL, so that they have few modules, with a parameter that marks scans.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ import segno
 from penstock.links.model import Link
 
 SCAN_MARK = "qr=1"
-"""Query of the address in a QR code. It makes a click count as a scan."""
+"""Query string of the URL in a QR code. Clicks with it count as scans."""
 
 _MODULE_PX = 4
 _QUIET_ZONE = 4  # modules, as the standard requires
@@ -19,12 +19,12 @@ _ERROR_CORRECTION = "m"  # 15 %: enough for print and screens
 
 
 def scan_url(link: Link, base_url: str) -> str:
-    """The address in a link's QR code."""
+    """The URL in a link's QR code."""
     return f"{link.short_url(base_url)}?{SCAN_MARK}"
 
 
 def qr_file(address: str, kind: str, scale: int) -> bytes:
-    """The QR code as a file. kind: svg or png. scale: pixels of one module."""
+    """The QR code as a file. kind: svg or png. scale: width of a module in pixels."""
     file = BytesIO()
     _qr_code(address).save(file, kind=kind, scale=scale, border=_QUIET_ZONE, light="#fff")
     return file.getvalue()

@@ -54,9 +54,9 @@ async def create_link(
     links: NamedDependency[LinkService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Returns `hostedUrl`, the address to share.
+    """Returns `hostedUrl`, the URL to share.
 
-    The slug is unique in the installation, disabled links included.
+    The slug must be unique among all links of the installation, including disabled links.
     """
     require_json(request)
     link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
@@ -82,7 +82,7 @@ async def list_links(
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Newest first."""
+    """Lists links, newest first."""
     query = read_query(request, LinkQuery)
 
     def links_page() -> Response[bytes]:
@@ -108,7 +108,10 @@ async def export_links(
     audit_log: NamedDependency[AuditLog],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """One row per link, newest first, at most 5,000. The file can be uploaded again."""
+    """The file contains one row per link, newest first, and at most 5,000 links.
+
+    You can edit the file and upload it again.
+    """
     query = read_query(request, LinkFilter)
 
     def file() -> bytes:
@@ -140,8 +143,8 @@ async def upload_links(
 ) -> Response[bytes]:
     """Creates links with new slugs and changes the others, in the file's columns only.
 
-    At most 5,000 rows and 2 MB. If any row is faulty, nothing changes, and the answer names the row
-    and column of each fault.
+    The file may have at most 5,000 rows and 2 MB. If any row is invalid, nothing changes, and the
+    response lists the row and column of each error.
     """
     query = read_query(request, CsvQuery)
     if media_type_of(request) != _CSV:
@@ -168,11 +171,11 @@ async def change_link(
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link. Its slug stays taken for ever.
+    """A disabled link responds like an unknown link, but its slug can never be used again.
 
-    Earlier clicks and their app opens keep their name, destination and UTM. Read-only fields
-    (`slug`, `hostedUrl`, ...) may be sent back with their stored values. An earlier `revision` gets
-    409; `stats` and `unstoredClicks` are ignored.
+    Earlier clicks and their app opens keep their name, destination and UTM parameters. Read-only
+    fields (`slug`, `hostedUrl`, ...) may be sent back with their stored values. An outdated
+    `revision` returns 409; `stats` and `unstoredClicks` are ignored.
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
 
@@ -217,7 +220,7 @@ async def list_link_revisions(
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
 ) -> Response[bytes]:
-    """Newest first. Each click keeps the revision of its time."""
+    """Lists revisions, newest first. Each click belongs to the revision that was current then."""
     page = read_query(request, PageQuery).pagination
     revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
     return await answer_list(revisions, LinkRevisionRecord.from_revision)
@@ -239,7 +242,10 @@ async def read_qr_code(
     links: NamedDependency[LinkService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """An image, black on white, with the quiet zone that scanners need. Its clicks are scans."""
+    """Returns a black-on-white image with the quiet zone that scanners need.
+
+    Clicks through the QR code count as scans.
+    """
     query = read_query(request, QrQuery)
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
     file = await to_thread.run_sync(

@@ -34,7 +34,7 @@ RESERVED_SLUGS = frozenset(
         "signup", "sitemap", "static", "true", "undefined", "well-known", "www",
     )
 )  # fmt: skip
-"""Names of present or future service paths, and texts that programs write for missing values."""
+"""Reserved slugs: service paths, and words that programs write for missing values."""
 
 
 def _slug(value: str) -> str:
@@ -165,7 +165,7 @@ class LinkRow(_LinkFields):
 
 
 class CsvQuery(Query):
-    """Query parameters of an upload of links as CSV."""
+    """Query parameters for uploading links as CSV."""
 
     dry_run: Annotated[
         bool, Field(description="`true`: return what would change, and change nothing.")
@@ -180,7 +180,7 @@ class RowFaultRecord(Record):
 
 
 class LinkUploadRecord(Record):
-    """The result of a CSV file of links, or its preview. Counts are numbers of rows."""
+    """The result or preview of uploading a CSV file of links. Counts are numbers of rows."""
 
     dry_run: bool
     created: int
@@ -207,7 +207,7 @@ class LinkUploadRecord(Record):
 
 
 class LinkFilter(Query):
-    """Query parameters that select links of the workspace."""
+    """Query parameters for selecting links of the workspace."""
 
     website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
@@ -289,7 +289,7 @@ class LinkRecord(Record):
 
 
 class LinkRevisionRecord(Record):
-    """The link from `at` until the next revision."""
+    """The link as it was from `at` until the next revision."""
 
     revision: int
     at: str

@@ -28,9 +28,9 @@ _CACHE_S = 1.0
 
 
 class LinkService:
-    """Creates, lists and changes links. url_rules: the validation context of links.
+    """Creates, lists and changes links. url_rules: the validation context for links.
 
-    Methods raise `NotFound` for a link of another workspace, like for an unknown link.
+    Methods raise `NotFound` if a link is unknown or belongs to another workspace.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class LinkService:
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """Create a link.
 
-        Raises `Invalid` with every fault, `NotFound` for a website that is not an app of the
-        workspace, `Conflict` for a slug that is taken.
+        Raises `Invalid` with all faults, `NotFound` if the website is not an app of the workspace,
+        and `Conflict` if the slug is taken.
         """
         form = parse_model(body, NewLink, self.url_rules)
         website = self._websites.app(workspace_id, form.website_id)
@@ -68,7 +68,10 @@ class LinkService:
         return link
 
     def page(self, workspace_id: WorkspaceId, query: LinkQuery) -> Listing[Link]:
-        """Newest first. Raises `Unauthorized` for a website of another workspace."""
+        """List links, newest first.
+
+        Raises `Unauthorized` if the website belongs to another workspace.
+        """
         return self._listing(workspace_id, query, query.pagination)
 
     def _listing(self, workspace_id: WorkspaceId, query: LinkFilter, page: Page) -> Listing[Link]:
@@ -92,8 +95,8 @@ class LinkService:
     def change(self, actor: Caller, change: LinkChange, check: Callable[[Link], None]) -> Link:
         """Change the fields that were sent. Returns the link after the change.
 
-        check: raises when the change does not fit the stored link. Sending only stored values
-        changes nothing.
+        check: raises an error if the change conflicts with the stored link. Sending only stored
+        values changes nothing.
         """
         now_ms = self._clock()
         with self._database.write() as db:
@@ -111,7 +114,7 @@ class LinkService:
         return after
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
-        """An active or disabled link."""
+        """Find an active or disabled link of the workspace."""
         with self._database.read() as db:
             return _find_stored(db, workspace_id, link_id)
 
@@ -121,7 +124,7 @@ class LinkService:
             return store.slugs(db, workspace_id, link_ids)
 
     def list_all(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
-        """All links that match, newest first. Raises `Malformed` for more than `MAX_ROWS`."""
+        """All matching links, newest first. Raises `Malformed` if more than `MAX_ROWS` match."""
         listing = self._listing(workspace_id, query, Page(1, MAX_ROWS))
         if listing.total > MAX_ROWS:
             raise Malformed(
@@ -142,7 +145,7 @@ class LinkService:
     def revisions(
         self, workspace_id: WorkspaceId, link_id: str, page: Page
     ) -> Listing[LinkRevision]:
-        """Newest first."""
+        """List the link's revisions, newest first."""
         link = self.find(workspace_id, link_id)
         with self._database.read() as db:
             return store.revisions_page(db, link.id, page)

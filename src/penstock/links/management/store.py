@@ -61,7 +61,7 @@ def _link(row: Row[Any]) -> Link:
 
 
 def _revision_columns(link: Link) -> dict[str, Any]:
-    """The columns that revisions have too."""
+    """The columns that links and revisions share."""
     return {name.removesuffix("_ms"): getattr(link, name) for name in REVISED}
 
 
@@ -70,7 +70,7 @@ def _mutable_columns(link: Link) -> dict[str, Any]:
     return {
         **_revision_columns(link),
         "revision": link.revision,
-        # Case-folded here: SQLite folds ASCII letters only.
+        # Fold case here, because SQLite folds only ASCII letters.
         "search_text": "\n".join((link.name, link.slug, *link.tags)).casefold(),
         "is_active": link.is_active,
         "is_archived": link.is_archived,
@@ -80,7 +80,7 @@ def _mutable_columns(link: Link) -> dict[str, Any]:
 
 
 def add_links(db: Connection, added: Sequence[Link]) -> None:
-    """Raises `StoreConflict` when a slug is taken."""
+    """Insert links. Raises `StoreConflict` if a slug is taken."""
     if not added:
         return
     fixed = [
@@ -102,7 +102,7 @@ def add_links(db: Connection, added: Sequence[Link]) -> None:
 
 
 def update_links(db: Connection, changed: Sequence[tuple[Link, Link]]) -> None:
-    """Store changed links. changed: pairs of a link before and after; their rows are locked."""
+    """Store changed links. changed: pairs of the old and new link. Their rows must be locked."""
     if not changed:
         return
     after = [link for _, link in changed]
@@ -195,7 +195,7 @@ def links_page(
 ) -> Listing[Link]:
     """Links, newest first. search: part of the name, slug or a tag; empty matches all.
 
-    Archived links appear only when `state` asks for them.
+    Archived links are included only if `state` is `ARCHIVED`.
     """
     statement = _LINKS.where(links.c.workspace_id == workspace_id)
     if search:
@@ -220,7 +220,7 @@ def links_page(
 
 
 def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
-    """The condition of a state, like `Link.state`. None means every state except archived."""
+    """Conditions for a state, equivalent to `Link.state`. None: all states except archived."""
     c = links.c
     if state is LinkState.ARCHIVED:
         return [c.is_archived]
@@ -254,7 +254,7 @@ def revision(db: Connection, link_id: str, number: int) -> LinkRevision | None:
 
 
 def revisions_page(db: Connection, link_id: LinkId, page: Page) -> Listing[LinkRevision]:
-    """Newest first."""
+    """List the link's revisions, newest first."""
     c = link_revisions.c
     statement = select(link_revisions).where(c.link_id == link_id).order_by(c.number.desc())
     rows, total = page_of(db, statement, page)

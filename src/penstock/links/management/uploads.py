@@ -1,4 +1,4 @@
-"""Creates and changes many links from a CSV file: all of its rows, or none."""
+"""Creates and changes links from a CSV file. Either all rows are applied, or none."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ RowFault = tuple[int, Fault]
 
 
 class ValidRow(NamedTuple):
-    """A row that is valid by itself. number: the spreadsheet's row number."""
+    """A row whose fields are all valid. number: the row number in a spreadsheet."""
 
     number: int
     row: LinkRow
@@ -40,7 +40,7 @@ class ValidRow(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The changes of a file. changed: pairs of a link before and after."""
+    """The changes that a file makes. changed: pairs of the old and new link."""
 
     added: list[Link] = field(default_factory=list)
     changed: list[tuple[Link, Link]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Plan:
     faults: list[RowFault] = field(default_factory=list)
 
     def upload(self) -> LinkUpload:
-        """The numbers of rows, and the faults in row order."""
+        """Summarize the plan: numbers of rows, and faults in row order."""
         return LinkUpload(
             created=len(self.added),
             updated=len(self.changed),
@@ -61,7 +61,7 @@ class Plan:
 class LinkUploader:
     """Creates and changes the links of a CSV file.
 
-    links: told of each changed link. validation: queue for CPU-heavy work.
+    links: the service whose cache drops changed links. validation: queue for CPU-heavy work.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class LinkUploader:
     async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
         """Create links with new slugs and change the others.
 
-        Raises `Invalid` when the body is not a CSV file of links, and `Conflict` when someone else
-        has just taken a slug. Faulty rows prevent any change: a dry run returns their faults;
-        otherwise they are raised as `Invalid`.
+        Raises `Invalid` if the body is not a CSV file of links, and `Conflict` if someone else has
+        just taken a slug. If any row is invalid, nothing changes: a dry run returns the faults, and
+        otherwise `Invalid` is raised with them.
         """
         return await self._validation.run(actor.workspace_id, self._upload, actor, body, dry_run)
 
@@ -115,7 +115,7 @@ class LinkUploader:
         return upload
 
     def _apps(self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]) -> Mapping[str, WebsiteId]:
-        """IDs of the workspace's apps that the rows name, by the text that names them."""
+        """The workspace's apps that the rows name: IDs by the rows' `websiteId`."""
         apps: dict[str, WebsiteId] = {}
         for website_id in {row.website_id for _, row in rows if row.website_id}:
             with suppress(NotFound):
@@ -148,7 +148,7 @@ def _validate_rows(
 
 
 def _column_fault(fault: Fault) -> Fault:
-    """A fault with its column as the field: `tags[2]` is in the column `tags`."""
+    """The fault with the column's name as its field, such as `tags` for `tags[2]`."""
     return Fault(fault.field.partition("[")[0], fault.code, fault.message)
 
 
@@ -161,7 +161,7 @@ def _plan(
 ) -> Plan:
     """Compare the rows with the stored links.
 
-    apps: the workspace's apps that rows name. stored: links of any workspace, by slug.
+    apps: the workspace's apps that the rows name. stored: links of any workspace, by slug.
     """
     plan = Plan()
     for number, row in rows:

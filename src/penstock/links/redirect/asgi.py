@@ -1,6 +1,6 @@
-"""Raw requests and responses of public links.
+"""Handles public links at the ASGI level.
 
-The framework's request and response objects take longer than the rest of a redirect.
+The framework's request and response objects would take longer than the rest of a redirect.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ def _raw_response(visit: Visit, response: LinkResponse) -> RawResponse:
 
 
 def link_not_found(scope: HTTPScope) -> RawResponse:
-    """The page of an unknown link, for all other requests to the host of links."""
+    """The page for an unknown link, sent in response to all other requests to the link host."""
     accept_language = dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1")
     body = missing_page(page_language(accepted_languages(accept_language))).encode()
     headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(body))]
@@ -65,8 +65,8 @@ def link_not_found(scope: HTTPScope) -> RawResponse:
 
 
 def _visit(scope: HTTPScope, slug: str) -> Visit:
-    """Convert a request for `RedirectService`."""
-    headers = dict(scope["headers"])  # the last of repeated headers counts
+    """Convert a request into a `Visit`."""
+    headers = dict(scope["headers"])  # if a header is repeated, the last one counts
     purposes = [headers[name].lower() for name in _PURPOSE_HEADERS if name in headers]
     return Visit(
         slug=slug,

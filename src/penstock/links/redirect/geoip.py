@@ -5,7 +5,7 @@ from pathlib import Path
 import maxminddb
 
 _TYPES_WITH_COUNTRIES = ("Country", "City", "Enterprise", "Location")
-"""Words in the names of database types that contain countries. A file states its type."""
+"""Words in the type names of databases that contain countries. Each file states its type."""
 
 _MAPPED_PREFIX = "::ffff:"
 """Prefix of an IPv4 address on an IPv6 socket. Source: RFC 4291, 2.5.5.2."""
@@ -16,14 +16,14 @@ class GeoipFileError(Exception):
 
 
 class CountryLookup:
-    """Finds countries in a memory-mapped file, in microseconds. Without a file, it finds none."""
+    """Looks up countries in a memory-mapped file, in microseconds. Without a file, finds none."""
 
     def __init__(self, file: Path | None) -> None:
-        """file: a file in MaxMind's format. Raises `GeoipFileError` when it is unusable."""
+        """file: a file in MaxMind's format. Raises `GeoipFileError` if it is unusable."""
         self._reader = None if file is None else _open_database(file)
 
     def country(self, address: str) -> str:
-        """The country of an IP address, ISO 3166-1, two capital letters; empty when unknown."""
+        """The ISO 3166-1 alpha-2 country code of an IP address; empty if unknown."""
         if self._reader is None:
             return ""
         try:

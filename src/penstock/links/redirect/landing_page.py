@@ -18,7 +18,7 @@ from penstock.links.redirect.targets import app_url, store_url
 
 
 def _static(name: str) -> tuple[str, str]:
-    """A file that pages include, and its hash for the Content Security Policy."""
+    """The text of a file that pages include, and its hash for the Content Security Policy."""
     text = files("penstock.links.redirect").joinpath(f"static/{name}").read_text("utf-8")
     return text, f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
@@ -57,10 +57,10 @@ SCRIPTED_PAGE_HEADERS: Mapping[str, str] = {
 
 
 class PageContext(NamedTuple):
-    """Input of a landing page. base_url: base URL of links.
+    """Data for rendering a landing page. base_url: base URL of links.
 
     token: the click's token; empty for a robot, whose page has no button to open the app.
-    web_url: target of "Continue on the web"; None for no such button.
+    web_url: target of "Continue on the web"; None to omit the button.
     """
 
     link: Link
@@ -78,7 +78,7 @@ class LandingPage(NamedTuple):
 
 
 class Button(NamedTuple):
-    """A button. copies: the URL that it copies before it opens its target; empty for none."""
+    """A button. copies: a URL that the button copies before opening its target; may be empty."""
 
     text: str
     url: str
@@ -105,7 +105,7 @@ def landing_page(context: PageContext) -> LandingPage:
 
 
 def missing_page(language: str) -> str:
-    """The page of a disabled or unknown link."""
+    """The page for a disabled or unknown link."""
     return _missing.render(language=language, texts=TEXTS[language])
 
 
@@ -122,7 +122,7 @@ def _buttons(context: PageContext) -> Iterator[Button]:
 
 
 def _phone_buttons(context: PageContext) -> Iterator[Button]:
-    """Buttons for the app, if the click has a token, and for the phone's store."""
+    """Buttons for the phone's store, and for the app if the click has a token."""
     link, token, platform = context.link, context.token, context.user_agent.platform
     app, texts = context.website.app, TEXTS[context.language]
     hosted_url = link.hosted_url(context.base_url)

@@ -1,4 +1,4 @@
-"""The texts of landing pages in each language, and the choice of the language."""
+"""Landing page texts in each language, and language selection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,9 +96,9 @@ TEXTS: Mapping[str, PageTexts] = {
 
 
 def accepted_languages(accept_language: str) -> tuple[str, ...]:
-    """Language codes of an `Accept-Language` header without regions, most preferred first.
+    """The language codes in an `Accept-Language` header, without regions, most preferred first.
 
-    Skips unreadable parts, and everything after 500 characters. Source: RFC 9110, 12.5.4.
+    Skips invalid parts, and everything after 500 characters. Source: RFC 9110, 12.5.4.
     """
     return _languages(accept_language[:_MAX_HEADER_CHARS])
 
@@ -113,5 +113,5 @@ def _languages(accept_language: str) -> tuple[str, ...]:
 
 
 def page_language(languages: Sequence[str]) -> str:
-    """The first language for which landing pages have texts; English if there is none."""
+    """The first language that landing pages support, or English if they support none of them."""
     return next((language for language in languages if language in TEXTS), "en")

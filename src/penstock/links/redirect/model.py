@@ -6,12 +6,12 @@ from penstock.links.clicks.model import Click
 
 
 class Visit(NamedTuple):
-    """A request for a link. Texts are empty when the request lacks them.
+    """A request for a link. Texts are empty if the request lacks them.
 
     address: the client's network address.
-    is_prefetch: whether a browser loads the page before the person asks for it.
-    is_scan: whether the address came from a QR code.
-    query: percent-encoded, without the question mark.
+    is_prefetch: whether the browser loads the page before the person opens it.
+    is_scan: whether the URL came from a QR code.
+    query: the percent-encoded query, without the question mark.
     """
 
     slug: str

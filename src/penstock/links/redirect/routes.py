@@ -22,7 +22,7 @@ _SLUG = "{slug:path}"
 DIRECT_ROUTES = (route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),)
 ROUTES = (
     *DIRECT_ROUTES,
-    # Some people and programs write addresses in capitals.
+    # Some people and programs write URLs in capitals.
     route(
         PUBLIC_PATH.upper() + _SLUG, http_method=_METHODS, status_code=200, include_in_schema=False
     )(open_link),

@@ -21,7 +21,7 @@ from penstock.settings import Settings
 
 
 class RedirectService:
-    """Responds to visits. add_click: buffers a click's row without waiting until it is stored."""
+    """Responds to visits. add_click: buffers a click's row without waiting for storage."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RedirectService:
         quota: ClickQuota,
         add_click: Callable[[bytes], None],
     ) -> None:
-        """Raises `GeoipFileError` when the setting names an unusable GeoIP file."""
+        """Raises `GeoipFileError` if the GeoIP file in the settings is unusable."""
         self._links, self._match_keys = links, match_keys
         self._base_url, self._clock, self._add_click = settings.link_url, clock, add_click
         self._quota = quota
@@ -103,20 +103,20 @@ class RedirectService:
 
 
 def _has_match_key(visit: Visit, user_agent: UserAgent) -> bool:
-    """Whether an app open may claim the click by its network: only people's clicks on phones."""
+    """Whether an app open may claim the click by its network. Only for people's phone clicks."""
     is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
     return is_phone and not user_agent.robot and not _non_person(visit)
 
 
 def _non_person(visit: Visit) -> str:
-    """Why a browser's request is not a person's click; empty when it is."""
+    """The reason why a browser's request is not a person's click; empty if it is."""
     if visit.is_head:
         return "head"
     return "prefetch" if visit.is_prefetch else ""
 
 
 def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
-    """Implements the decision table of docs/links.md.
+    """Choose the response by the decision table in docs/links.md.
 
     The server cannot know whether the app is installed: a phone with the app opens it without
     asking the server.

@@ -16,7 +16,7 @@ _PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
 
 
 def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
-    """The app's page in the platform's store; None when unknown. token: may be empty.
+    """The app's page in the platform's store, or None if unknown. token: may be empty.
 
     Google Play passes the `referrer` on to the app after the install.
     """
@@ -38,10 +38,10 @@ def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str
 
 
 def web_target(link: Link, query: str) -> str | None:
-    """The link's fallback URL, with the visit's query if the link passes it on. None without one.
+    """The link's fallback URL, with the visit's query if the link passes it on.
 
-    The page's own parameters stay unchanged and win over added ones. The link's UTM parameters win
-    over the query's, because nobody can forge them.
+    None if there is no fallback URL. The URL's existing parameters are kept and take precedence.
+    The link's UTM parameters override the query's, because nobody can forge them.
     """
     if link.fallback_url is None or not link.pass_query:
         return link.fallback_url
@@ -54,7 +54,7 @@ def web_target(link: Link, query: str) -> str | None:
 
 
 def _visit_params(query: str) -> Iterator[tuple[str, str]]:
-    """The parameters of a visit, without Penstock's own parameters."""
+    """The parameters in a visit's query, without Penstock's own parameters."""
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OWN_PARAMS and (name + value).isprintable():
             yield name, value
@@ -63,11 +63,11 @@ def _visit_params(query: str) -> Iterator[tuple[str, str]]:
 def app_url(
     app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str, web: str | None
 ) -> str | None:
-    """The URL that opens the app at the link's destination; None when there is none.
+    """The URL that opens the app at the link's destination, or None if the app cannot be opened.
 
-    On iOS only the app's own scheme works: a link to the page's own host stays in Safari.
-    On Android it is an intent with the app's own scheme, or else with the link's address. Without
-    the app it falls back to the store, or else to `web`.
+    On iOS, only the app's custom scheme works, because links to the page's host stay in Safari. On
+    Android, the URL is an intent with the app's custom scheme, or else with the link's URL. If the
+    app is not installed, the intent falls back to the store, or else to `web`.
     """
     scheme, route = app.custom_scheme, _route(link, token)
     if platform is Platform.IOS:

@@ -33,7 +33,7 @@ async def read_statistics(
     link_statistics: NamedDependency[StatisticsService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Clicks, opens and installs: in total, by time bucket, by platform and by country."""
+    """Counts clicks, opens and installs in total, by time bucket, by platform and by country."""
     query = read_query(request, StatisticsQuery)
     return await respond(partial(link_statistics.read, caller.workspace_id, link_id, query))
 

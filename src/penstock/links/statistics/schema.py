@@ -54,7 +54,7 @@ class CountryRecord(TotalsRecord):
 class LinkStatisticsRecord(Record):
     """Statistics of a link in a period.
 
-    Without a period they cover all time, in buckets from the link's creation until now.
+    If no period is given, they cover all time, in buckets from the link's creation until now.
     """
 
     link_id: str

@@ -25,7 +25,10 @@ from penstock.warehouse.queries import load
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of a link. Clicks and scans exclude robots. Unique clicks: a browser's first a day."""
+    """Counts of a link. Clicks and scans exclude robots.
+
+    unique_clicks: clicks that are a browser's first on the link that day.
+    """
 
     clicks: int = 0
     unique_clicks: int = 0
@@ -35,7 +38,7 @@ class Counts:
     installs: int = 0
 
     def record(self) -> dict[str, Any]:
-        """The fields of a `TotalsRecord`; conversion: installs / clicks."""
+        """The fields of a `TotalsRecord`. Conversion is installs divided by clicks."""
         return {
             **{name: getattr(self, name) for name in _COUNT_NAMES},
             "conversion": rate(self.installs, self.clicks),
@@ -57,10 +60,10 @@ class StatisticsService:
         find_link: Callable[[WorkspaceId, str], Link],
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        """find_link: raises `NotFound` for a link of another workspace.
+        """find_link: finds a link, or raises `NotFound` if it belongs to another workspace.
 
         wait_until_shipped: waits until clicks and events acknowledged before the call can be
-        queried; False on time-out.
+        queried, and returns False on timeout.
         """
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
         self._find_link, self.wait_until_shipped = find_link, wait_until_shipped
@@ -70,8 +73,8 @@ class StatisticsService:
     ) -> LinkStatisticsRecord:
         """The statistics of a link.
 
-        Raises `NotFound` for a link of another workspace, `Malformed` for too many buckets,
-        `Unavailable` when the warehouse does not respond.
+        Raises `NotFound` if the link belongs to another workspace, `Malformed` if there are too
+        many buckets, and `Unavailable` if the warehouse does not respond.
         """
         link = self._find_link(workspace_id, link_id)
         start_ms, end_ms = query.start_at, query.end_at
@@ -123,7 +126,7 @@ class StatisticsService:
     ) -> Mapping[str, dict[str, Counts]]:
         """Counts by bucket (its start in ms), by platform, by country and by method.
 
-        Most clicks first.
+        Each group is sorted by clicks, largest first.
         """
         parameters = {
             "website": link.website_id,
@@ -144,7 +147,7 @@ class StatisticsService:
         return parts
 
     def totals(self, links: Sequence[Link]) -> Mapping[LinkId, TotalsRecord | None]:
-        """All-time counts of each link, in one query. None when the warehouse is unavailable."""
+        """All-time counts of each link, from one query. None if the warehouse is unavailable."""
         if not links:
             return {}
         parameters = {
