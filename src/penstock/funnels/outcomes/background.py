@@ -11,7 +11,7 @@ _BUILD_S = 4 * 3600
 
 
 class BackgroundWork:
-    """Limits the worker's statements. work: those that run now; None if none do."""
+    """Limits the worker's statements. work: the running statements; None if none are running."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes

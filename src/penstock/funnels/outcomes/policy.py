@@ -6,7 +6,7 @@ from penstock.funnels.outcomes.model import Backlog, Mark
 from penstock.settings import DAY_S
 
 RETRY_MS = 600_000
-"""Time between a failed build and the next try."""
+"""Milliseconds between a failed build and the next attempt."""
 MANY_UNITS = 200_000
 """Number of changed units from which a new build costs less than evaluating them again."""
 FEW_EVENTS = 50_000
@@ -14,7 +14,7 @@ FEW_EVENTS = 50_000
 LOCK_S = 5.0
 """Seconds that the worker waits for a lock before it continues with other work."""
 COMPARED_SHARE = 100
-"""One of this many units is compared; all of its events are read."""
+"""Each comparison checks one in this many units, and reads all of their events."""
 
 _UNUSED_MS = 30 * DAY_S * 1000
 """Time after its last query at which an outcome is dropped."""

@@ -13,7 +13,7 @@ from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The events of a unit, and what the rules make of them.
+    """The events of a unit, and the decisions on them.
 
     path: the path that counts; for a unit outside the period, the path that would count without
     the period. matching_only: whether events that match no row are left out. truncated: whether
