@@ -41,7 +41,7 @@ _PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
 class InvitationService:
     """Invitations of a workspace. Methods block: call them from a worker thread.
 
-    Changes raise `Forbidden` unless the user is an owner of the workspace.
+    `invite` and `withdraw` raise `Forbidden` unless the user is an owner of the workspace.
     """
 
     def __init__(
