@@ -1,7 +1,5 @@
 """API keys: made with a session, shown once, kept as a hash, revocable at once."""
 
-import asyncio
-
 import pytest
 from sqlalchemy import event, select
 
@@ -11,6 +9,7 @@ from penstock.base.clock import iso
 from penstock.base.errors import Unauthorized
 from penstock.metadb.tables import api_keys
 from tests.cases import cases
+from tests.loops import run
 from tests.serving import Served
 from tests.tenant import visitor
 from tests.waiting import eventually
@@ -209,12 +208,12 @@ def test_a_cached_key_is_authenticated_without_a_query(client, services):
         "before_cursor_execute",
         lambda *arguments: statements.append(arguments[2]),
     )
-    caller = asyncio.run(services.key_service.authenticate(authorization))
+    caller = run(services.key_service.authenticate, authorization)
     assert caller.key_id is not None
     assert statements == []
     for wrong in (None, "Bearer psk_unknown"):
         with pytest.raises(Unauthorized):
-            asyncio.run(services.key_service.authenticate(wrong))
+            run(services.key_service.authenticate, wrong)
 
 
 @cases(

@@ -63,7 +63,7 @@ def refused(*arguments: str, **settings: str) -> str:
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs a command in this process; for those that open no event store."""
-    monkeypatch.setattr("penstock.cli.backup.configure_logs", lambda _: None)
+    monkeypatch.setattr("penstock.cli.configuration.configure_logs", lambda _: None)
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         monkeypatch.delenv(name)
 

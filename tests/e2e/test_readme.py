@@ -58,8 +58,8 @@ def test_the_first_funnel_by_curl_gives_the_answer_shown_also_when_it_is_pasted_
         assert (pasted.returncode, pasted.stderr) == (0, "")
         results = json.loads(pasted.stdout[pasted.stdout.index("{\n") :])
         assert holds(results, json.loads(block("json", "medianCompletionMinutes")))
-    assert "second run" not in first.stdout
-    assert "probably because this is the second run. Logging in" in again.stdout
+    assert "run this before" not in first.stdout
+    assert "probably because you have run this before. Logging in" in again.stdout
 
 
 def test_the_first_funnel_on_the_service_of_somebody_else_says_what_is_wrong(tmp_path):
@@ -67,7 +67,7 @@ def test_the_first_funnel_on_the_service_of_somebody_else_says_what_is_wrong(tmp
         service.first_account()
         pasted = paste(block("sh", "/api/funnels").replace(SHOWN_URL, service.url), tmp_path)
     assert pasted.returncode == 1
-    assert "Nobody can sign up" in pasted.stdout
+    assert "Sign-up is closed" in pasted.stdout
     assert "Traceback" not in pasted.stderr
 
 

@@ -559,7 +559,7 @@ def test_a_query_reads_events_if_its_stored_statement_fails(
     [mark] = marks(funnel)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "penstock.funnels.statements.counted_units.stored_units", lambda plan: "SELECT nothing"
+            "penstock.funnels.statements.relations.stored_units", lambda plan: "SELECT nothing"
         )
         assert funnel.ask("trend", interval="day")["servedFrom"] == "query"
     assert mark.build not in [each.build for each in marks(funnel)]
