@@ -1,1 +1,1 @@
-"""Deletions of a visitor, a user or a span: a job over both stores that survives restarts."""
+"""Deletions of a visitor, a user or a period: jobs over both stores that survive restarts."""

@@ -1,4 +1,4 @@
-"""Plain types of deletions. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for deletions. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteI
 
 
 class Target(StrEnum):
-    """visitor, user: one person in the website's identity scope. span: the website's own events.
+    """The data that a deletion removes.
 
-    retention: the website's events of one kind that became too old.
+    visitor, user: a person in the website's identity scope. span: the website's events in a period.
+    retention: the website's events of one kind that are too old.
     """
 
     VISITOR = "visitor"
@@ -22,7 +23,7 @@ class Target(StrEnum):
 
 
 class DeletionState(StrEnum):
-    """A job never fails: its identities are gone already, so it retries until it succeeds."""
+    """State of a deletion. It never fails: its identities are already deleted, so it retries."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -30,12 +31,12 @@ class DeletionState(StrEnum):
 
 
 class Step(StrEnum):
-    """The steps of a job, in order. A step may run again from its start: it is idempotent.
+    """The steps of a job, in order. Each step is idempotent and may run again from its start.
 
-    identities: remove the rows of absorbed visitors, where they were too many for the transaction
-    of the request. ship: wait until events acknowledged before are in the warehouse. merges: remove
-    the visitor's merges from the warehouse, early, so that an absorbed ID that is sent again does
-    not lead back.
+    identities: remove the rows of absorbed visitors if the request's transaction could not remove
+    all. ship: wait until earlier acknowledged events are in the warehouse. merges: remove the
+    visitor's merges from the warehouse, so that an absorbed ID that is sent again no longer points
+    to the visitor.
     events: find and remove events. lists: rebuild the catalogue of the websites from the remaining
     events. keys: remove the visitor from dedupe keys.
     """
@@ -60,14 +61,14 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
 class Deletion:
     """A deletion and its progress.
 
-    visitor_id, user_id: IDs in the request; None once it is done. from_at_ms, to_at_ms: first
-    moment of a span, and the moment after it; retention has a kind of event and only to_at_ms.
+    visitor_id, user_id: IDs in the request; None once it is done. from_at_ms, to_at_ms: start
+    (inclusive) and end (exclusive) of a period; retention has a kind of event and only to_at_ms.
     visitor_ids: the canonical visitor and all absorbed ones, until it is done. open_imports:
     imports of its websites that were unfinished at the request. outbox_id, merge_id, key_id: the
     highest outbox bundle, merge and dedupe key that it concerns. keys_read: the last dedupe key
     that was read. step: the current or next step; None once done. visitors, user_links,
     events_removed, keys_cleared: counts. events_found: None until counted. removed: counts by store
-    and kind of data. error: why it waits now. created_at_ms: events received later stay.
+    and kind of data. error: why it is waiting. created_at_ms: later events are not deleted.
     """
 
     id: DeletionId
@@ -108,7 +109,7 @@ class AffectedEvents(NamedTuple):
     last_ms: int
 
     def plus(self, other: "AffectedEvents") -> "AffectedEvents":
-        """The sum of two that have no event in common."""
+        """Combine two sets that have no event in common."""
         return AffectedEvents(
             self.events + other.events,
             min(self.first_ms, other.first_ms),
@@ -116,12 +117,12 @@ class AffectedEvents(NamedTuple):
         )
 
     def union(self, other: "AffectedEvents") -> "AffectedEvents":
-        """The larger of two, one of which contains the other."""
+        """Return the larger set. One set must contain the other."""
         return max(self, other)
 
 
 class RetainedHistory(NamedTuple):
-    """A kind of event whose events before `from_ms` retention has deleted from a website."""
+    """A kind of event whose events before `from_ms` were deleted by a website's retention."""
 
     website_id: WebsiteId
     kind: str
@@ -145,7 +146,7 @@ _KIND_NAMES = {
 
 
 class DeletionSpan(NamedTuple):
-    """The part of a website's history that a deletion changes. at_ms: when it was requested."""
+    """The period of a website's history that a deletion changes. at_ms: time of the request."""
 
     website_id: WebsiteId
     from_ms: int
@@ -159,7 +160,7 @@ class DeletionSpan(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Which events are missing, in a sentence that is the same for all finished deletions."""
+        """A sentence about the missing events, the same for all finished deletions."""
         if self.state is DeletionState.DONE:
             return "Events in the period of this answer were deleted; see the gaps for when."
         return (

@@ -1,4 +1,4 @@
-"""HTTP of deletions."""
+"""HTTP routes for deletions."""
 
 from anyio import to_thread
 from litestar import Response, get, post
@@ -29,11 +29,12 @@ async def create_deletion(
     caller: NamedDependency[Caller],
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    """A job deletes everything received before; the same ID in later events is a new visitor.
+    """Start a job that deletes everything received so far.
 
     `visitorId` and `userId` select the visitor and all visitors merged with it, on every website
-    that shares its identity scope. `from` and `to` select all events of this website from the
-    first time until before the second. Requests are safe to repeat.
+    that shares its identity scope. If the ID is sent again later, it is a new visitor. `from`
+    (inclusive) and `to` (exclusive) select all events of this website in a period. Requests are
+    safe to repeat.
     """
     require_json(request)
     deletion = await to_thread.run_sync(deletions.request, caller, await read_bytes(request))
@@ -51,7 +52,7 @@ async def list_deletions(
     caller: NamedDependency[Caller],
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    """Newest first."""
+    """List deletions, newest first."""
     page = await to_thread.run_sync(
         deletions.page, caller.workspace_id, read_query(request, RecordsQuery)
     )

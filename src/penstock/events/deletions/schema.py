@@ -1,4 +1,4 @@
-"""Wire types of deletions, and the rules for requesting one."""
+"""Wire types for deletions, and the rules for requesting a deletion."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
@@ -20,14 +20,14 @@ from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import is_placeholder
 
 _END_OF_TIME_MS = 10_413_792_000_000
-"""The first millisecond of 2300, where the engine's times end."""
+"""Start of the year 2300 in milliseconds. The engine's times end before it."""
 
 
 def _span_end_ms(value: Any) -> int:
     try:
         return time_from_1970_ms(value)
     except RuleBroken as error:
-        if error.code == "timestamp_in_future":  # After 9999: an event's word for it.
+        if error.code == "timestamp_in_future":  # The parser's code for years after 9999.
             raise RuleBroken("out_of_range", "Must be before the year 2300.") from None
         raise
 
@@ -36,7 +36,7 @@ SpanEnd = Annotated[int, PlainValidator(_span_end_ms), TIME_SCHEMA]
 
 
 class DeletionIn(Input):
-    """A deletion request: a visitor, a user, or all events of a span. One of the three."""
+    """A request to delete a visitor, a user, or all events in a period (exactly one of these)."""
 
     website_id: SentId
     visitor_id: Annotated[
@@ -111,7 +111,7 @@ _RULES: tuple[Rule, ...] = (_has_one_target,)
 
 
 def read_deletion(body: bytes, context: EventValidationContext) -> DeletionIn:
-    """`Malformed`, or `Invalid` with every fault."""
+    """Read a deletion request. Raises `Malformed`, or `Invalid` with every fault."""
     return validate(parse_object(body), DeletionIn, _RULES, context)
 
 

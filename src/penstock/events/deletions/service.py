@@ -1,4 +1,4 @@
-"""Use cases of deletions. Methods other than `running` block: call them from a worker thread."""
+"""Use cases for deletions. Methods except `running` block: call them from a worker thread."""
 
 import random
 import time
@@ -54,7 +54,7 @@ _TRIES = 20
 
 
 class DeletionService:
-    """Accepts deletions; a worker carries them out one at a time, oldest first."""
+    """Accepts deletions. A worker performs them one at a time, oldest first."""
 
     def __init__(
         self,
@@ -66,7 +66,10 @@ class DeletionService:
         *,
         forget_in_other_rooms: ForgetVisitors,
     ) -> None:
-        """forget_in_other_rooms: removes their data about visitors, in the given transaction."""
+        """Create the service.
+
+        forget_in_other_rooms: removes other rooms' data about visitors, in the given transaction.
+        """
         self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._websites, self._clock = database, websites, clock
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
@@ -76,15 +79,15 @@ class DeletionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Carries out deletions, interrupted ones too. Needs a running shipper."""
+        """Perform deletions in this context, even interrupted ones. Needs a running shipper."""
         async with self.worker.running():
             yield
 
     def request(self, actor: Caller, body: bytes) -> Deletion:
-        """Accept a deletion and delete its identities. Events received later stay.
+        """Accept a deletion and delete its identities. Events received later are not deleted.
 
-        `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
-        `Unavailable`.
+        Raises `Malformed` or `Invalid` if the body is wrong, `Unauthorized` if the website belongs
+        to another workspace, and `Unavailable` if a store does not respond.
         """
         context = EventValidationContext(self._clock())
         target = read_deletion(body, context)
@@ -97,8 +100,8 @@ class DeletionService:
         quarantined = Counter[str]()
         begin = partial(self._begin, actor, website, target, website_ids, quarantined)
         deletion = _with_retries(begin)
-        # Earlier and later events differ by the millisecond of their receipt, so an event that is
-        # sent after the answer must get a later one.
+        # The time of receipt separates earlier from later events, so an event sent after the
+        # response must be received in a later millisecond.
         time.sleep(0.001)
         self.worker.wake()
         return deletion
@@ -113,8 +116,9 @@ class DeletionService:
     ) -> Deletion:
         """Remove the identities and add the deletion, in one transaction.
 
-        All other writes wait for it. So what takes long is read and removed before it, and rows of
-        many visitors are removed after it. quarantined: counts what was removed, in all tries.
+        All other writes wait for this transaction. So slow reads and removals come before it, and
+        the rows of many visitors are removed after it. quarantined: number of quarantine entries
+        removed, in all tries.
         """
         who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
@@ -172,16 +176,16 @@ class DeletionService:
                     finished_at_ms=now_ms,
                 )
             store.add(db, deletion, website_ids)
-            # Without the ID of the visitor or user, whose traces it is meant to remove.
+            # Do not record the ID of the visitor or user, because the deletion must remove it.
             audit.record(
                 db, actor, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms
             )
         return deletion
 
     def retain(self, website: Website, kind: str, from_ms: int) -> None:
-        """Delete what a website has of one kind of event from before a time, if it has any.
+        """Delete a website's events of one kind from before the given time, if there are any.
 
-        Does nothing if that was requested before.
+        Does nothing if this was requested before.
         """
         with self._database.read() as db:
             done_up_to_ms = store.retained_since(db, website.id, kind)
@@ -195,7 +199,7 @@ class DeletionService:
         forget_quarantined(self._database, [website.id], within(0, from_ms, kind), quarantined)
         with self._database.write() as db:
             newest = store.retained_since(db, website.id, kind)
-            is_first = newest is None or newest < from_ms  # no other node was faster
+            is_first = newest is None or newest < from_ms  # False if another node was faster.
             if has_events and is_first:
                 counts = {"database": {"quarantined": quarantined.total()}}
                 store.add(db, replace(deletion, removed=counts), [website.id])
@@ -209,9 +213,9 @@ class DeletionService:
         return deletion
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:
-        """Newest first; a website's are those requested with it.
+        """List deletions, newest first. A website ID selects deletions requested with it.
 
-        `Unauthorized` when the website belongs to another workspace.
+        Raises `Unauthorized` if the website belongs to another workspace.
         """
         if query.website_id is not None:
             self._websites.stored_website(workspace_id, query.website_id)
@@ -221,20 +225,20 @@ class DeletionService:
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
     ) -> list[DeletionSpan]:
-        """The history that deletions removed, oldest first, for the coverage of reports."""
+        """List the periods that deletions changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
 
     def retained_histories(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
     ) -> list[RetainedHistory]:
-        """The history that retention has left, for the coverage of reports."""
+        """List the history that retention has left, for the coverage of reports."""
         with self._database.read() as db:
             return store.retained_histories(db, workspace_id, website_ids)
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
-    """Every ID by which stored texts may name the visitor."""
+    """All IDs of the visitor that stored texts may contain."""
     ids = {target.visitor_id, target.user_id}
     if known is not None:
         ids |= {known.user_id, *known.ids}
@@ -242,7 +246,7 @@ def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
 
 
 def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
-    """`Unavailable` when other transactions are in the way each time."""
+    """Retry after conflicts. Raises `Unavailable` if every try conflicts."""
     for tries_left in reversed(range(_TRIES)):
         try:
             return begin()
@@ -258,7 +262,7 @@ def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
 
 
 def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
-    """A deletion that waits for its first step and has removed nothing yet."""
+    """A deletion before its first step."""
     return Deletion(
         id=DeletionId(new_id("del", now_ms)),
         workspace_id=website.workspace_id,

@@ -1,4 +1,4 @@
-"""Rows of deletions, and of the events that each removes from its websites."""
+"""SQL for deletions, and for the events that each removes from its websites."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -45,7 +45,7 @@ _SPANS = (
     .where(
         _D.workspace_id == bindparam("workspace"),
         _W.website_id.in_(bindparam("websites", expanding=True)),
-        _D.target != Target.RETENTION,  # a website's retention says so for all of them
+        _D.target != Target.RETENTION,  # `_RETAINED` reads these.
     )
     .where(or_(_W.events > 0, and_(_W.events.is_(None), _D.state != DeletionState.DONE)))
     .order_by(_D.created_at, _D.id, _W.website_id)
@@ -54,7 +54,7 @@ _FIELDS = tuple(field.name for field in fields(Deletion))
 
 
 def add(connection: Connection, deletion: Deletion, website_ids: Collection[WebsiteId]) -> None:
-    """website_ids: the websites whose events it may remove."""
+    """Add a deletion. website_ids: the websites whose events it may remove."""
     connection.execute(insert(deletions).values(row_values(deletion, deletions)))
     connection.execute(
         insert(deletion_websites),
@@ -63,7 +63,7 @@ def add(connection: Connection, deletion: Deletion, website_ids: Collection[Webs
 
 
 def save(connection: Connection, deletion: Deletion) -> None:
-    """Save a deletion's progress. Its visitors may be many: they are only erased, at its end."""
+    """Save a deletion's progress. The visitor IDs, which may be many, are erased at the end."""
     values = row_values(deletion, deletions)
     if deletion.visitor_ids:
         del values["visitor_ids"]
@@ -73,7 +73,7 @@ def save(connection: Connection, deletion: Deletion) -> None:
 def save_affected_events(
     connection: Connection, deletion: Deletion, affected: Mapping[WebsiteId, AffectedEvents]
 ) -> None:
-    """The events it removes, by website. From a website that is not in `affected`: none."""
+    """Save the events to remove, by website. Websites not in `affected` have no such events."""
     c = deletion_websites.c
     connection.execute(
         update(deletion_websites)
@@ -91,7 +91,7 @@ def save_affected_events(
 def affected_events(
     connection: Connection, deletion: Deletion
 ) -> dict[WebsiteId, AffectedEvents | None]:
-    """The events it removes, by website; None for none, or while they are not counted."""
+    """The events to remove, by website; None if there are none or they are not counted yet."""
     c = deletion_websites.c
     rows = connection.execute(
         select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(
@@ -129,7 +129,7 @@ def find(connection: Connection, workspace_id: WorkspaceId, deletion_id: str) ->
 def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[Deletion]:
-    """Newest first."""
+    """List deletions, newest first."""
     selected = select(deletions).where(deletions.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(deletions.c.website_id == website_id)
@@ -158,7 +158,7 @@ def open_deletions(connection: Connection) -> list[Deletion]:
 
 
 def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> int | None:
-    """Up to when retention has removed a website's events of one kind, or will; None: never."""
+    """Time up to which retention removes a website's events of a kind; None if never requested."""
     d = deletions.c
     return connection.execute(
         select(func.max(d.to_at)).where(
@@ -179,7 +179,10 @@ def retained_histories(
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[DeletionSpan]:
-    """The history that deletions removed, oldest first; all they may remove while not counted."""
+    """The periods that deletions changed, oldest first.
+
+    Until its events are counted, a deletion has the whole period that it may change.
+    """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     rows = connection.execute(_SPANS, parameters)
     return [

@@ -1,8 +1,8 @@
 """Deletions in the warehouse.
 
 A deletion is a mutation (`ALTER TABLE ... DELETE`): the engine rewrites the parts that contain such
-rows and drops the old ones. A lightweight delete only marks rows; they would stay on disk until the
-engine merges their part, which for a large one may be never.
+rows and drops the old parts. A lightweight delete would only mark rows: they would stay on disk
+until the engine merges their part, and it may never merge a large part.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _VISITORS_PER_STATEMENT = 5_000
 class WarehouseDeletion:
     """Removes a deletion's events and merges from the warehouse. Methods block.
 
-    pause: called between polls while the engine works; may raise to stop waiting.
+    pause: called between polls while the engine works. It may raise to stop waiting.
     """
 
     def __init__(self, warehouse: Warehouse, pause: Callable[[], None]) -> None:
@@ -31,7 +31,7 @@ class WarehouseDeletion:
     def count(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> dict[WebsiteId, AffectedEvents]:
-        """The events that it removes, by website, for websites that have any."""
+        """Count the events to remove, by website. Websites without such events are omitted."""
         counts: dict[WebsiteId, AffectedEvents] = {}
         for name, parameters in self._selections(deletion, website_ids):
             _, rows = self._warehouse.query(load(_SQL, f"count_events_of_{name}"), parameters)
@@ -43,12 +43,12 @@ class WarehouseDeletion:
         return counts
 
     def begin_removal(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
-        """Start removing all of its current events; `await_mutations` waits for the end."""
+        """Start removing the deletion's current events. `await_mutations` waits for the end."""
         for name, parameters in self._selections(deletion, website_ids):
             self._warehouse.command(load(_SQL, f"delete_events_of_{name}"), parameters)
 
     def remove_merges(self, deletion: Deletion) -> int:
-        """Remove the visitor's merges and return how many. Later merges of the same IDs stay."""
+        """Remove the visitor's merges and return their number. Later merges of its IDs stay."""
         if not deletion.merge_id:
             return 0
         removed = 0
@@ -61,20 +61,20 @@ class WarehouseDeletion:
         return removed
 
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
-        """Rebuild the catalogue from the remaining events. Nothing may be inserted during it."""
+        """Rebuild the catalogue from the remaining events. Inserts must wait meanwhile."""
         catalogue.rebuild_catalogue(self._warehouse, website_ids, self._pause)
 
     def await_mutations(self, table: str) -> None:
         """Wait until the engine has finished all mutations of a table.
 
-        `QueryFailed` when one has failed so far; the engine retries it.
+        Raises `QueryFailed` if a mutation has failed. The engine retries it.
         """
         catalogue.await_mutations(self._warehouse, table, self._pause)
 
     def _selections(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The statements that select its events, by their last word, with parameters."""
+        """The last words of the statements that select the events, with their parameters."""
         common = {"websites": list(website_ids), "requested_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}

@@ -1,6 +1,6 @@
 """Performs deletions step by step.
 
-Each finished step is saved: a crash repeats one at most, which changes nothing.
+Each finished step is saved, so a crash repeats at most one step, which changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,12 @@ from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
 log = structlog.get_logger()
 
 _WORK = 7305808869229538672
-"""The number of the lock that one node holds while it performs deletions."""
+"""Advisory lock number. Only one node performs deletions at a time."""
 
 ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], dict[str, int]]
-"""Removes other rooms' data about visitors, in the given transaction. Returns how much of each."""
+"""Removes other rooms' data about visitors, in the given transaction. Returns counts by kind."""
 
-_POLL_S = 2.0  # finds deletions that other nodes left behind
+_POLL_S = 2.0  # Polling finds deletions that other nodes left behind.
 _PAUSE_S = 0.05
 _SHIP_S = 0.5
 _KEYS_PER_READ = 50_000
@@ -45,12 +45,12 @@ _STORE_ERRORS = (QueryFailed, StoreUnavailable, OSError)
 class DeletionDelayed(Exception):
     """A deletion could not be performed now.
 
-    Quotes no store: its message may name who is to be deleted.
+    It contains no store's message, because that may contain the ID to be deleted.
     """
 
 
 class DeletionWorker:
-    """One deletion at a time, oldest first; on PostgreSQL one node at a time performs them."""
+    """Performs deletions one at a time, oldest first. Only one node at a time does so."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class DeletionWorker:
         self._database, self._shipper, self._clock = database, shipper, clock
         self._warehouse = warehouse
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
-        # One statement may rewrite a whole table: a step may take any time.
+        # A statement may rewrite a whole table, so a step has no time limit.
         self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
-        self._delays: dict[DeletionId, str] = {}  # kind of error of those that wait
+        self._delays: dict[DeletionId, str] = {}  # type of error, by delayed deletion
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.IDENTITIES: self._remove_identities,
             Step.SHIP: self._ship,
@@ -77,9 +77,9 @@ class DeletionWorker:
         }
 
     def _step(self) -> None:
-        """Perform all deletions that are not done.
+        """Perform all unfinished deletions.
 
-        `DeletionDelayed` when one has to be tried again.
+        Raises `DeletionDelayed` if any of them must be tried again.
         """
         with self._database.read() as db:
             if not store.any_open(db):
@@ -100,7 +100,7 @@ class DeletionWorker:
             raise DeletionDelayed(f"{len(self._delays)} waiting: {', '.join(kinds)}")
 
     def _try(self, deletion: Deletion) -> None:
-        """Perform a deletion. When that fails the others continue, unless a store is away."""
+        """Perform a deletion. If it fails, the others continue, unless a store is down."""
         try:
             self._perform(deletion)
         except WorkerStopped:
@@ -117,7 +117,7 @@ class DeletionWorker:
             self._delays.pop(deletion.id, None)
 
     def _concerns_one(self, error: StoreUnavailable) -> bool:
-        """Whether the other deletions may succeed all the same."""
+        """Whether other deletions may still succeed."""
         return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
 
     def _perform(self, deletion: Deletion) -> None:
@@ -145,15 +145,15 @@ class DeletionWorker:
             if saved is not None and saved.error != message:
                 self._save(replace(saved, error=message))
         except StoreUnavailable:
-            pass  # the worker's state says so
+            pass  # The worker's state shows the problem.
 
     def _pause(self) -> None:
         self.worker.pause(_PAUSE_S)
 
-    # The steps: each takes a deletion and returns it as it is after the step.
+    # Methods for the steps. Each takes a deletion and returns its state after the step.
 
     def _remove_identities(self, deletion: Deletion) -> Deletion:
-        """Some visitors in each transaction, for which all others wait."""
+        """Remove visitors in batches, because all other writes wait for each transaction."""
         head = deletion.visitor_ids[0]
         for visitor_ids in chunks(deletion.visitor_ids):
             self._pause()
@@ -176,21 +176,21 @@ class DeletionWorker:
         return _with_removed(deletion, "merges", removed)
 
     def _remove_events(self, deletion: Deletion) -> Deletion:
-        """Repeat until none is left: an event that was received earlier may arrive after the first
-        count.
+        """Count and remove events until none are left. Events that were received earlier may reach
+        the warehouse after the first count.
         """
         with self._database.read() as db:
             websites = store.affected_events(db, deletion)
-        # The engine continues by itself with a mutation that a crash interrupted.
+        # After a crash, the engine resumes an interrupted mutation.
         self._warehouse_deletion.await_mutations("events")
         repeated = False
         while True:
-            # An event that arrives after the count is not removed uncounted.
+            # Pause shipping, so that no event is removed without being counted.
             with self._shipper.paused():
                 counts = self._warehouse_deletion.count(deletion, list(websites))
                 if not counts:
                     break
-                # Saved before the removal. After a crash the rest is counted again, and that count
+                # Save before the removal. After a crash, the rest is counted again, and that count
                 # cannot be larger.
                 websites |= {
                     site: _total(websites[site], count, repeated) for site, count in counts.items()
@@ -210,15 +210,15 @@ class DeletionWorker:
         websites: Mapping[WebsiteId, AffectedEvents | None],
         removed: int = 0,
     ) -> Deletion:
-        """removed: events that are removed next."""
+        """Save the counts of events. removed: number of events that are removed next."""
         counts = {site: count for site, count in websites.items() if count is not None}
         deletion = replace(deletion, events_found=sum(count.events for count in counts.values()))
         with self._database.write() as db:
             store.save(db, deletion)
             store.save_affected_events(db, deletion, counts)
             if removed:
-                # A crash repeats the count and this. The ledger expects too few rows then, which
-                # the next comparison mends, and never too many.
+                # After a crash, this is repeated, and the ledger expects too few rows. The next
+                # comparison corrects that. It never expects too many rows.
                 add_to_ledger(db, removed=removed)
         return deletion
 
@@ -230,15 +230,15 @@ class DeletionWorker:
                 if count is not None
             ]
         if websites:
-            # A concurrent insert would be counted twice, or not at all.
+            # A concurrent insert would be counted twice or not at all.
             with self._shipper.paused():
                 self._warehouse_deletion.rebuild_catalogue(websites)
         return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:
-        """A pass over the primary key.
+        """Remove the visitor from dedupe keys, reading them in primary key order.
 
-        One transaction clears the keys of a chunk and saves the position.
+        Each transaction clears the keys of one chunk and saves the position.
         """
         tag = scope_tag(deletion.scope_id)
         while deletion.keys_read < deletion.key_id:
@@ -266,7 +266,7 @@ class DeletionWorker:
 
 
 def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
-    """A deletion after a step. The last step erases who was deleted."""
+    """A deletion after a step. The last step erases the deleted IDs."""
     steps = STEPS[deletion.target]
     place = steps.index(done) + 1
     if place < len(steps):
@@ -284,23 +284,23 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
 
 
 def _with_counts(deletion: Deletion, counts: Mapping[str, int]) -> Deletion:
-    """The deletion with more that it removed from the metadata DB."""
+    """Add counts of data removed from the metadata DB to a deletion."""
     before = deletion.removed.get("database", {})
     after = {**before, **{key: before.get(key, 0) + count for key, count in counts.items()}}
     return replace(deletion, removed={**deletion.removed, "database": after})
 
 
 def _with_removed(deletion: Deletion, key: str, count: int) -> Deletion:
-    """The deletion with what it removed from the event store; a repeated step finds no more."""
+    """Set a count of data removed from the event store. A repeated step cannot find more."""
     counts = dict(deletion.removed.get("warehouse", {}))
     counts[key] = max(count, counts.get(key, 0))
     return replace(deletion, removed={**deletion.removed, "warehouse": counts})
 
 
 def _total(before: AffectedEvents | None, count: AffectedEvents, repeated: bool) -> AffectedEvents:
-    """A website's events after another count.
+    """Combine a website's counts of events.
 
-    repeated: whether the events counted before were deleted.
+    repeated: whether the events of the earlier count were already deleted.
     """
     if before is None:
         return count
@@ -308,7 +308,7 @@ def _total(before: AffectedEvents | None, count: AffectedEvents, repeated: bool)
 
 
 def _log_delay(error: Exception, deletion_id: DeletionId) -> None:
-    """Without a store's message: it may quote who is to be deleted."""
+    """Log a delay without a store's message, which may contain the ID to be deleted."""
     log.warning(
         "deletion_waits",
         reason=type(error).__name__,
