@@ -1,6 +1,6 @@
 """`penstock reset-password` and `penstock reset-second-factor`: help people who are locked out.
 
-Both open only the metadata DB, so they also work while the service runs.
+Both commands open only the metadata DB, so they also work while the service runs.
 """
 
 import os

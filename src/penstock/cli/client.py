@@ -30,7 +30,7 @@ _TIMEOUT_S = 60
 def service_client(
     url: str, api_key: str, *, owns: str, advice: str = ""
 ) -> Iterator[httpx.Client]:
-    """A client with the API key. A failed connection ends the command.
+    """Yield a client that sends the API key. A failed connection ends the command.
 
     owns: the kind of record that the key's workspace must own, such as a website. advice: the
     next step after a failed connection.
@@ -57,7 +57,7 @@ def service_client(
 
 
 def record_of(response: httpx.Response) -> Record:
-    """The record of a response. An error ends the command with the service's message."""
+    """Return the record in a response. An error ends the command with the service's message."""
     if response.is_success:
         record: Record = response.json()
         return record

@@ -40,7 +40,7 @@ _OTHER_NAMES = {
     "DB_URL": "DATABASE_URL",
     "DATA_DIR": "DATA",
 }
-"""Names that other services give to our settings, too different to be found by their spelling."""
+"""Other services' names for our settings that are too different for `get_close_matches`."""
 _SERVICE_LINK = Pattern(
     r"PENSTOCK_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)"
     r"|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -57,14 +57,14 @@ class Source(StrEnum):
 
 
 class Configuration(NamedTuple):
-    """The settings in force. sources: the source of each by name. file: the settings file read."""
+    """The settings in force. sources: source of each setting, by name. file: the settings file."""
 
     settings: Settings
     sources: Mapping[str, Source]
     file: Path | None
 
     def warnings(self) -> list[tuple[str, dict[str, Any]]]:
-        """Names and fields of log messages about variables and folders without effect."""
+        """Names and fields of log messages about variables and folders that have no effect."""
         return [*_variable_warnings(self.settings), *self._folder_warnings()]
 
     def _folder_warnings(self) -> list[tuple[str, dict[str, Any]]]:
@@ -97,7 +97,7 @@ def start_command(
 
 
 def read_configuration(config: Path | None, **flags: Any) -> Configuration:
-    """The settings in force with their sources. Ends the command with one line on a fault.
+    """Read the settings in force and their sources. A fault ends the command with one line.
 
     config: the settings file; by default `penstock.toml` in the current folder, if it exists.
     """

@@ -1,4 +1,4 @@
-"""Ownership of the data folder: only Penstock's, private, and used by one process at a time."""
+"""Keeps the data folder private, for Penstock only, and in use by one process at a time."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from penstock.metadb.secret_box import KEY_FILE
 from penstock.metadb.snapshot import DUMP_FILE, SQLITE_FILE
 
 _MARKS = (LOCK, SQLITE_FILE, RESTORING, DUMP_FILE, "warehouse/metadata")
-"""Entries that only Penstock makes. Each version leaves at least one of them."""
+"""Entries that only Penstock creates. Every version creates at least one of them."""
 _OWN = {
     LOCK,
     RESTORING,
@@ -82,7 +82,7 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
 
 def user_of(folder: Path) -> str | None:
-    """ID of the process that uses the data folder, if any. Releases its own lock at once."""
+    """ID of the process that uses the data folder, if any. Does not keep a lock."""
     try:
         with (folder / LOCK).open() as lock:
             try:
@@ -100,7 +100,7 @@ def is_data_folder(folder: Path) -> bool:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the data folder and Penstock's files in it readable only for this user.
+    """Make the data folder and Penstock's files in it readable only by this user.
 
     Tightens the modes of an older folder once. Foreign files, targets of symbolic links, and a
     folder with foreign files keep their modes.

@@ -1,4 +1,4 @@
-"""`penstock demo`: a new service with the data of a shop, sent and read over HTTP."""
+"""`penstock demo`: start a new service with a shop's data, sent and read over HTTP."""
 
 import re
 import secrets
@@ -160,7 +160,7 @@ def _answer(response: httpx.Response) -> Record:
 
 
 def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) -> None:
-    """Send one day after another: a login must follow the visitor's earlier events."""
+    """Send the requests day by day: a login must follow the visitor's earlier events."""
     sent = 0
     with ThreadPoolExecutor(_SENDERS) as senders:
         for _, group in groupby(requests, key=lambda request: request.at_ms // 86_400_000):

@@ -1,7 +1,7 @@
 """The demo's managed links: taps, previews, scans and app opens of browsers and phones.
 
-A click counts at the time of its request, so all clicks happen while the demo starts. Every run
-makes the same clicks.
+A click counts when it is requested, so all clicks happen while the demo starts. Every run makes the
+same clicks.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ _FALLBACK = "https://www.acme-shop.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A link and its use. scans: clicks by QR code. installs, opens: app opens after taps."""
+    """A link and its clicks. scans: clicks by QR code. installs, opens: app opens after taps."""
 
     body: Mapping[str, Any]
     clicks: int

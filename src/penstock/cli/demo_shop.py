@@ -2,7 +2,7 @@
 
 The events look like those of real trackers and backends: equal timestamps with and without sequence
 numbers, repeated deliveries, attempts that pause and resume or start again, anonymous visitors who
-log in later, failed payments. Every run makes the same events.
+log in later, failed payments. Every run sends the same events.
 """
 
 from collections.abc import Iterator

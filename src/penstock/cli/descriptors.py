@@ -10,7 +10,7 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 NEEDED = 4096
-"""Enough for a merge of ten parts with many columns, for sockets, and a reserve."""
+"""File descriptors for a merge of ten parts with many columns, for sockets, and a reserve."""
 
 
 def raise_descriptor_limit() -> None:

@@ -1,7 +1,7 @@
 """`penstock import`: import past events from a file into a running service, over HTTP.
 
-Repeating it is safe: it restarts a broken upload, follows an import that still runs to its end, and
-recognises stored events as duplicates.
+Repeating it is safe: it restarts an interrupted upload, waits for an import that is still running,
+and recognises stored events as duplicates.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for r
 _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
 _PATIENCE_S = 60.0
-"""How long the service may be unreachable during an import, for instance while it restarts."""
+"""Maximum seconds that the service may be unreachable during an import, such as for a restart."""
 
 
 def _reader(name: str) -> Reader:
@@ -130,7 +130,7 @@ def _upload(
 
 
 def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
-    """Follow the import to its end. Returns the finished job."""
+    """Wait until the import has finished. Returns the finished job."""
     last_answer_s = time.monotonic()
     while job["state"] in ("queued", "running"):
         time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""Checks of `penstock doctor` that look at this machine and the settings only."""
+"""Checks of `penstock doctor` that only need this machine and the settings."""
 
 import ctypes
 import os
@@ -18,9 +18,9 @@ from penstock.settings import Settings
 
 _LITTLE_DISK, _LOW_DISK = 100 * 1024**2, 2 * 1024**3
 _BASE_BYTES = 500_000_000
-"""Memory of the service without queries and bodies."""
+"""Memory that the service uses without queries and bodies, in bytes."""
 _CLOCK_ERROR = 5
-"""State of a clock that nothing synchronises, from adjtimex(2)."""
+"""State of an unsynchronised clock, from adjtimex(2)."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 

@@ -1,4 +1,4 @@
-"""Flags shared by commands, and failing with a message."""
+"""Flags that commands share, and a function to fail with a message."""
 
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -30,7 +30,7 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 def folder_of(text: str) -> Path:
-    """Parse `--data`. Rejects an empty value, as from an unset variable of a script."""
+    """Parse `--data`. Rejects an empty value, such as from an unset variable in a script."""
     if not text.strip():
         fail("--data: Must not be empty; write . for the current folder.", WRONG_USE)
     return Path(text)

@@ -1,4 +1,4 @@
-"""Progress of a long command: bars on a terminal, otherwise a line every few seconds."""
+"""Shows progress of a long command: bars on a terminal, otherwise a line every few seconds."""
 
 import sys
 import time
@@ -72,7 +72,7 @@ def progress(unit: str = "bytes") -> Iterator[Progress]:
 def every_few_seconds(
     show: Callable[[int], None], interval_s: float = _LINE_EVERY_S
 ) -> Iterator[None]:
-    """Show that work of unknown length goes on. show: called with the seconds so far."""
+    """Show that work of unknown length continues. show: called with the seconds so far."""
     begin_s, is_over = time.monotonic(), Event()
 
     def repeat() -> None:

@@ -5,7 +5,7 @@ from penstock.settings import Settings
 
 
 def removed_settings(settings: Settings) -> dict[str, object]:
-    """The value in force by the name of the variable that used to set it."""
+    """The values in force, by the name of the variable that used to set each."""
     from penstock.accounts.single_sign_on.provider import SCOPES
     from penstock.edge.connections import MAX_HEAD_BYTES
     from penstock.health.service import OUTBOX_AGE_S

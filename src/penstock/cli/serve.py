@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _SHUTDOWN_TIMEOUT_S = 10
-"""How long running requests may take to finish at shutdown."""
+"""Maximum seconds for running requests to finish at shutdown."""
 
 
 def serve(
@@ -45,7 +45,8 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
     on_started: called in a thread once the service answers requests.
     """
-    # Everything that a start loads stays; collecting garbage would waste a fifth of the start.
+    # Everything loaded at the start stays in use, so collecting garbage would waste a fifth of the
+    # start-up time.
     gc.disable()
     # Both signals exit with 0: during startup by these handlers, later after the server's shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -246,7 +246,7 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
 def _asking(
     name: str, base_url: str, path: str
 ) -> Iterator[tuple[httpx.Response | None, Check | None]]:
-    """The response to a request through the public address, or the failure to get one."""
+    """Send a request to the public address. Yields the response, or a check that failed."""
     try:
         response = httpx.get(base_url + path, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
@@ -289,7 +289,7 @@ def _mail(settings: Settings) -> Check:
 
 
 def _reason(error: Exception) -> str:
-    """The reason without what the server says about the credentials."""
+    """The reason, without the server's text, which may repeat credentials."""
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{type(error).__name__} {error.smtp_code}"
     return str(error) or type(error).__name__

@@ -68,7 +68,7 @@ def init(
 
 
 def _answers(given: dict[str, Any]) -> dict[str, Any]:
-    """Answers to the questions that no flag has answered. An empty one keeps the default."""
+    """Ask for the settings that no flag has set. An empty answer keeps the default."""
     answers = dict[str, Any]()
     for name, question in _QUESTIONS.items():
         has_mail = "smtp_url" in given or "smtp_url" in answers
@@ -91,7 +91,7 @@ def _require_valid(values: dict[str, Any]) -> None:
 
 
 def _write(file: Path, values: dict[str, Any]) -> None:
-    """Write the file, readable for this user only, because it may contain passwords."""
+    """Write the file, readable only by this user, because it may contain passwords."""
     lines = ["# Settings of Penstock; docs/settings.md lists all."]
     for group in GROUPS:
         for name, field in group.model_fields.items():
@@ -131,7 +131,7 @@ def toml_line(name: str, value: Any) -> str:
 
 
 def hide_secrets(value: Any) -> Any:
-    """The value without passwords and keys: those of secrets, and the credentials of a URL."""
+    """The value with secrets and the credentials in URLs hidden."""
     if isinstance(value, SecretStr):
         return HIDDEN
     if not isinstance(value, str) or "://" not in value:

@@ -1,4 +1,4 @@
-"""Both stores for a command. A failing store, or one in use, ends the command with one line."""
+"""Opens both stores for a command. If one fails or is in use, the command ends with one line."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CHECK_S = 3.0
-"""Maximum time to look for damage in SQLite's file at a start, in seconds; `penstock verify` has
-no maximum."""
+"""Maximum seconds of the damage check of SQLite's file at start; `penstock verify` has no limit."""
 
 
 @contextmanager
