@@ -1,9 +1,9 @@
 """Inserts seeded events of a funnel into an event store, in the form that the intake stores.
 
-The attempts are realistic: steps with losses, repeats, noise between steps, sequence numbers, and
-some hard cases: ties, a plan that changes or is missing, a second visitor. They come in blocks of
-about a million step events, and each block covers its share of 60 days. Blocks differ only in
-attempts, visitors and times, so all sizes have the same rates.
+The attempts are realistic: they drop off, repeat steps, contain noise and sequence numbers, and
+include hard cases: ties, a plan that changes or is missing, a second visitor. They are generated in
+blocks of about a million step events, and each block covers its share of 60 days. Blocks differ
+only in attempts, visitors and times, so all sizes have the same rates.
 """
 
 import json
@@ -40,7 +40,7 @@ _PLANS = ("free", "pro", "team", "enterprise")
 _CHANNELS = ("search", "social", "mail", "direct", "partner")
 _COUNTRIES, _CLASSES = 10, 100
 _TIED, _CHANGED_PLAN, _SECOND_VISITOR, _NO_PLAN = 1, 2, 3, 4
-"""Classes, of a hundred, whose attempts are hard to count."""
+"""Attempts are divided into a hundred classes; these classes are hard to count."""
 
 Numbers = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class Dataset:
 
 
 class Counts(NamedTuple):
-    """Exact numbers of a dataset."""
+    """Exact numbers of events and attempts in a dataset."""
 
     events: int
     step_events: int
@@ -215,7 +215,7 @@ def insert(warehouse: Warehouse, dataset: Dataset, website_id: str, folder: Path
 
 
 def store_dataset(bench: Bench, dataset: Dataset) -> Path:
-    """The data folder of a dataset, which is created on first use."""
+    """Return the data folder of a dataset. Creates the dataset on first use."""
     data = bench.folder / f"{dataset.steps}-steps-{dataset.step_events}"
     if not (data / _COUNTS).exists():
         bench.progress(f"storing {dataset.step_events:,} step events of {dataset.steps} steps")
@@ -229,7 +229,7 @@ def counts_of(data: Path) -> Counts:
 
 
 def _reach(random: np.random.Generator, attempts: int, steps: int) -> Numbers:
-    """How many steps each attempt reaches. Most reach many."""
+    """The number of steps that each attempt reaches. Most attempts reach many."""
     share = np.log1p(random.integers(0, 1000, attempts) / 30.0) * 0.32
     reach: Numbers = (1 + np.minimum(steps - 1, share * (steps - 1))).astype(np.int64)
     return reach

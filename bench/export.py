@@ -67,7 +67,7 @@ def fill(data: Path, attempts: int, cohorts: int) -> None:
 
 
 def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
-    """Seconds, size of the file in MB, peak memory and memory before, in GB."""
+    """Measure an export. Returns seconds, file size in MB, and peak and prior memory in GB."""
     warehouse = Warehouse(data=data, url=None)
     profile = read_profile(warehouse, _PARAMS)
     before_gb, start_s = peak_gb(), time.perf_counter()

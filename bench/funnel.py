@@ -1,7 +1,7 @@
 """A six-step funnel at growing sizes: direct, stored, and in other engines.
 
-Each way has its own process, so that its peak memory can be measured. Within a process the queries
-take turns, and the best time counts.
+Each measurement runs in its own process, so that its peak memory can be measured. Within a process
+the queries take turns, and the best time counts.
 """
 
 from functools import partial
@@ -76,7 +76,10 @@ def _rows_of_size(bench: Bench, data: Path, size: int) -> list[list[Cell]]:
 
 
 def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
-    """Best seconds by query, memory before the first report and peak memory, in GB."""
+    """Measure direct reports.
+
+    Returns the best seconds by query, and memory before the first report and at its peak, in GB.
+    """
     warehouse = open_events(data)
     report, before = DirectFunnel(warehouse, funnel()).report, peak_gb()
     report()
@@ -88,7 +91,7 @@ def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
 
 
 def build(data: Path) -> tuple[float, float]:
-    """Seconds to store the outcomes with all threads, and peak memory in GB."""
+    """Store the outcomes with all threads. Returns the seconds, and peak memory in GB."""
     warehouse = open_events(data)
     seconds = seconds_of(StoredFunnel(warehouse, funnel()).build)
     warehouse.close()

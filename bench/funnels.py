@@ -1,4 +1,4 @@
-"""The funnels that parts measure, and queries about them without the service."""
+"""The funnels that benchmarks measure, and queries about them without the service."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ def funnel(
     breakdowns: tuple[str, ...] = BREAKDOWNS,
     unit: CountingUnit = CountingUnit.ATTEMPT,
 ) -> Definition:
-    """A funnel. Attempts have sequence numbers."""
+    """Create a funnel. Attempts have sequence numbers."""
     rows = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, steps + 1))
     if unit is CountingUnit.VISITOR:
         return Definition(rows, unit, WINDOW_S, breakdown_properties=breakdowns)
@@ -43,7 +43,7 @@ def funnel(
 
 
 def open_events(data: Path) -> Warehouse:
-    """The event store of a dataset, without merges during the measurement."""
+    """Open the event store of a dataset, without merges during the measurement."""
     warehouse = Warehouse(data=data, url=None)
     warehouse.command("SYSTEM STOP MERGES events")
     return warehouse
@@ -66,14 +66,14 @@ class DirectFunnel:
         return evaluate(self.warehouse, self.definition, self.params, profile=self.profile())
 
     def query(self, statement_of: Callable[[CountedUnits], Statement]) -> object:
-        """A statement about single units."""
+        """Run a statement about single units."""
         statement = statement_of(CountedUnits(self.definition, self.params, self.profile()))
         settings = {**ENGINE_SETTINGS, **statement.settings}
         return self.warehouse.query(statement.sql, statement.parameters, settings)
 
 
 class StoredFunnel(DirectFunnel):
-    """A funnel counted from its stored outcomes. Call `build` first if there are none."""
+    """A funnel counted from its stored outcomes. Call `build` first if none are stored."""
 
     def __init__(self, warehouse: Warehouse, definition: Definition) -> None:
         super().__init__(warehouse, definition)
@@ -101,7 +101,7 @@ class StoredFunnel(DirectFunnel):
         self.tables.save(self.mark)
 
     def merge(self) -> None:
-        """Merge the parts of the stored rows, like a build does at its end."""
+        """Merge the parts of the stored rows, like the last step of a build."""
         statement = merge_parts(self.mark.build)
         self.warehouse.query(statement.sql, statement.parameters)
 

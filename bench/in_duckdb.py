@@ -11,7 +11,7 @@ from bench.timing import best_seconds
 
 
 def seconds(file: Path, rounds: int) -> float | None:
-    """Best time of the self-join over a table loaded from Parquet; None when it takes too long."""
+    """Best time of the self-join over a table loaded from Parquet; None if it takes too long."""
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         connection = duckdb.connect(
             Path(folder, "bench.duckdb"), config={"temp_directory": folder, "memory_limit": "8GB"}

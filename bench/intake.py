@@ -1,9 +1,10 @@
-"""Rates of durably stored events in every form, compared with the framework's empty handler.
+"""Rates of durably stored events in every form, compared with an empty handler.
 
-Each server is one process of Litestar on uvicorn with uvloop and httptools. They take turns and get
-the same requests from `wrk`. An event is on disk before the response, in the metadata DB with its
-dedupe key and visitor, while shipping to the event store continues. An import is timed from its
-upload until its last line is stored. Data of earlier rounds remain, so later rounds search more.
+Each server is one process of Litestar on uvicorn with uvloop and httptools. The servers take turns
+and get the same requests from `wrk`. An event is on disk before the response, in the metadata DB
+with its dedupe key and visitor, while shipping to the event store continues. An import is timed
+from its upload until its last line is stored. Data from earlier rounds stay, so later rounds search
+more.
 """
 
 import json
@@ -28,7 +29,7 @@ _IMPORT_LINES = 40_000
 
 
 class Form(NamedTuple):
-    """A way to send events. form, items: parameters of the script."""
+    """A way to send events. form, items: parameters for the `wrk` script."""
 
     name: str
     form: str
@@ -158,7 +159,7 @@ def _ratio(rates: list[float], base: list[float]) -> float:
 
 
 def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
-    """Load a server for some seconds. prefix: start of the events' IDs."""
+    """Load a server for the given number of seconds. prefix: start of the events' IDs."""
     variables = {
         "BENCH_KEY": account.key,
         "BENCH_WEBSITE": account.website_id,
@@ -198,7 +199,7 @@ def import_rate(url: str, account: Account, lines: int, number: int) -> float:
 
 
 def import_line(key: str, number: int) -> str:
-    """An event like the script's."""
+    """An import line with an event like those of the `wrk` script."""
     return json.dumps(
         {
             "type": "event",

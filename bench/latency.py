@@ -1,7 +1,7 @@
 """Latency of posts while reports run, and of reports while posts arrive.
 
 One service has 10 million step events and counts a funnel of 20 steps and three breakdowns directly
-from them. Single posts come at half of the highest rate that it accepted just before.
+from them. Single posts arrive at half the highest rate that the service accepted just before.
 """
 
 import threading
@@ -25,7 +25,7 @@ from bench.timing import in_new_process, resident_mb
 
 _SAMPLE_S = 0.2
 _BUSY_S = 600.0
-"""Long enough to show whether memory grows."""
+"""Seconds of load, long enough to show whether memory grows."""
 
 
 def run(bench: Bench) -> list[Table]:
@@ -74,7 +74,7 @@ class Reporter:
         self._reports = 0
 
     def report(self) -> float:
-        """Request a report. Returns its seconds."""
+        """Request a report. Returns the seconds it took."""
         self._reports += 1
         period = {"startAt": STARTED_MS - self._reports, "endAt": ENDED_MS}
         start_s = time.perf_counter()
@@ -120,7 +120,7 @@ def sampled_memory(service: Service) -> Iterator[Memory]:
 
 @contextmanager
 def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run the work in a thread. Leaving the context sets the event and raises the work's error."""
+    """Run work in a thread. At the end of the context, stop it and raise its error, if any."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work, stop)

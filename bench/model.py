@@ -1,4 +1,4 @@
-"""Input and results of the benchmark's parts."""
+"""Types for the input and results of the benchmark's parts."""
 
 import sys
 import time
@@ -21,9 +21,9 @@ class Column(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A drawing of a table. x, y: names of columns. Each `y` is a line, or a bar in each group.
+    """A drawing of a table. x, y: column names. Each `y` is a line, or a bar in each group.
 
-    series: a text column, each value of which becomes a line. name: name of the file.
+    series: a text column; each of its values becomes a line. name: file name without suffix.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Bench:
-    """One run. folder: data that parts share, removed at the end. small: whether it is a trial.
+    """One run. folder: data that parts share, deleted afterwards. small: whether it is a trial.
 
-    base: checkout of an older commit, measured too if a target is a ratio to it.
+    base: checkout of an older commit, which is also measured if a target is a ratio to it.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class Bench:
     failures: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, measure: Callable[[], Result]) -> Result | None:
-        """Run an optional measurement. Records a failure and returns None then."""
+        """Run an optional measurement. If it fails, records the failure and returns None."""
         self.progress(name)
         try:
             return measure()

@@ -1,8 +1,8 @@
 """Writes blocks in the engine's Native format, with JSON columns as columns instead of text.
 
 With SQL, the engine spends nine tenths of an insert on parsing JSON texts: 12 million events took
-four minutes. The layout is that of `output_format_native_use_flattened_dynamic_and_json_
-serialization`: a JSON column has the names of its paths, then the type and rows of each path.
+four minutes. The layout follows `output_format_native_use_flattened_dynamic_and_json_
+serialization`: a JSON column starts with its paths' names, then the type and rows of each path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _FLATTENED = (3).to_bytes(8, "little")
 _PRESENT, _MISSING = 0, 1
-"""Index of a row's type. Each path has one type here, and the next index means NULL."""
+"""Type index of a row. Each path has one type here, and the next index means NULL."""
 
 
 class Column(NamedTuple):
@@ -30,7 +30,7 @@ def integers(values: NDArray[np.int64], present: NDArray[np.bool_] | None = None
 
 
 def strings(texts: Sequence[str], rows: NDArray[np.int64]) -> Column:
-    """A column of texts. rows: each row's index in `texts`, or below 0 for none.
+    """A column of texts. rows: each row's index in `texts`, or a negative number for no text.
 
     Texts must be shorter than 128 bytes.
     """

@@ -33,7 +33,7 @@ UNITS = {
 
 
 def bare_window_funnels(warehouse: Warehouse, steps: int = 6) -> dict[str, Callable[[], object]]:
-    """Three forms: the usual one, a tuned one, and one by the hash that Penstock uses."""
+    """Three variants: the usual one, a tuned one, and one that groups by Penstock's hash."""
 
     def job(sql: str) -> Callable[[], object]:
         return lambda: warehouse.query(sql)

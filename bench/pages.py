@@ -3,8 +3,8 @@
 Times and sizes come from HTTP requests to a `penstock demo` on loopback, with a session. Then the
 service stops, and another process opens its data folder and requests the same pages without
 background workers, to count statements. Each part that htmx loads is a separate request; a whole
-page is the page's request and those of the parts that it lacks. API calls of page modules, and
-static files, which browsers cache, are not measured.
+page is the page's own request plus the requests for its missing parts. API calls from page modules,
+and static files, which browsers cache, are not measured.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ def _parts_of(page: PageRequest, text: str) -> list[PageRequest]:
 
 
 class Parts(HTMLParser):
-    """Finds a page's elements that load themselves. loads: ID and URL of each."""
+    """Finds a page's elements that load separately. loads: ID and URL of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,14 +130,14 @@ class Parts(HTMLParser):
 
 
 def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
-    """Median and slowest time in ms, and size in KB."""
+    """Measure a request. Returns the median and slowest time in ms, and the size in KB."""
     _load(client, request)  # warm
     times_s, sizes = zip(*(_load(client, request) for _ in range(rounds)), strict=True)
     return median(times_s) * 1000, max(times_s) * 1000, sizes[-1] / 1000
 
 
 def _load(client: httpx.Client, request: PageRequest) -> tuple[float, int]:
-    """Seconds and bytes of a request, including requests for its parts if it asks for them."""
+    """Send a request, with its parts if required. Returns the seconds and bytes."""
     start_s = time.perf_counter()
     answer = _get(client, request)
     took_s, size = time.perf_counter() - start_s, answer.num_bytes_downloaded
@@ -152,7 +152,7 @@ def _get(client: httpx.Client, request: PageRequest) -> httpx.Response:
 
 
 def count_statements(data: Path, requests: Sequence[PageRequest]) -> list[StatementCounts]:
-    """Numbers of statements when each request is repeated, so that it can use cached reports."""
+    """Count the statements of each request when it is repeated and can use cached reports."""
     # Ignore the machine's `PENSTOCK_*` variables.
     os.environ.clear()
     os.environ.update(environment())

@@ -1,4 +1,4 @@
-"""Draws results as SVG files. The same figures give the same file."""
+"""Draws results as SVG files. Equal figures produce identical files."""
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
@@ -112,5 +112,5 @@ def _label(group: Cell) -> str:
 
 
 def _short(value: float) -> str:
-    """A number for an axis."""
+    """Format a number for an axis."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"

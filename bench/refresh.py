@@ -31,8 +31,9 @@ _STEPS = ("step_1", "step_2", "checkout_started")
 class Round(NamedTuple):
     """One round.
 
-    rate: posts per second with stored outcomes. rate_without: the rate without them, just before.
-    answers: reports completed meanwhile. stored_answers: reports from stored outcomes among them.
+    rate: posts per second with stored outcomes. rate_without: the rate without them, measured just
+    before. answers: reports completed meanwhile. stored_answers: number of these reports that came
+    from stored outcomes.
     """
 
     rate: float

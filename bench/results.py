@@ -1,4 +1,4 @@
-"""Results of parts in a JSON file, the source of Markdown and plots."""
+"""Stores results in a JSON file, the source of Markdown and plots."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Starts servers for parts: the service from this or an older commit, and plain servers."""
+"""Starts servers for benchmarks: the service from this or an older commit, and plain servers."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 _BANNER = re.compile(r"^Penstock \S+ serves (\S+)$", re.MULTILINE)
 _WAIT_S = 60
 _SETTINGS = {
-    # All clients share one address here.
+    # High limits, because all clients share one address here.
     "PENSTOCK_ADDRESS_REQUESTS_PER_SECOND": "1000000",
     "PENSTOCK_WEBSITE_EVENTS_PER_SECOND": "1000000",
     "PENSTOCK_DAILY_EVENTS": "1000000000",
@@ -44,7 +44,7 @@ class Account(NamedTuple):
 def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Service]:
     """A running service with its own data folder. source: a checkout.
 
-    settings: variables of its environment; `TEST_LIMITS` is that of `tests.limited`.
+    settings: variables of its environment. `TEST_LIMITS` starts `tests.limited` instead.
     """
     module = "tests.limited" if "TEST_LIMITS" in settings else "penstock.cli.main"
     log = data.with_suffix(".log")
@@ -83,7 +83,7 @@ def signed_in(url: str) -> Iterator[httpx.Client]:
 
 
 def create(client: httpx.Client, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The record that a POST creates."""
+    """Create a record with a POST, and return it."""
     record: dict[str, Any] = client.post(path, json=body).raise_for_status().json()
     return record
 

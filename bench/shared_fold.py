@@ -1,4 +1,4 @@
-"""A prototype: how two shards could share the fold of a report. No part of the product.
+"""A prototype of two shards that share the fold of a report. Not part of the product.
 
     .venv/bin/python -m bench.shared_fold [STEP_EVENTS]
 
@@ -57,7 +57,7 @@ class Usage(NamedTuple):
 
 
 class Shards:
-    """Two servers with the tables of Penstock. The first one is queried."""
+    """Two servers with Penstock's tables. Queries go to the first server."""
 
     def __init__(self, servers: Sequence[ClickHouseServer], whole: ShardedWarehouse) -> None:
         self.servers, self.whole = servers, whole
@@ -132,7 +132,7 @@ class Funnel:
         return self._ask(plan, report_relations(plan), settings=settings)
 
     def by_unit(self) -> Rows:
-        """Exchange the matching events, fold on each shard, add up the cohorts of both."""
+        """Exchange the matching events, fold on each shard, and add up the cohorts of both."""
         plan = self.plan()
         relations = report_relations(plan)
         parts = [name for name in ("folded", "simple", "unitless") if name in relations]
@@ -209,7 +209,7 @@ def _bytes_of_column(shards: Shards) -> str:
 
 
 def _equality(rows: Rows, others: Rows) -> str:
-    """Compares texts: a median that is not a number differs from itself."""
+    """Compare rows as texts, because a NaN median differs from itself."""
     return "equal" if repr(rows) == repr(others) else "different"
 
 

@@ -1,4 +1,4 @@
-"""Start-up time, from the command until the service is ready, and memory after it."""
+"""Start-up time, from the command until the service is ready, and memory after the start."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ def run(bench: Bench) -> list[Table]:
 
 
 def _start(data: Path) -> tuple[float, float]:
-    """Seconds until the service is ready, and its memory in MB."""
+    """Start the service. Returns the seconds until it is ready, and its memory in MB."""
     start_s = time.perf_counter()
     with penstock(data) as service:
         wait_for(lambda: _is_ready(service.url))
