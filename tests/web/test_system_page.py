@@ -6,7 +6,7 @@ from tests.tenant import join
 from tests.waiting import eventually
 
 _GROWTH = re.compile(
-    r"The ([a-z ]+) has <data .*?</data>\. "
+    r"The ([a-z ]+) is <data .*?</data>\. "
     r'It (?:grew|shrank) by <data .*?</data> in the last <data value="(\d+)"'
 )
 
