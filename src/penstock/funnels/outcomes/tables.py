@@ -59,7 +59,7 @@ class OutcomeTables:
     def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`, and return their mark.
 
-        Raises `NotStorable` if any of the events come from payment providers.
+        Raises `NotStorable` if an event from a payment provider belongs to an attempt.
         """
         backlog = self.backlog(subject.website_ids, None)
         # The profile is read after the number, so it covers every event that is evaluated.
@@ -190,7 +190,7 @@ class OutcomeTables:
     ) -> ChangedUnits | None:
         """Return the units that changed since a mark, or None if there are more than `max_units`.
 
-        Raises `NotStorable` if any of these events come from payment providers.
+        Raises `NotStorable` if an event from a payment provider belongs to one of these units.
         """
         # Include new events of the future: their texts are stored now, although they count later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)
