@@ -23,7 +23,7 @@ _COPIED = "visitor_aliases"
 
 @contextmanager
 def new_database(data: Path, on_cluster: str = "") -> Iterator[str]:
-    """The URL of a new database, which is dropped in the end.
+    """Yield the URL of a new database, and drop the database on exit.
 
     on_cluster: clause of the statements that create and drop it.
     """

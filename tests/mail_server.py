@@ -32,7 +32,7 @@ class MailServer:
         return "250 OK"
 
     def mail(self, number: int = 0) -> EmailMessage:
-        """The mail with this number, once it has arrived."""
+        """Wait for the message with this index, counted from 0, and return it."""
         eventually(lambda: len(self.mails) > number)
         return self.mails[number]
 

@@ -26,7 +26,7 @@ Import = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def limits() -> dict[str, Any]:
-    """Settings and limits to override: parametrize it."""
+    """Settings and limits to override. Parametrize this fixture to set them."""
     return {}
 
 

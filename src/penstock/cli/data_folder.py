@@ -89,7 +89,7 @@ def user_of(folder: Path) -> str | None:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return lock.read().strip() or "unknown"
-    except OSError:  # missing, or not readable for this user
+    except OSError:  # missing, or not readable by this user
         return None
     return None
 

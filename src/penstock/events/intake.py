@@ -170,7 +170,10 @@ class Intake:
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
-        """Durably link or merge the visitors and users of a claim. Raises like `submit`."""
+        """Durably link or merge the visitors and users of a claim.
+
+        Raises the same errors as `submit`.
+        """
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
 
@@ -179,7 +182,7 @@ class Intake:
         return await self._stored(items)
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
-        """Durably store and count rejected items. Raises like `submit`."""
+        """Durably store and count rejected items. Raises the same errors as `submit`."""
         await self._stored(refusals)
 
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:

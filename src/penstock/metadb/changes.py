@@ -19,7 +19,7 @@ from penstock.base.errors import StoreUnavailable
 _WAIT_S = 0.25
 """Maximum seconds that a stopping node waits for its listener."""
 _PROBE_S = 15.0
-"""Seconds between checks of the connection, because a server that hangs sends nothing."""
+"""Seconds between connection checks. They are needed because a hung server sends nothing."""
 
 
 class Changes:

@@ -43,7 +43,7 @@ _DAMAGED = frozenset(
 
 _RIGHT_IS_MISSING = 497
 _NEEDED_RIGHT = Pattern(r"have the grant (.*?)(?:\. | \(|\.?$)")
-"""Finds the right in the message of a server that refuses a statement because it is missing."""
+"""Extracts the missing right from the server's error message."""
 
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
 """`StoreUnavailable.code` if the event store does not answer."""

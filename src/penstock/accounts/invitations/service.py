@@ -154,7 +154,7 @@ class InvitationService:
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:
-    """The invitation as a mail. Names that people chose are stripped of anything clickable."""
+    """The invitation email. Names that people chose are stripped of anything clickable."""
     name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
     text = _MAIL.format(
         who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",

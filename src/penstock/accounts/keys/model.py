@@ -10,7 +10,7 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 class ApiKey:
     """An API key without its secret.
 
-    prefix: the key's first characters, so that people can recognize it. created_by: the creator's
+    prefix: the key's first characters, so that people can recognise it. created_by: the creator's
     email address at that time; None if unknown, for old keys. website_id: the only website that the
     key is for; None for all websites of the workspace.
     """

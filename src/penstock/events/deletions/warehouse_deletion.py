@@ -74,7 +74,7 @@ class WarehouseDeletion:
     def _selections(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The last words of the statements that select the events, with their parameters."""
+        """Yield the name suffix and parameters of each statement that selects the events."""
         common = {"websites": list(website_ids), "requested_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}

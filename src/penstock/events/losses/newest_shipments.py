@@ -41,7 +41,7 @@ def lost_entries(database: Database, newest: NewestShipments) -> str:
 
 
 def accept_lost_entries(database: Database, newest: NewestShipments, clock: Clock) -> None:
-    """Continue with numbers above the event store's. Reports show a permanent gap."""
+    """Number shipments and merges above those of the event store. Reports show a permanent gap."""
     with database.write() as db:
         store.continue_above(db, newest.event_store, newest.merge)
         store.add_accepted(db, clock())

@@ -123,7 +123,7 @@ def newest_entry_ms(connection: Connection) -> int | None:
 
 
 def accept_found(connection: Connection, at_ms: int) -> int:
-    """Make the found loss permanent and stop expecting its rows. Returns their number."""
+    """Accept the losses found so far, and stop expecting their rows. Returns that number."""
     rows = rows_found(connection)
     if rows:
         connection.execute(update(losses).where(_FOUND).values(accepted_at=at_ms))

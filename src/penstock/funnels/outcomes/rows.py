@@ -64,7 +64,7 @@ class OutcomeRows:
         return policy.rows_fit(mark, self._tables.newest_insert(mark.build))
 
     def may_still_change(self, locked: LockedOutcome) -> bool:
-        """Whether a server may still run a statement of an interrupted change."""
+        """Whether a server may still be running a statement from an interrupted change."""
         return locked.is_interrupted and not self._is_embedded
 
     def drop_all(self) -> None:

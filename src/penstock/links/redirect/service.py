@@ -39,7 +39,7 @@ class RedirectService:
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
-        """The response and its click. Call `record` with the click once the response is certain."""
+        """The response and its click. Call `record` with the click once the response is built."""
         target = await self._links.find_public(visit.slug)
         if target is None:
             language = page_language(accepted_languages(visit.accept_language))
