@@ -16,14 +16,6 @@ import pytest
 from tests.source_tree import SOURCE, nodes_of
 
 ROOT = SOURCE.parents[1]
-NOT_CLEANED = frozenset(
-    f"src/penstock/{room}"
-    for room in (
-        "funnels/outcomes",
-        "funnels/units",
-    )
-)
-"""Rooms whose texts nobody has gone through yet. Remove a room once it is clean."""
 
 ADVICE = {
     r"\b[a-z_]+: of (?:the|an?|all|one|each|every|its|their|this|that|those|whom)\b": (
@@ -94,10 +86,6 @@ def _files(place: str) -> Iterator[Path]:
         yield from sorted((ROOT / place).glob("[!0-9]*.py"))
 
 
-def _is_cleaned(place: str) -> bool:
-    return not any(place == room or place.startswith(f"{room}/") for room in NOT_CLEANED)
-
-
 @cache
 def _pieces(path: Path) -> list[Piece]:
     name = path.relative_to(ROOT).as_posix()
@@ -141,7 +129,7 @@ def _offences(text: str) -> list[str]:
     return [advice for pattern, advice in ADVICE.items() if re.search(pattern, text)]
 
 
-@pytest.mark.parametrize("place", [place for place in _places() if _is_cleaned(place)])
+@pytest.mark.parametrize("place", _places())
 def test_texts_in_code_are_plain_english(place: str) -> None:
     offenders = [
         f"{piece.place}: {advice}: {piece.text[:90]}"
@@ -156,7 +144,3 @@ def test_texts_in_code_are_plain_english(place: str) -> None:
 def test_patterns_find_riddles_and_no_plain_english(riddle: str, plain: str) -> None:
     assert _offences(riddle)
     assert not _offences(plain)
-
-
-def test_rooms_that_are_not_cleaned_yet_exist() -> None:
-    assert {room for room in NOT_CLEANED if not (ROOT / room).is_dir()} == set()
