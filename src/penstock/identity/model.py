@@ -9,21 +9,22 @@ from penstock.base.ids import ScopeId, VisitorId, WebsiteId
 
 
 class Notice(NamedTuple):
-    """A warning in a successful response. code: stable, for programs."""
+    """A warning in a successful response. code: a stable identifier for programs."""
 
     code: str
     message: str
 
 
 class Trust(IntEnum):
-    """How far the IDs of a claim can be trusted. The values are stored and never change.
+    """How far the IDs in a claim can be trusted. The values are stored, so they must never change.
 
-    A claim never overrides one of higher trust. Links older than this column count as `BACKEND`.
+    A claim never overrides a claim of higher trust. Links from before trust was stored count as
+    `BACKEND`.
     """
 
     NONE = 0
     PUBLIC = 1
-    """A browser or an app without proof, so anyone."""
+    """A browser or an app without proof: the sender could be anyone."""
     SIGNED = 2
     """A browser or an app that sends a signature of the user ID, made by the customer's backend."""
     BACKEND = 3
@@ -33,7 +34,7 @@ class Trust(IntEnum):
 
 
 class Claim(NamedTuple):
-    """The IDs in an event or an identify call, as sent. At least one of the two is set.
+    """The IDs in an event or an identify call, as sent. At least one of them is set.
 
     traits: user traits from an identify call, which replace earlier ones; None if not sent.
     website_id: the website of an identify call; None for events.
@@ -48,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """The canonical visitor that a claim resolves to. merged: this claim merged two visitors."""
+    """The canonical visitor that a claim resolves to. merged: whether it merged two visitors."""
 
     visitor_id: VisitorId
     merged: bool = False
@@ -74,7 +75,7 @@ MAX_VISITORS_BY_PUBLIC_CLAIMS = 1_000
 
 
 def redact(resolution: Resolution, visitor_id: str) -> Resolution:
-    """Hide everything from a sender without a key that it did not send itself."""
+    """For a sender without an API key, remove all information that it did not send itself."""
     notices = tuple(
         notice for notice in resolution.notices if notice in (PLACEHOLDER, TOO_MANY_VISITORS)
     )
@@ -106,9 +107,9 @@ class VisitorRemoval(NamedTuple):
     """The rows that were removed with a visitor.
 
     ids: the canonical ID and all absorbed IDs; empty for a user without a visitor.
-    visitors, user_links: numbers of removed rows.
+    visitors, user_links: number of removed rows.
     last_merge: number of the newest removed merge; 0 if none.
-    is_open: rows of absorbed visitors remain, for the caller to remove in batches.
+    is_open: whether rows of absorbed visitors remain, which the caller removes in batches.
     """
 
     ids: tuple[VisitorId, ...] = ()
@@ -136,7 +137,7 @@ _TEMPLATE_MARKS = (("{{", "}}"), ("${", "}"), ("%", "%"))
 def is_placeholder(sent_id: str) -> bool:
     """Whether an ID identifies nobody. Clients send such IDs when a variable is empty.
 
-    Linking a placeholder would merge strangers. The comparison ignores case, surrounding blanks
+    Linking a placeholder would merge strangers. The comparison ignores case, surrounding whitespace
     and quotes.
     """
     text = sent_id.strip(" \t\r\n\"'")

@@ -1,12 +1,12 @@
 """The rules of identity resolution, as pure functions over plain values. No I/O.
 
 A visitor without a user can be linked or absorbed, but absorbs nobody. A visitor with a user
-absorbs others, but is never absorbed. So a merge always points to a canonical visitor, and merges
-never form chains.
+absorbs others, but is never absorbed. A merge therefore always points to a canonical visitor, and
+merges never form chains.
 
-At equal trust the first claim wins. A claim of higher trust releases the visitor from another user.
-A claim with any proof also releases the user from a visitor that was linked without proof, because
-anyone could have made that link. A released visitor stands by itself again, without a user.
+At equal trust the first claim wins. A claim of higher trust releases the visitor from its previous
+user. A claim with any proof also releases the user from a visitor that was linked without proof,
+because anyone could have made that link. A released visitor is on its own again, without a user.
 
 A visitor may have absorbed too many others to release in one transaction. Such a release stays
 open: the absorbed visitors count as released at once, a worker changes their rows in batches, and
@@ -54,7 +54,7 @@ class UserLink(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A change of the visitor that another visitor counts as: a merge, or a release to itself.
+    """A change of a visitor's canonical ID: a merge into another visitor, or a release.
 
     before_id: the previous canonical ID. user_id: the user whose claim caused the move.
     """
@@ -75,8 +75,8 @@ class IdentityResolver:
     """The visitors and user links that a batch of claims refers to, and the changes it makes.
 
     Each `resolve` updates the current state, which is in these fields:
-    visitors: by scope and visitor ID.
-    links: by scope and user ID.
+    visitors: the visitors, keyed by scope and visitor ID.
+    links: the user links, keyed by scope and user ID.
     absorbed: IDs of the absorbed visitors, for each visitor that a claim may release.
     sizes: number of absorbed visitors, for each visitor that may absorb others or be released.
     large: visitors that have absorbed more visitors than `absorbed` lists.
@@ -134,7 +134,7 @@ class IdentityResolver:
         trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
     ) -> Resolution:
-        """Resolve a claim that has both IDs."""
+        """Resolve a claim that contains both IDs."""
         visitor = self._visitor(scope, visitor_id)
         if visitor.user_id == user_id and trust <= visitor.trust:
             return Resolution(visitor.canonical_id)
@@ -164,7 +164,7 @@ class IdentityResolver:
         return Resolution(link.visitor_id, merged=True)
 
     def _confirm(self, scope: ScopeId, visitor_id: str, visitor: Visitor) -> None:
-        """Give a visitor to a user who has a link, and raise that link to the claim's trust."""
+        """Assign a visitor to a user who has a link, and raise that link to the claim's trust."""
         assert visitor.user_id is not None
         link = self.links[scope, visitor.user_id]
         if visitor.trust > link.trust:
@@ -179,7 +179,7 @@ class IdentityResolver:
         trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
     ) -> VisitorId:
-        """Return the visitor that a user is linked to. A user without a link gets a new one."""
+        """Return the visitor linked to a user. If there is none, create and link a new visitor."""
         link = self.links.get((scope, user_id))
         return link.visitor_id if link else self._link(scope, new_visitor_id(), user_id, trust)
 
@@ -196,7 +196,7 @@ class IdentityResolver:
         return visitor_id
 
     def _release(self, scope: ScopeId, visitor_id: VisitorId, user_id: str) -> None:
-        """Take a visitor from its user. A canonical visitor also releases all it has absorbed.
+        """Release a visitor from its user. A canonical visitor also releases those it absorbed.
 
         user_id: the user whose claim causes the release.
         """
@@ -214,7 +214,7 @@ class IdentityResolver:
             self._move(scope, own_id, Visitor(own_id), user_id)
 
     def _move(self, scope: ScopeId, visitor_id: str, after: Visitor, user_id: str) -> None:
-        """Make a visitor count as another one, or as itself again."""
+        """Make a visitor count as another visitor, or as itself again."""
         before_id = self.visitors[scope, visitor_id].canonical_id
         if before_id != after.canonical_id:
             own_id = VisitorId(visitor_id)

@@ -32,14 +32,15 @@ release_some = store.release_some
 def resolve(
     connection: Connection, claims: Sequence[Claim], now_ms: int
 ) -> tuple[list[Resolution], list[Alias]]:
-    """Resolve claims in order, and write the links and merges that they make.
+    """Resolve claims in order, and write the links and merges that they cause.
 
     Returns the resolutions, and an alias for each visitor that was absorbed or released, for the
     caller to ship to the warehouse.
 
-    connection: in a write transaction, which the caller commits.
+    connection: has an open write transaction, which the caller commits.
 
-    Raises `ConcurrentUpdate` or `StoreConflict` if another node was faster: roll back and retry.
+    Raises `ConcurrentUpdate` or `StoreConflict` if another node made a conflicting change; the
+    caller must roll back and retry.
     """
     resolver = store.load(connection, claims)
     resolutions = [
@@ -61,12 +62,12 @@ def forget(
 
     Events that arrive after the commit create a new visitor, on every node.
 
-    connection: in a write transaction.
+    connection: has an open write transaction.
     known: the visitor's IDs, read before the transaction.
     visitor_id, user_id: any ID of the visitor, or its user; exactly one is set.
 
     Raises `ConcurrentUpdate` if the visitor has changed or, on PostgreSQL, if the lock takes too
-    long: roll back and retry.
+    long; the caller must roll back and retry.
     """
     removal.lock_out_other_transactions(connection)
     return removal.forget(

@@ -21,7 +21,7 @@ from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_t
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
-"""Maximum number of visitors that one transaction releases. All other writes wait for it."""
+"""Maximum number of visitors that one transaction releases. All other writes wait meanwhile."""
 _ABSORBED_COUNT = f"""(
     SELECT count(*) FROM (
         SELECT 1 FROM merges
@@ -58,11 +58,12 @@ _RELEASE_VISITOR = (
 
 
 def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
-    """Read the visitors and user links that the claims refer to, and lock what may change.
+    """Read the visitors and user links that the claims refer to, and lock the rows that may change.
 
     Canonical visitors that a claim may link, absorb or release stay locked until the transaction
-    ends. They are locked in the order of their IDs. If they have absorbed few visitors, those are
-    read too, and so are the links of their users, which end when another user gets the visitor.
+    ends. They are locked in the order of their IDs. If they have absorbed few visitors, the
+    absorbed visitors are read too. The links of their users are read as well, because a link ends
+    when another user gets the visitor.
 
     Most claims change nothing: the visitor already belongs to the claim's user, and no other claim
     may move it. No link is read for such claims.
@@ -121,9 +122,10 @@ def _apply_releases(
 ) -> tuple[dict[VisitorKey, Visitor], list[Move]]:
     """Apply open releases to visitors whose rows a worker has not changed yet.
 
-    Returns all visitors in their current state, and the moves that their rows still lack.
+    Returns all visitors in their current state, and the moves that are not yet written to their
+    rows.
 
-    releases: the user whose claim released the visitors, by canonical visitor.
+    releases: the user whose claim caused each release, by canonical visitor.
     """
     known, moves = dict(stored), list[Move]()
     for (scope, visitor_id), visitor in stored.items():
@@ -137,7 +139,7 @@ def _apply_releases(
 def _split_by_budget(
     heads: Collection[VisitorKey], sizes: Mapping[VisitorKey, int]
 ) -> tuple[set[VisitorKey], set[VisitorKey]]:
-    """Divide visitors into those released in this transaction and those left open for a worker."""
+    """Split visitors into two sets: released in this transaction, and left for a worker."""
     small, large, budget = set[VisitorKey](), set[VisitorKey](), RELEASED_AT_ONCE
     for key in sorted(heads, key=lambda key: (sizes.get(key, 0), key)):
         budget -= sizes.get(key, 0)
@@ -146,7 +148,7 @@ def _split_by_budget(
 
 
 def _unsettled(claims: Sequence[Claim], known: Mapping[VisitorKey, Visitor]) -> list[Claim]:
-    """Claims with a user that may change something, or whose visitor another claim may move."""
+    """Return claims that may move their visitor, or whose visitor another claim may move."""
     named = [claim for claim in claims if claim.user_id is not None]
     moving = {
         (claim.scope_id, claim.visitor_id)
@@ -167,7 +169,7 @@ def _heads(
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> set[VisitorKey]:
-    """Canonical visitors that claims with both IDs refer to."""
+    """Return the canonical visitors that these claims refer to, by visitor ID or by user."""
     heads: set[VisitorKey] = set()
     for claim in claims:
         visitor = known.get((claim.scope_id, claim.visitor_id or ""))
@@ -184,7 +186,7 @@ def _has_changed(
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> bool:
-    """Whether another transaction changed the rows after they were read and before the lock."""
+    """Whether another transaction changed the rows between reading and locking them."""
     homes = {(scope, link.visitor_id): user for (scope, user), link in links.items()}
     return (
         any(key not in locked or locked[key].canonical_id != key[1] for key in heads)
@@ -194,7 +196,10 @@ def _has_changed(
 
 
 def _visitor_of(canonical_id: str, user_id: str | None, trust: int | None) -> Visitor:
-    """trust: None for a visitor without a user, and for rows older than the column."""
+    """Build a visitor from its row.
+
+    trust: None for a visitor without a user, and for rows from before trust was stored.
+    """
     if user_id is None:
         return Visitor(VisitorId(canonical_id))
     return Visitor(VisitorId(canonical_id), user_id, _trust_of(trust))
@@ -232,7 +237,7 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
 
 
 def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
-    """How many visitors each of these has absorbed. Counting stops just above the budget."""
+    """Count the visitors that each of these has absorbed, up to just above `RELEASED_AT_ONCE`."""
     columns = ("visitor_id", _ABSORBED_COUNT)
     return {
         (scope, visitor_id): size
@@ -270,7 +275,7 @@ def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorK
 
 
 def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, list[str]]]:
-    """Group IDs by scope, sorted so that all nodes take locks in the same order."""
+    """Group IDs by scope. The order is fixed, so that all nodes take locks in the same order."""
     scopes: defaultdict[ScopeId, list[str]] = defaultdict(list)
     for scope, sent_id in sorted(keys):
         scopes[scope].append(sent_id)
@@ -278,7 +283,7 @@ def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, 
 
 
 def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> list[Alias]:
-    """Write the changes of a resolver, and return the aliases for its moves."""
+    """Write a resolver's changes, and return the aliases for its moves."""
     created = [
         (*key, visitor.canonical_id, visitor.user_id, visitor.trust.value, now_ms)
         for key in sorted(resolver.created)
@@ -336,7 +341,10 @@ def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int)
 
 
 def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> list[Alias]:
-    """Supersede each moved visitor's merge with a row that has a new number."""
+    """Replace each moved visitor's merge with a row that has a new number.
+
+    Returns the aliases for the moves.
+    """
     last = {(move.scope_id, move.visitor_id): move for move in moves}
     if not last:
         return []
@@ -360,7 +368,10 @@ def save_moves(connection: Connection, moves: Sequence[Move], now_ms: int) -> li
 
 
 def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias] | None:
-    """Change the rows of up to `number` visitors in an open release. None if no release is open."""
+    """Update the rows of up to `number` visitors in an open release.
+
+    Returns their aliases; None if no release is open.
+    """
     release = open_releases.lock_oldest(connection)
     if release is None:
         return None

@@ -6,10 +6,12 @@ from penstock.identity.model import Trust
 
 
 def claim_trust(website: Website, *, is_backend: bool, is_signed: bool | None) -> Trust:
-    """Return the trust of a claim. `Invalid` if a signature is wrong, or required but missing.
+    """Return the trust of a claim.
 
-    is_backend: the sender has an API key.
-    is_signed: whether the `userHash` is correct; None if none was sent.
+    Raises `Invalid` if a signature is wrong, or required but missing.
+
+    is_backend: whether the sender has an API key.
+    is_signed: whether the `userHash` is correct; None if no hash was sent.
     """
     if is_signed is False:
         message = (

@@ -1,1 +1,1 @@
-"""Visitor profiles, for people to read."""
+"""Visitor profiles for display and export."""

@@ -7,7 +7,7 @@ from penstock.base.ids import ScopeId, VisitorId
 
 
 class LinkedUser(NamedTuple):
-    """The user of a visitor. traits: from the latest identify call that sent traits."""
+    """The user linked to a visitor. traits: from the latest identify call that sent traits."""
 
     id: str
     traits: Mapping[str, Any] | None

@@ -13,7 +13,7 @@ from penstock.metadb.tables import merges, user_links, visitors
 def canonical_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
-    """The canonical visitor that a visitor ID counts as, in each identity scope that knows it."""
+    """Return the canonical visitor of an ID, in each identity scope that contains the ID."""
     keys = _keys(
         db,
         select(visitors.c.scope_id, visitors.c.canonical_id).where(
@@ -26,9 +26,10 @@ def canonical_by_visitor_id(
 def _current_key(
     db: Connection, scope: ScopeId, visitor_id: str, head: VisitorId
 ) -> tuple[ScopeId, VisitorId] | None:
-    """The visitor that an ID counts as while its row may lag behind; None if it was deleted.
+    """Return the visitor that an ID currently counts as, even if the ID's row is outdated.
 
-    head: the canonical visitor in the row of the ID.
+    Returns None if the visitor was deleted.
+    head: the canonical visitor stored in the ID's row.
     """
     if head == visitor_id:
         return scope, head
@@ -44,7 +45,7 @@ def _current_key(
 def canonical_by_user_id(
     db: Connection, scope_ids: Collection[ScopeId], user_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
-    """The canonical visitor linked to a user, in each identity scope that knows the user."""
+    """Return the canonical visitor linked to a user, in each identity scope with this user."""
     return _keys(
         db,
         select(user_links.c.scope_id, user_links.c.visitor_id).where(
@@ -62,7 +63,7 @@ def _keys(db: Connection, statement: Select[str, str]) -> list[tuple[ScopeId, Vi
 def users_by_visitor(
     db: Connection, scope_id: ScopeId, visitor_ids: Collection[str]
 ) -> dict[str, str | None]:
-    """The user of each canonical visitor that exists; None if it has no user."""
+    """Return the user of each canonical visitor that exists; None for a visitor without a user."""
     rows = db.execute(
         select(visitors.c.visitor_id, visitors.c.user_id).where(
             visitors.c.scope_id == scope_id, visitors.c.visitor_id.in_(visitor_ids)
@@ -72,7 +73,7 @@ def users_by_visitor(
 
 
 def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | None:
-    """The profile of a canonical visitor; None if it does not exist."""
+    """Return the profile of a canonical visitor; None if the visitor does not exist."""
     row = db.execute(
         select(
             visitors.c.created_at,

@@ -1,1 +1,1 @@
-"""Releases with too many visitors for one transaction, which a worker finishes."""
+"""Releases that are too large for one transaction. A worker finishes them."""

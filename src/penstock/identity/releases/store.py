@@ -1,6 +1,7 @@
-"""Open releases: too many visitors for one transaction. They apply at once, and rows follow later.
+"""Open releases, which have too many visitors for one transaction.
 
-They are rare, so one query reads all open releases of a scope.
+They take effect at once, and a worker updates the rows later. They are rare, so one query reads all
+open releases of a scope.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ _SELECT = select(_C.scope_id, _C.visitor_id, _C.user_id).where(
 
 
 def read(connection: Connection, scopes: Collection[ScopeId]) -> dict[VisitorKey, str]:
-    """The user whose claim caused each open release, by canonical visitor."""
+    """Return the user whose claim caused each open release, keyed by canonical visitor."""
     rows = connection.execute(_SELECT, {"scopes": list(scopes)})
     return {(ScopeId(scope), visitor_id): user_id for scope, visitor_id, user_id in rows}
 
@@ -35,22 +36,22 @@ def deletion(connection: Connection, scope: ScopeId, visitor_id: str) -> bool | 
 def add(
     connection: Connection, users: Mapping[VisitorKey, str], now_ms: int, *, is_deletion: bool
 ) -> None:
-    """Open releases. users: the user whose claim caused the release, by canonical visitor."""
+    """Add open releases. users: the user whose claim caused each release, by canonical visitor."""
     rows = [(*key, user_id, is_deletion, now_ms) for key, user_id in sorted(users.items())]
     columns = ("scope_id", "visitor_id", "user_id", "is_deletion", "created_at")
     insert_rows(connection, open_releases, columns, rows)
 
 
 def any_by_claim(connection: Connection) -> bool:
-    """Whether a release caused by a claim is open."""
+    """Whether any release that a claim caused is still open."""
     by_claim = select(_C.visitor_id).where(_C.is_deletion.is_(False)).limit(1)
     return connection.execute(by_claim).first() is not None
 
 
 def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None:
-    """Lock the oldest release by a claim that no other node has locked.
+    """Lock the oldest release that was caused by a claim and is not locked by another node.
 
-    Returns its scope, visitor and user.
+    Returns its scope, visitor and user; None if there is no such release.
     """
     row = connection.execute(
         select(_C.scope_id, _C.visitor_id, _C.user_id)
@@ -65,7 +66,7 @@ def lock_oldest(connection: Connection) -> tuple[ScopeId, VisitorId, str] | None
 def some_merges(
     connection: Connection, scope: ScopeId, visitor_id: VisitorId, number: int
 ) -> list[tuple[int, str]]:
-    """Up to `number` merges into a visitor, each with its number and the absorbed visitor."""
+    """Return up to `number` merges into a visitor, each as its number and the absorbed visitor."""
     c = merges.c
     rows = connection.execute(
         select(c.id, c.absorbed_id)
@@ -79,10 +80,10 @@ def some_merges(
 def merges_between(
     connection: Connection, scope: ScopeId, visitor_id: VisitorId, absorbed: Sequence[str]
 ) -> list[int]:
-    """The numbers of the merges of these absorbed visitors into one visitor.
+    """Return the numbers of the merges of these absorbed visitors into the given visitor.
 
-    The statement selects by absorbed visitor only. One visitor may have absorbed very many others,
-    and a statement that also names it may read all its merges.
+    The statement filters by absorbed visitor only. The given visitor may have absorbed very many
+    others, and a statement that also filtered by it might read all its merges.
     """
     columns, where = ("id", "kept_id"), {"scope_id": scope}
     rows = select_rows(connection, merges, columns, where, "absorbed_id", absorbed)
@@ -90,7 +91,7 @@ def merges_between(
 
 
 def remove_merges(connection: Connection, merge_ids: Sequence[int]) -> None:
-    """Delete merges by number, so that each is one look-up in the primary key."""
+    """Delete merges by number. Each deletion is one primary-key lookup."""
     change_rows(connection, "DELETE FROM merges", {}, "id", merge_ids)
 
 

@@ -20,7 +20,7 @@ _DELETE_VISITORS = "DELETE FROM visitors"
 def all_ids(
     connection: Connection, scope: ScopeId, *, visitor_id: str | None, user_id: str | None
 ) -> AllIds | None:
-    """All IDs of a visitor; None if the user has no visitor.
+    """Return all IDs of a visitor; None if the user has no visitor.
 
     visitor_id, user_id: any ID of the visitor, or its user; exactly one is set.
     """
@@ -51,9 +51,10 @@ def forget(
 ) -> VisitorRemoval:
     """Remove a visitor, all visitors it absorbed, and its user link.
 
-    known: the result of `all_ids`, read before this transaction because others wait for it.
+    known: the result of `all_ids`, read in advance to keep this transaction short.
 
-    Raises `ConcurrentUpdate` if the visitor has changed since then: read its IDs again.
+    Raises `ConcurrentUpdate` if the visitor has changed since then; the caller must then read its
+    IDs again.
     """
     canonical = _canonical(connection, scope, visitor_id, user_id)
     if known is None and canonical is None:
@@ -91,11 +92,10 @@ def forget(
 def forget_absorbed(
     connection: Connection, scope: ScopeId, head: VisitorId, absorbed: Sequence[VisitorId]
 ) -> None:
-    """Remove the rows of absorbed visitors that `forget` has left.
+    """Remove the rows of absorbed visitors that `forget` did not remove.
 
-    An ID that has been sent again since then is a new visitor and stays.
-
-    head: the removed visitor that had absorbed them.
+    An ID that has been sent again since then belongs to a new visitor and is kept.
+    head: the removed visitor that had absorbed the others.
     """
     others = [own_id for own_id in absorbed if own_id != head]
     where = {"scope_id": scope, "canonical_id": head}
@@ -105,7 +105,7 @@ def forget_absorbed(
 
 
 def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
-    """All IDs of a visitor, the canonical ID first. An unknown ID is returned as it is."""
+    """Return all IDs of a visitor, the canonical ID first. An unknown ID is returned alone."""
     canonical = _canonical(connection, scope, visitor_id, None)
     canonical_id = canonical[0] if canonical else VisitorId(visitor_id)
     rows = _merges_after(connection, scope, canonical_id, 0)
@@ -115,8 +115,8 @@ def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list
 def lock_out_other_transactions(connection: Connection) -> None:
     """Wait for all transactions that have read visitors or user links, and block new ones.
 
-    The timeout is short because all other readers wait too. SQLite needs no lock: it has one writer
-    at a time, which reads inside its transaction.
+    The timeout is short because all other readers wait too. SQLite needs no lock, because only one
+    writer runs at a time and it reads inside its transaction.
 
     Raises `ConcurrentUpdate` after the timeout, for example during a backup: roll back and retry.
     """
@@ -128,7 +128,7 @@ def lock_out_other_transactions(connection: Connection) -> None:
 def _canonical(
     connection: Connection, scope: ScopeId, visitor_id: str | None, user_id: str | None
 ) -> tuple[VisitorId, str | None] | None:
-    """The canonical visitor and its user; None if the user has no visitor."""
+    """Return the canonical visitor and its user; None if the user has no visitor."""
     if user_id is not None:
         linked = connection.execute(_link(scope, user_id)).scalar()
         return None if linked is None else (VisitorId(linked), user_id)
@@ -144,9 +144,9 @@ def _canonical(
 def _merges_after(
     connection: Connection, scope: ScopeId, head_id: str, after: int
 ) -> Sequence[tuple[int, str]]:
-    """Merges into a visitor, oldest first, each with its number and the absorbed visitor.
+    """Return the merges into a visitor, oldest first, each as its number and the absorbed visitor.
 
-    after: number of the last merge that is already known; 0 for all merges.
+    after: number of the last merge that the caller already knows; 0 to return all merges.
     """
     if open_releases.deletion(connection, scope, head_id) is not None:
         return []  # The absorbed visitors already count as released.
