@@ -1,1 +1,1 @@
-"""The event store: its client, work that can be stopped, and its migrations."""
+"""The event store: its client, its migrations, and queries that can be stopped."""

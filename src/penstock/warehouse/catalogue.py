@@ -12,14 +12,15 @@ _SQL = "penstock.warehouse"
 def rebuild_catalogue(
     warehouse: Warehouse, website_ids: Sequence[str], pause: Callable[[], None]
 ) -> None:
-    """Rebuild the catalogue of these websites from their events. Inserts must wait meanwhile.
+    """Rebuild the catalogue of these websites from their events.
 
-    pause: the same as for `await_mutations`.
+    The caller must block inserts meanwhile.
+    pause: see `await_mutations`.
     """
     parameters = {"websites": list(website_ids)}
     warehouse.command(load(_SQL, "delete_catalogue"), parameters)
     await_mutations(warehouse, "catalogue", pause)
-    # The engine knows the statement of the materialised view.
+    # Read the statement of the materialised view from the engine.
     _, [(view_statement,)] = warehouse.query(load(_SQL, "catalogue_definition"))
     warehouse.command(
         load(_SQL, "fill_catalogue").replace("(summing)", f"({view_statement})"), parameters

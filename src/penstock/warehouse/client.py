@@ -49,20 +49,22 @@ _QUERY_S = histogram(
     "penstock_warehouse_query_seconds", "Time of a query, including its wait for a free reader."
 )
 _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
-# To print a stack trace, the engine opens every library of the process and never closes them.
+# When the engine prints a stack trace, it opens every library of the process and never closes it.
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _READS = Pattern(r"^(?:\s|--[^\n]*\n|/\*[^*]*\*/)*(?:SELECT|WITH)\b")
 _LONGEST_PAUSE_S = 0.5
 _ANSWER_S = 300
-"""Longest wait for a server's response. Queries have shorter limits."""
+"""Maximum seconds to wait for a server's response. Queries have shorter limits."""
 _WATCH_S = 10
-"""Longest wait for a server's response to a short statement, such as a stop."""
+"""Maximum seconds to wait for a server's response to a short statement, such as a stop."""
 _PROBE_TABLE = "insert_probe"
 _LAST_STATEMENTS_S = 10.0
-# A backstop for callers that do not limit themselves.
+# Maximum numbers of waiting queries: a backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]
-"""Waits until events acknowledged before the call are stored. False after that many seconds."""
+"""Waits until events acknowledged before the call are stored. Returns False if that takes longer
+than the given number of seconds.
+"""
 
 
 class RunQuery(Protocol):
@@ -74,7 +76,7 @@ class RunQuery(Protocol):
 
 
 class Progress(NamedTuple):
-    """Rows that a work has read.
+    """Rows that a `Work` has read.
 
     rows_to_read: the engine's estimate for the statements so far, which may grow.
     """
@@ -119,7 +121,8 @@ class Warehouse:
             self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
         self._written = WrittenParts(self._run_embedded)
-        # The connection used last comes first; None if it is not open yet.
+        # A stack: the connection used last is reused first. None represents a connection not opened
+        # yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
         for _ in range(readers):
             self._readers.put(None)
@@ -129,9 +132,9 @@ class Warehouse:
         )
         self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
-        self._orders_inserts: bool | None = None  # Unknown until the first call.
+        self._orders_inserts: bool | None = None  # None until the first call.
         self.missing_right: str | None = None
-        """The right that Penstock's user lacked at the last call of `answers`, if any."""
+        """The right that Penstock's user lacked when `answers` was last called, if any."""
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
@@ -159,7 +162,7 @@ class Warehouse:
         return self._data if self._server is None else None
 
     def orders_inserts(self) -> bool:
-        """Whether a later insert has a higher block number. Each replica counts for itself."""
+        """Whether later inserts always get higher block numbers. False in a cluster."""
         if self._server is None:
             return True
         if self._orders_inserts is None:
@@ -199,17 +202,20 @@ class Warehouse:
     def query_at_once(
         self, sql: str, parameters: Mapping[str, Any] | None = None
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Like `query`, but for short statements: it waits for no query and belongs to no work."""
+        """Like `query`, but for short statements. It does not wait for other queries."""
         with translate_errors():
             result = self._watcher.query(*self._render(sql, parameters))
         return result.column_names, result.result_rows
 
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        """Run one statement and return its rows. `Unavailable` if it exceeds its work's limits."""
+        """Run one statement and return its rows.
+
+        Raises `Unavailable` if the statement exceeds the limits of its work.
+        """
         return self._fetch(sql, parameters)[1]
 
     def fetch_dicts(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Like `fetch_rows`, but each row is a dictionary by column name."""
+        """Like `fetch_rows`, but returns each row as a dictionary keyed by column name."""
         names, rows = self._fetch(sql, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -230,9 +236,10 @@ class Warehouse:
         Reads are marked as read-only, because a server ends the statement of a client that has
         disconnected only if that statement cannot write.
 
-        Raises `Stopped` if the work was stopped, even if the statement ended: the embedded engine
-        may return an empty result then. It may also deliver leftover rows to the next statement on
-        the connection, so an embedded connection is closed after a stop or an error.
+        Raises `Stopped` if the work was stopped, even if the statement finished, because the
+        embedded engine may then return an empty result. The engine may also deliver leftover rows
+        to the next statement on the connection, so an embedded connection is closed after a stop or
+        an error.
         """
         work = current_work() or Work()
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
@@ -260,7 +267,7 @@ class Warehouse:
                 raise
             finally:
                 self._running.discard(work)
-                # Return the reader before anything can fail: other queries need it.
+                # Return the reader before anything can fail, because other queries need it.
                 self._readers.put(client if is_reusable else None)
                 if client is not None and not is_reusable:
                     client.close()
@@ -268,7 +275,7 @@ class Warehouse:
                     self._threads.lower_priority()
 
     def progress(self, work: Work) -> Progress:
-        """How far a work has got. It waits for no other statement."""
+        """Return the progress of a `Work`, without waiting for other statements."""
         shared = work.awaited_work
         finished_rows = work.rows_read + (shared.rows_read if shared else 0)
         parameters = {"works": [work.id, *([shared.id] if shared else [])]}
@@ -279,15 +286,17 @@ class Warehouse:
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
-        """Name, rows and bytes on disk of each table, largest first. It waits for no query."""
+        """Return the name, rows and bytes on disk of each table, largest first.
+
+        Does not wait for other queries.
+        """
         return self.query_at_once(load("penstock.warehouse", "sizes"))[1]
 
     def stop(self, work: Work, until_s: float = inf) -> None:
-        """Stop a work: the engine kills its running statement, and no other starts.
+        """Stop a `Work`: kill its running statement, and let no other statement start.
 
-        Returns once none of its statements runs.
-
-        until_s: time to give up on a server that hangs, on the monotonic clock.
+        Returns once none of its statements is running.
+        until_s: monotonic time at which to give up on a server that hangs.
         """
         for stopped_work in work.stop():
             pause_s = 0.02
@@ -311,7 +320,7 @@ class Warehouse:
     ) -> Iterator[Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]]:
         """Run one statement and stream its rows in blocks of about 10,000, with column names.
 
-        The context holds a connection until it ends.
+        The connection stays in use until the context ends.
         """
         text, fields = self._render(sql, parameters)
         with self._open_reader(sql, settings) as (client, all_settings):
@@ -324,11 +333,12 @@ class Warehouse:
         """Store rows durably. Returns False if the embedded engine added nothing.
 
         rows: one JSON object per line. Fields must be in `columns`; missing fields get defaults.
-        token: identifies the insert. The engine ignores a token that it has already seen.
+        token: identifies the insert. The engine ignores an insert whose token it has already seen.
         """
         settings = {
             "insert_deduplication_token": token,
-            # After a crash between table and view, a repeat fills the view without duplicates.
+            # If a crash left the view without the rows, repeating the insert fills it without
+            # duplicates.
             "deduplicate_blocks_in_dependent_materialized_views": 1,
             "async_insert": 0,
             "date_time_input_format": "best_effort",
@@ -383,13 +393,13 @@ class Warehouse:
         return rows
 
     def _remove_insert_files(self) -> None:
-        """Remove the file that a killed process left. The outbox still has its rows."""
+        """Remove files that a killed process left behind. The outbox still has their rows."""
         self._inserts.mkdir(mode=0o700, exist_ok=True)
         for file in self._inserts.iterdir():
             file.unlink()
 
     def accepts_inserts(self) -> bool:
-        """Whether a small insert succeeds now, which opens, writes and syncs files."""
+        """Whether a small insert succeeds now. The insert opens, writes and syncs files."""
         try:
             self.command(load("penstock.warehouse", "empty_probe"))
             return self.insert_selected(_PROBE_TABLE, load("penstock.warehouse", "probe"))
@@ -402,7 +412,7 @@ class Warehouse:
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine answers now, in a cluster every shard. Sets `missing_right`."""
+        """Whether the engine (in a cluster, every shard) responds now. Sets `missing_right`."""
         shards = f" FROM cluster(`{self.cluster.name}`, view(SELECT 1))" if self.cluster else ""
         try:
             self.query_at_once(f"SELECT 1{shards}")
@@ -419,7 +429,7 @@ class Warehouse:
         try:
             self.query_at_once(load("penstock.warehouse", "tables_of_the_system"))
             self.missing_right = None
-        except StoreUnavailable as error:  # Another replica may stand in for this one.
+        except StoreUnavailable as error:  # Another replica may take over.
             self._note_right(error)
 
     def _note_right(self, error: StoreUnavailable) -> None:
@@ -447,7 +457,7 @@ class Warehouse:
 
 
 def _settings_sql(settings: Mapping[str, Any]) -> str:
-    """Settings as SQL. They come from code and the operator's limits, never from a request."""
+    """Format settings as SQL. They come from code and operator limits, never from a request."""
     return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
 
 

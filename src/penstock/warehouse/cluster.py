@@ -20,8 +20,9 @@ SHARDED = {
     "clicks": "sipHash64(click_id)",
     "catalogue": "rand()",
 }
-"""Sharding key by sharded table. The same row always goes to the same shard, which recognises a
-repeated shipment. Sums of the catalogue can be on any shard."""
+"""Sharding key of each sharded table. The same row always goes to the same shard, so that the shard
+recognises a repeated shipment. Sums in the catalogue can be on any shard.
+"""
 
 _TABLES = "|".join(SHARDED)
 _ENGINE = Pattern(r"\bENGINE = (\w*)MergeTree(?:\(([^()]*)\))?")
@@ -33,7 +34,7 @@ _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
 _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
 _INSERT = Pattern(r"\bINSERT INTO\b")
-_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # In the statement of the catalogue's view.
+_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # Matches the table in the catalogue view's SELECT.
 _DEDUPLICATED_S = 30 * 86_400
 
 
@@ -49,7 +50,7 @@ class Cluster:
         "load_balancing": "in_order",
         "prefer_localhost_replica": 0,
     }
-    """Settings of every statement."""
+    """Settings sent with every statement."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -115,5 +116,5 @@ class Cluster:
 
 
 def shard_table(table: str) -> str:
-    """The name of a table on one server, which differs for a sharded table."""
+    """Return a table's name on a single server. Sharded tables have the suffix `_local` there."""
     return f"{table}_local" if table in SHARDED else table

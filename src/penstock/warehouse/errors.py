@@ -17,21 +17,21 @@ TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236
 """Error codes of the engine. ABORTED: a merge was aborted."""
 
 REFUSED_FORM = 1000
-"""The code of a server that refuses a parameter, for example because it is too long."""
+"""Error code for a parameter that the server refuses, for example because it is too long."""
 
 _SERVER_IS_AWAY = frozenset(
     # Users and passwords; too many queries or no free thread; sockets and networks; an unreachable
     # Keeper or replica; an insert that the server may or may not have stored.
     (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
 )
-"""Codes of a server that cannot be reached now, or cannot reach Keeper or its replicas."""
+"""Error codes of a server that cannot be reached now, or cannot reach Keeper or its replicas."""
 
 _REFUSED_FORM = "HTML Form Exception"
-"""Part of the message about a refused parameter. The code alone also means network errors."""
+"""Part of the error message for a refused parameter. Network errors can have the same code."""
 
 _LOST_SHARD = "Attempt to read after eof: while receiving packet from "
-"""Start of the message of a server that lost its connection to another server. Its code, 32, is not
-enough to recognise the error: a row that ends too early has the same code.
+"""Start of the error message of a server that lost its connection to another server. The error
+code, 32, does not identify this error, because a row that ends too early has the same code.
 """
 
 _DAMAGED = frozenset(
@@ -39,16 +39,16 @@ _DAMAGED = frozenset(
     # missing, unexpected or of the wrong size. Parts: unexpected, badly named or possibly broken.
     (33, 40, 246, 271, 91, 107, 226, 227, 228, 231, 233, 740)
 )
-"""Codes of an engine that cannot read its own files. See `written_parts`."""
+"""Error codes for files that the engine cannot read. See `written_parts`."""
 
 _RIGHT_IS_MISSING = 497
 _NEEDED_RIGHT = Pattern(r"have the grant (.*?)(?:\. | \(|\.?$)")
 """Extracts the missing right from the server's error message."""
 
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
-"""`StoreUnavailable.code` if the event store does not answer."""
+"""`StoreUnavailable.code` if the event store does not respond."""
 WAREHOUSE_DAMAGED = "warehouse_damaged"
-"""`StoreUnavailable.code` if the event store answers, but cannot read its files."""
+"""`StoreUnavailable.code` if the event store responds but cannot read its files."""
 WAREHOUSE_RIGHT_MISSING = "warehouse_right_missing"
 """`StoreUnavailable.code` if Penstock's database user lacks a right; `reason` names the right."""
 
@@ -67,7 +67,7 @@ class NotEnoughDisk(Exception):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise errors of the driver as `StoreUnavailable` or `QueryFailed`."""
+    """Translate the driver's errors into `StoreUnavailable` or `QueryFailed`."""
     try:
         yield
     except ClickHouseError as error:
@@ -85,7 +85,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def _code_of(error: ClickHouseError) -> int:
-    """The engine's error code; 0 if the error comes from the driver."""
+    """Return the engine's error code; 0 if the error comes from the driver."""
     message = str(error)
     if _REFUSED_FORM in message:
         return REFUSED_FORM
@@ -94,7 +94,7 @@ def _code_of(error: ClickHouseError) -> int:
 
 
 def explain_failure(error: QueryFailed) -> Exception:
-    """Turn a failure into the error for the caller. Failures other than limits are our bugs."""
+    """Return the error for the caller. Any failure other than an exceeded limit is a bug."""
     if error.code == TIMEOUT_EXCEEDED:
         return Unavailable(
             "The query took longer than the workspace's queryTimeoutSeconds. "
@@ -111,7 +111,7 @@ def explain_failure(error: QueryFailed) -> Exception:
 
 
 def unavailable_error(reason: str = "") -> StoreUnavailable:
-    """The error for a store that does not answer. reason: the driver's message, for logs."""
+    """Return the error for an unresponsive store. reason: the driver's message, for logs."""
     return StoreUnavailable(
         "The event store is not responding. Try again.",
         code=WAREHOUSE_UNAVAILABLE,
@@ -131,7 +131,7 @@ def _missing_right_error(message: str) -> StoreUnavailable:
 
 
 def _damage_error(reason: str) -> StoreUnavailable:
-    """The error for damaged files. It names no time to retry: somebody must act first."""
+    """Return the error for damaged files. It has no retry time: an operator must act first."""
     log.error("event_store_damaged", reason=reason.splitlines()[0])
     return StoreUnavailable(
         "The event store is damaged and cannot read some of its files. Restore a backup.",

@@ -17,8 +17,9 @@ _TABLE_FOLDER = Pattern(r"[0-9a-f]{3}/[0-9a-f-]{36}")
 
 
 def freeze(warehouse: Warehouse, copy: Path) -> None:
-    """Copy the engine's folder. Inserts must wait meanwhile. The copy opens like the original.
+    """Copy the engine's folder. The copy can be opened like the original.
 
+    The caller must block inserts meanwhile.
     copy: a folder that does not exist yet, on the same file system.
     """
     folder = warehouse.folder
@@ -27,7 +28,7 @@ def freeze(warehouse: Warehouse, copy: Path) -> None:
     shadow = folder / "shadow" / f"penstock_{copy.parent.name}"
     try:
         for table, _ in warehouse.query(load("penstock.warehouse", "stored_tables"))[1]:
-            # The engine cannot bind names here. The names of tables come from our migrations.
+            # The engine cannot bind table names here. They come from our migrations.
             warehouse.command(f"ALTER TABLE {table} FREEZE WITH NAME '{shadow.name}'")
         copy.mkdir(parents=True)
         for name in ("metadata", "data"):
@@ -43,7 +44,7 @@ def freeze(warehouse: Warehouse, copy: Path) -> None:
 
 
 def stored_rows(folder: Path, table: str) -> int:
-    """Count the rows of a table in a frozen copy, from the counts that parts store.
+    """Return the number of rows of a table in a frozen copy, from the counts stored in its parts.
 
     folder: the folder of the copy.
     """
@@ -52,14 +53,14 @@ def stored_rows(folder: Path, table: str) -> int:
 
 
 def left_over_folders(folder: Path) -> list[Path]:
-    """Folders of frozen copies that a killed process left. folder: the engine's folder."""
+    """Return folders of frozen copies that a killed process left. folder: the engine's folder."""
     return list((folder / "shadow").glob("penstock_*"))
 
 
 def _copy_small_files(table_folder: Path, copy: Path) -> None:
-    """Copy the files of a table other than its parts and unfinished work."""
+    """Copy the files of a table, except its parts and unfinished work."""
     copy.mkdir(parents=True)
-    if (table_folder / "detached").is_dir():  # The folder of the database has none.
+    if (table_folder / "detached").is_dir():  # The database folder has no `detached`.
         (copy / "detached").mkdir()
     for path in table_folder.iterdir():
         if path.name == "deduplication_logs":

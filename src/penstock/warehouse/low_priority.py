@@ -13,13 +13,14 @@ from pathlib import Path
 
 _NICENESS = 5
 """Added to the nice value of the process. An engine thread that shares a core with one of the
-service's threads gets a quarter of it. With 8 or 10, posts are faster while reports run, but other
-programs may starve the engine."""
+service's threads then gets a quarter of the core. With 8 or 10, posts are faster while reports run,
+but other programs may starve the engine.
+"""
 _THREADS = Path("/proc/self/task")
 
 
 class EngineThreads:
-    """Threads that Python did not start: those of the engine, and libuv's for DNS look-ups."""
+    """Threads that Python did not start: the engine's threads, and libuv's for DNS lookups."""
 
     def __init__(self) -> None:
         self._lowered: frozenset[int] = frozenset()
@@ -35,12 +36,12 @@ class EngineThreads:
             self._lower()
 
     def _lower(self) -> None:
-        # List all threads before Python's, because a Python thread that starts in between would be
-        # taken for the engine's.
+        # List all threads before listing Python's. Otherwise, a Python thread that starts in
+        # between would be mistaken for an engine thread.
         running = {int(thread.name) for thread in _THREADS.iterdir()}
         of_python = {thread.native_id for thread in threading.enumerate()}
         if None in of_python:
-            return  # A Python thread is starting and would be taken for the engine's.
+            return  # A Python thread is starting and would look like the engine's.
         own = os.getpriority(os.PRIO_PROCESS, os.getpid())
         engine = frozenset(running - of_python)
         for thread in engine - self._lowered:

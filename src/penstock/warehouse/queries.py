@@ -6,5 +6,5 @@ from importlib.resources import files
 
 @cache
 def load(room: str, name: str) -> str:
-    """The text of a statement. room: the package that owns it, such as `penstock.activity`."""
+    """Return a statement's text. room: the package that owns it, such as `penstock.activity`."""
     return files(room).joinpath(f"sql/{name}.sql").read_text("utf-8")

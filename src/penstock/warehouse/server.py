@@ -19,9 +19,8 @@ _MARGIN_S = 10.0
 class _CompleteHeaders(PoolManager):
     """Rejects responses that end inside their headers.
 
-    Python takes the end of a connection for the end of the headers, and accepts a response without
-    a length as complete, so a report would have no rows. ClickHouse always marks the end of a
-    response.
+    Python treats the end of a connection as the end of the headers, and a response without a length
+    as complete. A report would then have no rows. ClickHouse always marks the end of a response.
     """
 
     def urlopen(  # type: ignore[override]
@@ -44,8 +43,8 @@ class Server:
     def __init__(self, url: str, connections: int, settings: Mapping[str, Any]) -> None:
         """Set up a connection pool.
 
-        connections: largest number of open connections.
-        settings: settings of every statement.
+        connections: maximum number of open connections.
+        settings: settings sent with every statement.
         """
         self._url, self._settings = url, dict(settings)
         # The driver's default pool serves the whole process and keeps only eight connections.

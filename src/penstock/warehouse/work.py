@@ -16,7 +16,7 @@ from penstock.base.errors import Unavailable
 
 _current: ContextVar["Work | None"] = ContextVar("work", default=None)
 _graph = Lock()
-"""Guards the links between works and the shared works that they wait for."""
+"""Guards the links from each `Work` to the shared `Work` that it waits for."""
 
 
 class Stopped(Unavailable):
@@ -31,10 +31,9 @@ class Stopped(Unavailable):
 class Work:
     """The queries of one request, which run one at a time.
 
-    A work may wait for a shared work, which is stopped early only if no other work waits for it.
-
+    It may wait for a shared `Work`, which is stopped early only if no other `Work` waits for it.
     limits: engine settings for each query.
-    owner: the workspace whose turn the queries take; None for the service itself.
+    owner: the workspace whose turns the queries use; None for the service itself.
     """
 
     def __init__(self, limits: Mapping[str, Any] | None = None, owner: str | None = None) -> None:
@@ -53,7 +52,7 @@ class Work:
 
     @property
     def awaited_work(self) -> "Work | None":
-        """The shared work that this one waits for, if any."""
+        """The shared `Work` that this one waits for, if any."""
         return self._awaited
 
     def check(self) -> None:
@@ -63,7 +62,7 @@ class Work:
 
     @contextmanager
     def run_in_engine(self) -> Iterator[None]:
-        """Mark that one of its queries may be running. `Stopped` if the work was stopped before."""
+        """Mark that a query may be running. Raises `Stopped` if the work was already stopped."""
         self._idle.clear()
         try:
             self.check()
@@ -72,11 +71,11 @@ class Work:
             self._idle.set()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until none of its queries runs. False after `timeout_s`."""
+        """Wait until no query is running. Returns False after `timeout_s`."""
         return self._idle.wait(timeout_s)
 
     def stop(self) -> list["Work"]:
-        """Start no more queries. Returns the works whose queries must be killed.
+        """Prevent further queries, and return each `Work` whose queries must be killed.
 
         These are this work and, if no other work waits for it, the shared work.
         """
@@ -92,7 +91,7 @@ class Work:
             return [self, shared]
 
     def begin_wait(self, shared: "Work") -> bool:
-        """Start to wait for a shared work. False if the shared work was stopped.
+        """Start waiting for a shared work. Returns False if the shared work was stopped.
 
         Raises `Stopped` if this work was stopped.
         """
@@ -105,7 +104,7 @@ class Work:
             return True
 
     def end_wait(self) -> None:
-        """End the wait for the shared work and add the rows that it has read."""
+        """Stop waiting for the shared work, and add the rows that it has read."""
         with _graph:
             if self._awaited is not None:
                 self.rows_read += self._awaited.rows_read
@@ -114,13 +113,13 @@ class Work:
 
 
 def current_work() -> Work | None:
-    """The work of this thread, if any."""
+    """Return the work of this thread, if any."""
     return _current.get()
 
 
 @contextmanager
 def working_on(work: Work) -> Iterator[Work]:
-    """Attribute all queries in this context to a work."""
+    """Attribute all queries in this context to the given work."""
     token = _current.set(work)
     try:
         yield work

@@ -1,7 +1,7 @@
 """Checks that the embedded engine has written each insert to disk.
 
-chDB ignores failed writes (measured with 26.9, EFBIG and EIO): the insert succeeds, and the files
-of its part are empty or truncated. So each insert is read back and compared with its checksums
+chDB ignores failed writes (seen in 26.9 with EFBIG and EIO): the insert succeeds, and the files of
+its part are empty or truncated. Each insert is therefore read back and compared with its checksums
 before it counts as done. While writes fail, merges pause, because a merge would replace intact
 parts with a damaged one. See docs/reliability.md.
 """
@@ -18,7 +18,7 @@ from penstock.warehouse.queries import load
 log = structlog.get_logger()
 
 _FED_BY: Mapping[str, tuple[str, ...]] = {"events": ("catalogue",)}
-"""Tables that materialised views fill, by the table that they read."""
+"""Tables filled by materialised views, keyed by the table that the views read."""
 _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10
@@ -44,12 +44,12 @@ class _Part(NamedTuple):
 
 
 class WrittenParts:
-    """Checks the parts that inserts have added. For one thread at a time."""
+    """Checks the parts that inserts have added. Not thread-safe."""
 
     def __init__(self, run: RunStatement) -> None:
         self._run = run
         self._checked: dict[str, int] = {}
-        """The newest checked block, by table."""
+        """The newest checked block of each table."""
         self._failed_s: float | None = None
         """Time of the last failed write, on the monotonic clock; None while merges run."""
 
@@ -71,7 +71,7 @@ class WrittenParts:
         log.info("merges_resumed")
 
     def prepare(self, table: str) -> None:
-        """Remember the newest blocks of the table. Call it before each insert."""
+        """Remember the newest blocks of the table. Call this before each insert."""
         unknown = [name for name in _written_with(table) if name not in self._checked]
         if unknown:
             rows = self._run(load(_SQL, "newest_blocks"), {"tables": unknown})
@@ -96,7 +96,7 @@ class WrittenParts:
         return any(part.table == table for part in new)
 
     def _read_back(self, tables: Sequence[str]) -> list[_Part]:
-        """Parts that were added to the tables since the last check."""
+        """Return the parts that were added to the tables since the last check."""
         checked = [self._checked[table] for table in tables]
         for _ in range(_ATTEMPTS):
             parts = self._run(load(_SQL, "new_parts"), {"tables": list(tables), "checked": checked})
@@ -112,7 +112,7 @@ class WrittenParts:
         raise unavailable_error("the parts of an insert could not be read back")
 
     def _is_whole(self, table: str, part: str) -> bool:
-        """Whether a part matches its checksums. part: its name, such as `all_1_1_0`."""
+        """Whether a part matches its checksums. part: the part's name, such as `all_1_1_0`."""
         sql = f"CHECK TABLE {table} PART '{part}' SETTINGS check_query_single_value_result = 0"
         return all(str(is_passed) == "1" for _, is_passed, _ in self._run(sql))
 

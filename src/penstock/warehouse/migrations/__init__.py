@@ -25,9 +25,9 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"""
 
 
 class Migration(NamedTuple):
-    """One numbered migration. All of it is safe to run again.
+    """One numbered migration. It is safe to run again.
 
-    statements: run in order.
+    statements: SQL statements, which run in order.
     upgrade: Python code for changes that need more than statements.
     """
 
@@ -38,14 +38,14 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """All migrations of this release, oldest first."""
+    """Return all migrations of this release, oldest first."""
     folder = files("penstock.warehouse.migrations")
     names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
     return [_migration(name, folder.joinpath(name).read_text("utf-8")) for name in names]
 
 
 def current_version(warehouse: Warehouse) -> int:
-    """The number of the newest migration that was applied to the store; 0 if none."""
+    """Return the number of the newest migration applied to the store; 0 if none."""
     warehouse.command(_TABLE)
     [(version,)] = warehouse.query("SELECT max(version) FROM schema_migrations")[1]
     return int(version)
@@ -54,7 +54,7 @@ def current_version(warehouse: Warehouse) -> int:
 def migrate(warehouse: Warehouse) -> int:
     """Bring the event store to the schema of this release, and return its version.
 
-    It is safe to run again, even after a kill. The caller keeps other nodes away.
+    It is safe to run again, even if the process was killed. The caller must keep other nodes away.
 
     Raises `NewerSchema` if a newer release has migrated the store.
     """
