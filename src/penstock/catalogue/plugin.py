@@ -1,4 +1,4 @@
-"""The room of stored names, properties and values, which the funnel builder suggests."""
+"""The catalogue room: names, properties and values that the funnel builder suggests."""
 
 from dataclasses import dataclass
 

@@ -40,7 +40,7 @@ async def list_seen_names(
     catalogue: NamedDependency[CatalogueService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Paths, screens and names of accepted events, most frequent first."""
+    """List paths, screens and names of accepted events, most frequent first."""
     query = read_query(request, NamesQuery)
     return await respond(lambda: listing(catalogue.names(caller.workspace_id, query)))
 
@@ -62,7 +62,7 @@ async def list_seen_properties(
     catalogue: NamedDependency[CatalogueService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Properties and built-in fields of accepted events, most frequent first, with JSON types."""
+    """List properties and built-in fields of accepted events, with types, most frequent first."""
     query = read_query(request, PropertiesQuery)
     return await respond(lambda: listing(catalogue.properties(caller.workspace_id, query)))
 
@@ -79,9 +79,9 @@ async def list_seen_values(
     catalogue: NamedDependency[CatalogueService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """The most frequent values of a property or built-in field, up to 100 per JSON type.
+    """List the most frequent values of a property or built-in field, up to 100 per JSON type.
 
-    Omits values over 256 bytes.
+    Values over 256 bytes are omitted.
     """
     return await respond(
         partial(catalogue.values, caller.workspace_id, read_query(request, ValuesQuery))

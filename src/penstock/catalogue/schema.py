@@ -9,7 +9,7 @@ from penstock.funnels.definitions.filters import EventField
 from penstock.http.schema import Record, RecordsQuery, without_nul
 
 _MAX_NAME_CHARS = 2000
-"""Maximum length of a path, the longest kind of name."""
+"""Maximum number of characters in a name. The longest names are paths."""
 
 
 Kind = Literal["pageview", "screenview", "event", "transaction"]

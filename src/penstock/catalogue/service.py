@@ -62,7 +62,7 @@ class CatalogueService:
     def properties(
         self, workspace_id: WorkspaceId, query: PropertiesQuery
     ) -> Listing[PropertyRecord]:
-        """Properties and built-in fields, most frequent first, with their types."""
+        """Return properties and built-in fields with their types, most frequent first."""
         scope = self._scope(workspace_id, query.website_id)
         [[total, page]] = self._fetch(
             "properties",
@@ -75,11 +75,11 @@ class CatalogueService:
         return Listing([_property(*row) for row in page], query.pagination, total)
 
     def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
-        """Scalar values of one property, most frequent first, up to 100 per type."""
+        """Return scalar values of one property, most frequent first, up to 100 per type."""
         scope = self._scope(workspace_id, query.website_id)
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
-            # Touches may come from any event: they precede the event that a funnel looks at.
+            # A touch may come from any event, because it happened before the funnel's event.
             wanted |= {"kind": "", "event": "", "property": _event_field(query.property)}
         rows = self._fetch("values", scope | wanted)
         decode = str if query.property.startswith(_BUILTIN) else json.decode
@@ -105,7 +105,7 @@ class CatalogueService:
         )
 
     def _scope(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
-        """Return the requested website, or all websites of the workspace."""
+        """Return the parameter that selects one website, or all websites of the workspace."""
         return {
             "websites": [
                 website.id for website in self._websites.select_websites(workspace_id, website_id)
@@ -118,7 +118,7 @@ class CatalogueService:
 
 
 def _filters(query: NamesQuery) -> dict[str, Any]:
-    """Parameters of every list. An empty text selects everything."""
+    """Return the parameters that all lists share. An empty string selects everything."""
     search = {"search": query.search, "path_search": canonical_spelling(query.search)}
     return {"kind": query.kind or "", **search}
 
