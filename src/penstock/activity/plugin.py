@@ -1,4 +1,4 @@
-"""The room of visitors with their timelines, exports of personal data, and live events."""
+"""The activity room: visitors with their timelines, exports of personal data, and live events."""
 
 from dataclasses import dataclass
 
@@ -30,9 +30,10 @@ def build(
     read_other_rooms: ReadOtherRooms,
     read_lost_events: ReadLostEvents,
 ) -> ActivityRoom:
-    """read_other_rooms: reads what rooms unknown to this one store about visitors.
+    """Create the activity room.
 
-    read_lost_events: provided by the events room.
+    read_other_rooms: reads data about a person from rooms that this room does not know.
+    read_lost_events: a function of the events room.
     """
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(

@@ -1,4 +1,4 @@
-"""Wire types that visitors and recent events share."""
+"""Wire types shared by visitors and recent events."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -68,7 +68,7 @@ class StoredEventRecord(Record):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the record of a row. row: from a statement of this room that returns events."""
+        """Return the record for a row of any statement in this room that returns events."""
         values = {name: value for name in cls.model_fields if (value := row.get(name)) is not None}
         values |= {
             name: values.get(name) or None

@@ -38,7 +38,8 @@ class Cursor:
         """Return the cursor after a response.
 
         events: (ID, time of receipt in ms) of each event read since this cursor, newest first.
-        all_read: whether `events` has every new event; if not, the older ones are skipped for good.
+        all_read: whether `events` includes every new event. If not, the older ones are skipped for
+        good.
         """
         after_ms = max(self.after_ms, now_ms - BEHIND_MS)
         if not all_read:

@@ -12,7 +12,7 @@ MAX_EVENTS = 100
 
 
 class RecentQuery(Query):
-    """Query parameters for the recent events."""
+    """Query parameters for listing recent events."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None

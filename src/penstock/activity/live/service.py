@@ -21,13 +21,12 @@ from penstock.warehouse.queries import load
 
 _DAY_MS = DAY_S * 1000
 _INITIAL_SPANS_MS = (3_600_000, 30 * _DAY_MS)
-"""Spans that a request without a cursor reads in turn until it has enough events."""
+"""Time spans to read, one after another, until a request without a cursor has enough events."""
 _FRESH_WAIT_S = 1.0
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""Reads how many events the websites' clients reported as dropped, from one time to another.
-
-A time of None means no limit.
+"""Returns the number of events that the websites' clients reported as dropped in a period. A start
+or end of None means no limit.
 """
 
 
@@ -57,7 +56,7 @@ class LiveService:
         """Return the latest events or the events since a cursor: at most `limit`, newest first.
 
         Raises `Malformed` for an invalid cursor, `Unauthorized` for another workspace's
-        `websiteId`, `Unavailable` when the warehouse does not respond.
+        `websiteId`, and `Unavailable` if the warehouse does not respond.
         """
         cursor = _cursor(query)
         websites = self._websites.select_websites(workspace_id, query.website_id)

@@ -38,7 +38,7 @@ async def export_personal_data(
 ) -> Response[bytes]:
     """Returns NDJSON: identity, links that brought the visitor, app opens, and all events.
 
-    `userId` also finds events that name the user under another visitor.
+    `userId` also finds events that contain the user ID under another visitor.
     """
     query = read_query(request, PersonQuery)
 

@@ -9,7 +9,7 @@ from penstock.http.schema import Query, Record
 
 
 class PersonQuery(Query):
-    """Query parameters that name a person, by visitor or by user."""
+    """Query parameters that select a person, by visitor ID or by user ID."""
 
     website_id: Annotated[
         str, Field(description="A website that the person used; shared visitors are included.")

@@ -22,11 +22,11 @@ from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 StoredRecord = tuple[str, Mapping[str, Any]]
-"""The type of a line, and its stored values."""
+"""The type of a line, and the values to write."""
 
 
 class Person(NamedTuple):
-    """The person of an export. sent_ids: all IDs by which events may name the person."""
+    """The person to export. sent_ids: all IDs that events may contain for the person."""
 
     scope_id: ScopeId
     visitor_ids: Sequence[VisitorId]
@@ -35,7 +35,7 @@ class Person(NamedTuple):
 
 
 ReadOtherRooms = Callable[[Connection, Person], Iterable[StoredRecord]]
-"""Reads what other rooms store about a person. `penstock.app` composes it."""
+"""Reads what other rooms store about a person. `penstock.app` composes this function."""
 
 
 class PersonalDataService:
@@ -58,7 +58,7 @@ class PersonalDataService:
     def export(self, caller: Caller, query: PersonQuery) -> IO[bytes]:
         """Write one line per stored record to a temporary file. Returns the file, rewound.
 
-        Raises `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
+        Raises `NotFound` if nobody has this ID, and `Unauthorized` for another workspace's website.
         """
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
         websites = self._websites.websites_sharing_visitors(website)

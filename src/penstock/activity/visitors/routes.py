@@ -105,9 +105,9 @@ async def list_visitor_events(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """All events of the visitor, newest first, on all websites that share visitors.
+    """List the visitor's events on all websites that share visitors, newest first.
 
-    With a key for one website, only events of that website.
+    With an API key for one website, only that website's events are listed.
     """
     return await _timeline(
         request,

@@ -64,7 +64,7 @@ class MergeRecord(Record):
 
 
 MAX_LISTED_MERGES = 1_000
-"""Maximum number of merges in a visitor's record, which also contains their total number."""
+"""Maximum number of merges listed in a visitor's record. The record also contains the total."""
 
 
 class VisitorDetailRecord(VisitorRecord):

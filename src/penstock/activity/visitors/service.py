@@ -146,8 +146,9 @@ class VisitorService:
         query: WebsiteQuery,
         only_website: WebsiteId | None = None,
     ) -> VisitorDetailRecord:
-        """The visitor with this canonical or merged ID. Raises `NotFound` if unknown or deleted.
+        """Return the visitor with this canonical or merged ID.
 
+        Raises `NotFound` if the ID is unknown or the visitor was deleted.
         only_website: see `visitors`.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
@@ -259,7 +260,7 @@ class VisitorService:
 
 
 def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
-    """Return the record of a row. row: from `active_visitors.sql` or `visitor_summary.sql`."""
+    """Return the record for a row of `active_visitors.sql` or `visitor_summary.sql`."""
     has_events = bool(row["events"])
     return VisitorRecord(
         visitor_id=visitor_id,
