@@ -19,26 +19,28 @@ from penstock.warehouse.work import Work
 log = structlog.get_logger()
 
 CLIENT_CLOSED_REQUEST = 499
-"""Status for logs: the client has disconnected. Source: nginx."""
+"""Status for logs: the client has disconnected. nginx uses the same code."""
 
 
 class CancellableResponse:
     """Litestar dependency `respond`. A route ends with `return await respond(compute)`.
 
-    compute: blocks and returns a record, a dict or a response.
+    compute: a blocking function that returns a record, a dict or a response.
     """
 
     def __init__(self, request: AnyRequest, caller: Caller, jobs: JobService) -> None:
         self._request, self._workspace_id, self._jobs = request, caller.workspace_id, jobs
         self._may_be_job = caller.website_id is None
-        """False for a key for one website, which has no access to jobs."""
+        """False for an API key for one website, which has no access to jobs."""
 
     async def __call__(
         self, compute: ComputeAnswer, *, check: Callable[[], object] | None = None
     ) -> Response[bytes]:
-        """The response, or a job (202) if the client prefers one. Stops if the client disconnects.
+        """Return the response, or a job (202) if the client prefers a job.
 
-        check: raises the errors that `compute` would raise early, so that no job starts. Blocks.
+        Stops if the client disconnects.
+        check: a blocking function that raises predictable errors of `compute`, so that no job
+        starts.
         """
         if self._may_be_job and prefers_async(self._request.headers.getall("prefer", [])):
             if check is not None:
@@ -62,10 +64,10 @@ class CancellableResponse:
 
     async def _stop(self, work: Work, computation: "asyncio.Future[Response[bytes]]") -> None:
         await self._jobs.stop(work)
-        computation.cancel()  # in case it still waits for a thread
+        computation.cancel()  # It may still be waiting for a thread.
         await asyncio.wait({computation})
         if not computation.cancelled():
-            computation.exception()  # retrieve the exception, or asyncio logs it
+            computation.exception()  # Retrieve the exception, so that asyncio does not log it.
 
     async def _start_job(self, compute: ComputeAnswer) -> Response[bytes]:
         job = await self._jobs.start(self._request, self._workspace_id, compute)
@@ -74,7 +76,7 @@ class CancellableResponse:
 
 
 async def _wait_for_disconnect(request: AnyRequest) -> None:
-    """Returns when the client has disconnected. The body must have been read."""
+    """Return once the client has disconnected. The body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

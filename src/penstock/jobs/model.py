@@ -1,4 +1,4 @@
-"""Jobs in the form that the metadata DB stores."""
+"""Jobs as stored in the metadata DB."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from enum import StrEnum
 from penstock.base.ids import WorkspaceId
 
 LEASE_MS = 30_000
-"""A job fails if its node has not reported for this many milliseconds."""
+"""A job counts as failed if its node has not reported for this many milliseconds."""
 
 
 class JobState(StrEnum):
@@ -25,8 +25,9 @@ UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 class Job:
     """A response computed in the background.
 
-    alive_at_ms: last time that its node reported work on it. status, media_type, headers, bytes:
-    describe the response, which may be a problem document; None or 0 if there is no response.
+    alive_at_ms: the last time that its node reported it as running or queued. status, media_type,
+    headers, bytes: describe the response, which may be a problem document; None or 0 if there is no
+    response.
     """
 
     id: str
@@ -49,13 +50,13 @@ class Job:
         return self.state not in UNFINISHED
 
     def resolve_state(self, now_ms: int) -> "Job":
-        """The job at the given time: failed if its node has stopped reporting."""
+        """Return the job as of the given time: failed if its node has stopped reporting."""
         if self.is_finished or now_ms - self.alive_at_ms <= LEASE_MS:
             return self
         return replace(self, state=JobState.FAILED, finished_at_ms=self.alive_at_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Milliseconds since the start; 0 before it."""
+        """Milliseconds from the start until the end or the given time; 0 if not started."""
         if self.started_at_ms is None:
             return 0
         return (self.finished_at_ms or now_ms) - self.started_at_ms

@@ -1,4 +1,4 @@
-"""Wiring of slow responses."""
+"""The jobs room: slow responses, computed for waiting clients or as jobs."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

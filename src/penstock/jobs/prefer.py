@@ -1,11 +1,11 @@
-"""The header `Prefer`. Source: RFC 7240."""
+"""Parses the `Prefer` header. Source: RFC 7240."""
 
 from collections.abc import Iterable, Iterator
 
 RESPOND_ASYNC = "respond-async"
 
 _MAX_CHARS = 4096
-"""Maximum length of a header. A longer header is ignored, like a malformed one."""
+"""Maximum number of characters in a header. A longer header is ignored, like a malformed one."""
 _TOKEN_CHARS = frozenset(
     "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
@@ -49,7 +49,7 @@ def _is_quoted(text: str) -> bool:
 
 
 def _split_unquoted(text: str, separator: str) -> Iterator[str]:
-    """The parts between separators outside quoted strings. Reads the text once."""
+    """Yield the parts between separators outside quoted strings. Reads the text only once."""
     start = place = 0
     while place < len(text):
         if text[place] == '"':
@@ -63,7 +63,7 @@ def _split_unquoted(text: str, separator: str) -> Iterator[str]:
 
 
 def _end_of_quoted(text: str, start: int) -> int:
-    """Index after a quoted string; past the end of the text if it is not closed."""
+    """Return the index after a quoted string; past the end of the text if it is not closed."""
     place = start + 1
     while place < len(text):
         if text[place] == '"':

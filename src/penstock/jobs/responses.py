@@ -1,4 +1,4 @@
-"""Stores responses of jobs in the metadata DB, in parts, so that none is fully in memory.
+"""Stores job responses in the metadata DB, in parts, so that long responses are never in memory.
 
 All functions block.
 """
@@ -18,14 +18,14 @@ from penstock.jobs.model import Job
 from penstock.metadb.database import Database
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Maximum size of one response, and of all finished jobs of a workspace together, in bytes."""
+"""Maximum size of one response, and of a workspace's finished jobs together, in bytes."""
 _IN_MEMORY_BYTES = 1024 * 1024
 
 
 def store_response(database: Database, job_id: str, response: Response[bytes]) -> dict[str, Any]:
-    """Store a response. Returns the columns of the job that describe it.
+    """Store a response. Returns the job columns that describe it.
 
-    Raises `TooLarge` after deleting the parts stored so far.
+    If the response is too large, deletes the parts stored so far and raises `TooLarge`.
     """
     size = 0
     # One transaction per part, so that incoming events do not wait for a long response.
@@ -64,8 +64,8 @@ def read_response(database: Database, job: Job) -> Response[bytes]:
             content = b"".join(store.parts(db, job.id))
         _require_all(job, len(content))
         return Response(content, status_code=status, media_type=media_type, headers=headers)
-    # Copy it first: a slow reader must not hold a connection, and deleting the job must not cut a
-    # response.
+    # Copy the response first. A slow reader must not hold a connection, and deleting the job must
+    # not cut a response short.
     file = TemporaryFile()  # noqa: SIM115 - it disappears with the response
     with database.read() as db:
         for part in store.parts(db, job.id):

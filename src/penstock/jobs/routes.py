@@ -33,7 +33,7 @@ async def read_job(
 async def read_job_result(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[bytes]:
-    """Returns the response of the original route, with its status; 409 until it is available."""
+    """Returns the original route's response and status; 409 until the response is available."""
     return await to_thread.run_sync(jobs.response, caller.workspace_id, job_id)
 
 
@@ -48,7 +48,7 @@ async def read_job_result(
 async def cancel_job(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[None]:
-    """Stops its queries in the engine. A finished job is deleted."""
+    """Stops the job's queries in the engine. If the job is finished, deletes it instead."""
     await jobs.cancel(caller.workspace_id, job_id)
     return no_content()
 

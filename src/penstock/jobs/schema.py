@@ -1,4 +1,4 @@
-"""Wire types of jobs."""
+"""Wire types for jobs."""
 
 from typing import Annotated
 

@@ -37,7 +37,7 @@ from penstock.warehouse.work import Stopped, Work, working_on
 log = structlog.get_logger()
 
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
-"""Computes a response; blocks."""
+"""A blocking function that computes a response."""
 
 _ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=24)
 """Limits for waiting clients. A slot is a thread, which mostly waits for the engine."""
@@ -45,11 +45,11 @@ _MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_MS = 3_600_000
 _PERIOD_S = 1.0
-"""Seconds between two reports that this node's jobs are alive, which also detect cancelled jobs."""
+"""Seconds between reports that this node's jobs are alive. Reports also find cancelled jobs."""
 _TOPIC = "jobs"
 _IDLE_S = 60.0
 """Seconds between deletions of expired jobs."""
-_BACKOFF = Backoff(longest_s=2.0)  # must be short enough to keep the leases of jobs
+_BACKOFF = Backoff(longest_s=2.0)  # Short enough for jobs to keep their leases.
 
 
 @dataclass(eq=False, slots=True)
@@ -80,7 +80,8 @@ class JobService:
         self._own: dict[str, _OwnJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Separate threads, so that slow responses do not exhaust those of the rest of the service.
+        # Slow responses have separate threads, so that they do not exhaust the service's other
+        # threads.
         self._answers = FairQueue("requests", _ANSWERS)
         # Leave the other connections to the engine free for waiting clients.
         running, own_running = max(1, queries_at_once - 1), max(1, queries_at_once // 2)
@@ -117,14 +118,14 @@ class JobService:
                 store.finish(db, job.id, {"state": JobState.FAILED}, self._clock())
 
     def count_by_state(self) -> dict[str, float]:
-        """Number of stored jobs of all nodes, by state."""
+        """Return the number of stored jobs on all nodes, by state."""
         with self._database.read() as db:
             return store.count_by_state(db)
 
     async def compute(
         self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Response[bytes]:
-        """The response, computed in a thread within the workspace's limits.
+        """Compute the response in a thread, within the workspace's limits.
 
         Raises `Stopped` if the work was stopped, and `QueueFull` if too many requests wait.
         """
@@ -141,7 +142,7 @@ class JobService:
         return content if isinstance(content, Response) else answer(content)
 
     async def stop(self, work: Work) -> None:
-        """Stop a piece of work, wherever it is running."""
+        """Stop the given work, wherever it is running."""
         await to_thread.run_sync(self._warehouse.stop, work)
 
     async def start(
@@ -216,7 +217,7 @@ class JobService:
     def _response(
         self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer
     ) -> dict[str, Any]:
-        """Compute and store the response. Returns the columns of the job that describe it."""
+        """Compute and store the response. Returns the job columns that describe it."""
         state = JobState.DONE
         try:
             response = self._compute(own.work, own.workspace_id, compute)
@@ -247,9 +248,9 @@ class JobService:
         return None if own else _IDLE_S
 
     def _save_progress(self, jobs: Sequence[_OwnJob]) -> None:
-        """Save the progress of jobs; unreadable progress stays unchanged.
+        """Save the progress of jobs. Progress that cannot be read stays unchanged.
 
-        If the event store does not answer, stop after the first job, so that leases do not expire.
+        If the event store does not respond, stop after the first job, so that leases do not expire.
         """
         with suppress(StoreUnavailable):
             for job in jobs:
@@ -259,7 +260,7 @@ class JobService:
                         store.save_progress(db, job.id, *progress)
 
     def _stop_job(self, own: _OwnJob) -> None:
-        """Stop a job of this node. Call it on the event loop."""
+        """Stop a job of this node. Call this on the event loop."""
         if own.task is None or own.task.done():
             return
         if not own.has_started:
@@ -283,7 +284,10 @@ class JobService:
         return job.resolve_state(now_ms)
 
     async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
-        """Stop a job, or delete a finished one. Raises `NotFound` like `job`."""
+        """Stop a job, or delete a finished job.
+
+        Raises `NotFound` under the same conditions as `job`.
+        """
         await to_thread.run_sync(self._cancel, workspace_id, job_id)
         if (own := self._own.get(job_id)) is not None:
             self._stop_job(own)
@@ -300,8 +304,8 @@ class JobService:
     def response(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
         """Return the route's response: a result or a problem.
 
-        Raises `Conflict` if there is no response yet, `NotFound` like `job`, and `Unavailable` if
-        the job's node stopped.
+        Raises `Conflict` if there is no response yet, `NotFound` under the same conditions as
+        `job`, and `Unavailable` if the job's node stopped.
         """
         job = self.job(workspace_id, job_id)
         if job.state is JobState.CANCELLED:
@@ -320,5 +324,5 @@ class JobService:
 
 
 def forget_responses(db: Connection, scope_id: str) -> None:
-    """Delete the finished jobs of a workspace, whose responses may name a deleted visitor."""
+    """Delete a workspace's finished jobs: their responses may identify a deleted visitor."""
     store.delete_finished_of_scope(db, scope_id)

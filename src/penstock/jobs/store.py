@@ -44,7 +44,7 @@ def begin(db: Connection, job_id: str, now_ms: int) -> bool:
 
 
 def keep_alive(db: Connection, job_ids: Collection[str], now_ms: int) -> set[str]:
-    """Renew the leases of these jobs. Returns the jobs that nobody has cancelled."""
+    """Renew the leases of these jobs. Returns the jobs that are still unfinished."""
     alive = db.execute(
         update(jobs)
         .where(c.id.in_(job_ids), c.state.in_(UNFINISHED))
@@ -82,14 +82,14 @@ def delete_job(db: Connection, workspace_id: WorkspaceId, job_id: str) -> None:
 
 
 def delete_expired(db: Connection, before_ms: int) -> None:
-    """Delete jobs of all workspaces that ended before the given time."""
+    """Delete jobs of all workspaces that ended or were last alive before the given time."""
     db.execute(delete(jobs).where(c.alive_at < before_ms))
 
 
 def delete_oldest(
     db: Connection, workspace_id: WorkspaceId, *, max_jobs: int, max_bytes: int
 ) -> None:
-    """Delete a workspace's oldest finished jobs until the rest is within the limits."""
+    """Delete a workspace's oldest finished jobs until the others are within the limits."""
     finished = db.execute(
         select(c.id, c.bytes)
         .where(c.workspace_id == workspace_id, c.state.not_in(UNFINISHED))
@@ -111,7 +111,7 @@ def delete_finished_of_scope(db: Connection, scope_id: str) -> None:
 
 
 def count_by_state(db: Connection) -> dict[str, float]:
-    """Number of jobs in all workspaces, by state."""
+    """Return the number of jobs in all workspaces, by state."""
     numbers = db.execute(select(c.state, func.count()).group_by(c.state))
     return {state.value: 0.0 for state in JobState} | {
         state: float(number) for state, number in numbers
@@ -123,7 +123,7 @@ def add_part(db: Connection, job_id: str, number: int, content: bytes) -> None:
 
 
 def parts(db: Connection, job_id: str) -> Iterator[bytes]:
-    """The parts of a response in order, one in memory at a time."""
+    """Yield the parts of a response in order, holding one in memory at a time."""
     own, number = job_responses.c, 0
     while content := db.execute(
         select(own.content).where(own.job_id == job_id, own.part == number)
