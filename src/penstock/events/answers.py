@@ -1,7 +1,7 @@
-"""JSON responses for events that are on disk: the documents that `schema` describes.
+"""Builds the JSON responses for stored events, as described in `schema`.
 
-They are built directly, because pydantic models make a response for a thousand events six times
-slower. A test compares the responses with `schema`.
+They are built directly, because pydantic models would make a response for a thousand events six
+times slower. A test compares the responses with `schema`.
 """
 
 from collections.abc import Sequence

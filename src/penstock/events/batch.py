@@ -18,7 +18,7 @@ TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
 def defaults_of(raw: RawItem) -> RawItem:
-    """The fields next to `events` that items from browsers and apps may leave out."""
+    """Return the fields of the body that items from browsers and apps may leave out."""
     return {name: raw[name] for name in ("websiteId", "sentAt", "clockOffset") if name in raw}
 
 
@@ -47,7 +47,7 @@ class ValidatedBatch(NamedTuple):
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
         """Validate each item. If `read` raises `Malformed`, the whole body is rejected.
 
-        read: validates one item, or raises.
+        read: validates one item, or raises the reason for rejecting it.
         """
         batch = cls({}, {})
         for index in range(len(items)):
@@ -83,7 +83,7 @@ def within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:
-    """The faults of a rejected item. An error other than `Invalid` is about its website."""
+    """Return the faults of a rejected item. Any error except `Invalid` is about its website."""
     if isinstance(error, Invalid):
         return error.faults
     return (Fault("websiteId", error.code, error.detail.removeprefix("websiteId: ")),)

@@ -1,4 +1,4 @@
-"""Corrects the times that a device states by the readings of its clock.
+"""Corrects the times that a device states, using readings of its clock.
 
 `sentAt` minus the time of receipt is the clock's error minus the transit, and the transit is never
 negative. So a clock that seems ahead is ahead, by at least that much. A clock that seems behind may
@@ -16,20 +16,20 @@ LONGEST_TRANSIT_MS = 12 * 3_600_000
 """Maximum transit of a request, in milliseconds. A clock that seems further behind is wrong."""
 
 _SAME_CLOCK_MS = 60_000
-"""Maximum difference between transits of a device's requests, in milliseconds. After a larger
-change, the clock was set.
+"""Maximum difference between the transits of a device's requests, in milliseconds. A larger
+difference means that the clock was set.
 """
 _PLAINLY_WRONG_MS = 600_000
-"""Clock error, in milliseconds, after which a request that seems right shows that the clock was
-set.
+"""Known clock error, in milliseconds, above which a request that seems right shows that the clock
+was set.
 """
 _CONFIRM_EVERY_MS = 3_600_000
 KNOWN_FOR_MS = 24 * 3_600_000
-"""Time after which an offset that no request confirms expires, in milliseconds."""
+"""Milliseconds after which an unconfirmed offset expires."""
 
 
 class ClockReading(NamedTuple):
-    """How far ahead of the server's clock a device's clock seems.
+    """How far a device's clock seems to be ahead of the server's clock.
 
     ahead_ms: `sentAt` minus the time of receipt, which is the clock's error minus the transit; or
     the clock's error alone, if is_measured. is_measured: whether the client measured round trips.
@@ -55,7 +55,7 @@ class DeviceClock(NamedTuple):
 def clock_reading(
     sent_at_ms: int | None, clock_offset_ms: int | None, now_ms: int
 ) -> ClockReading | None:
-    """The reading of a sender's clock; None if the sender did not send one."""
+    """Return a sender's clock reading; None if the sender did not send any."""
     if clock_offset_ms is not None:
         return ClockReading(-clock_offset_ms, is_measured=True)
     return None if sent_at_ms is None else ClockReading(sent_at_ms - now_ms)
@@ -67,16 +67,16 @@ def by_server_clock(stated_ms: int, reading: ClockReading | None) -> int:
 
 
 def device_key(scope_id: ScopeId, visitor_id: str) -> bytes:
-    """Hash that identifies a device without revealing its visitor. It must never change."""
+    """Return a hash that identifies a device but not its visitor. It must never change."""
     return blake2b(f"{scope_id}\0{visitor_id}".encode(), digest_size=16).digest()
 
 
 def clock_after(
     known: DeviceClock | None, reading: ClockReading, now_ms: int
 ) -> DeviceClock | None:
-    """The known clock after a request; None if the clock seems right.
+    """Return the known clock after a request; None if the clock seems right.
 
-    The offset of the first request applies to all later ones, so that events keep their order,
+    The offset of the first request applies to all later requests, so that events keep their order,
     until a request shows that the clock was set.
     """
     ahead_ms, is_measured = reading
@@ -102,5 +102,8 @@ def clock_after(
 
 
 def error_by_device(known: DeviceClock | None, reading: ClockReading) -> int:
-    """The clock's error by all requests of the device. known: the result of `clock_after`."""
+    """Return the clock's error, based on all requests of the device.
+
+    known: the result of `clock_after`.
+    """
     return reading.error_ms if reading.is_measured or known is None else known.ahead_ms

@@ -1,4 +1,4 @@
-"""Warnings about fields that are valid, but look wrong. The event is stored as sent."""
+"""Warnings about fields that are valid but look wrong. The event is stored as sent."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _IDS = (
 
 
 def field_warnings(raw: RawItem) -> tuple[Notice, ...]:
-    """The warnings about a validated item."""
+    """Return the warnings about a validated item."""
     country = raw.get("country")
     warnings: tuple[Notice, ...] = ()
     if has_number_as_id(raw):
@@ -38,7 +38,7 @@ def has_number_as_id(raw: RawItem) -> bool:
 
 
 def _may_be_country_code(country: Any) -> bool:
-    """Whether it is two letters. The list of assigned codes changes too often to check."""
+    """Whether the value is two letters. The list of assigned codes changes too often to check."""
     if not isinstance(country, str):
         return True
     return len(country) == 2 and country.isascii() and country.isalpha()

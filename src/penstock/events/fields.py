@@ -1,4 +1,4 @@
-"""Types for the fields that clients send. The time comes from `EventValidationContext`."""
+"""Types for the fields that clients send. The current time comes from `EventValidationContext`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,9 +57,9 @@ class EventValidationContext(NamedTuple):
 class Plain:
     """Annotates a field's type with the values that `penstock.events.plain_items` may accept.
 
-    plain_type: their type for msgspec. It is stricter than the full validation, except that it
-    accepts texts with NUL, which `plain_item` excludes. read: converts the value of the field;
-    raises `RuleBroken` if the item needs the full validation.
+    plain_type: the msgspec type of these values. It is stricter than the full validation, except
+    that it accepts strings containing NUL, which `plain_item` rejects. read: converts the field's
+    value; raises `RuleBroken` if the item needs the full validation.
     """
 
     plain_type: Any
@@ -70,12 +70,12 @@ _MAX_BYTES_PER_CHARACTER = 4
 
 
 def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
-    """Return a text that is not empty and within the limit, or raise `RuleBroken`.
+    """Return the string if it is not empty and within the limit; otherwise raise `RuleBroken`.
 
     unit: unit of the limit, "characters" or "bytes".
     """
     if 0 < len(value) * _MAX_BYTES_PER_CHARACTER <= limit and "\x00" not in value:
-        return value  # Most texts pass this quick check.
+        return value  # Most strings pass this quick check.
     if not value:
         raise RuleBroken("too_short", "Must not be empty.")
     if (len(value) if unit == "characters" else len(value.encode())) > limit:
@@ -86,9 +86,10 @@ def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
 
 
 def _number_as_text(value: Any) -> Any:
-    """Convert a whole number to its decimal text, and leave any other value unchanged.
+    """Convert a whole number to a decimal string, and leave any other value unchanged.
 
-    Dynamic languages send IDs from a database as numbers. `field_warnings` warns about them.
+    Programs in dynamic languages may send database IDs as numbers. `field_warnings` warns about
+    this.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_whole and LOWEST_INTEGER <= value <= HIGHEST_INTEGER else value
@@ -114,7 +115,7 @@ def _path(value: str) -> str:
 def _page_path(value: str) -> str:
     """Return the canonical path and check its length.
 
-    The length as sent does not count: browsers send nine characters for a Japanese character.
+    Only the canonical length counts: browsers send nine characters for one Japanese character.
     """
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
@@ -227,7 +228,7 @@ _ALLOWED_NUMBERS = "Must be a number between -2^63 and 2^64 - 1"
 
 
 def number_or_none(value: Any) -> int | float | None:
-    """Return a number, or parse a decimal text such as "19.99"; None for anything else."""
+    """Return a number, or parse a decimal string such as "19.99"; None for anything else."""
     if isinstance(value, str) and len(value) <= _MAX_NUMBER_CHARS and is_decimal(value):
         return float(value) if "." in value else int(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -291,7 +292,7 @@ _PlainProperties = Annotated[
 SentId = Annotated[
     str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_PlainId)
 ]
-"""A client's opaque ID, 1 to 200 bytes. A whole number is read as its text."""
+"""A client's opaque ID, 1 to 200 bytes. A whole number is converted to a string."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_PlainId, _require_website)]
 """The ID of an existing website or app."""
@@ -305,7 +306,7 @@ PagePath = Annotated[
     Field(json_schema_extra={"pattern": "^/"}),
     Plain(_PlainPath, lambda value, _: _page_path(value)),
 ]
-"""A page path, normalised."""
+"""A normalised page path."""
 
 Text = Annotated[str, AfterValidator(_text), Plain(_PlainText)]
 """Free text, up to 8 KB."""
@@ -348,7 +349,7 @@ Number = Annotated[
     WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
     Plain(_PlainNumber),
 ]
-"""A number, or its decimal text."""
+"""A number, or a string containing a decimal number."""
 
 Count = Annotated[
     int,
@@ -378,4 +379,4 @@ Currency = Annotated[
     Field(json_schema_extra={"pattern": "^[A-Za-z]{3}$"}),
     Plain(str, lambda value, _: _currency(value)),
 ]
-"""An ISO 4217 code, converted to capitals."""
+"""An ISO 4217 currency code, converted to upper case."""

@@ -1,4 +1,4 @@
-"""The intake: requests that arrive together share one commit, and get their answers after it."""
+"""The intake: requests that arrive together share one commit, and get their responses after it."""
 
 import asyncio
 import random
@@ -33,8 +33,9 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
 MOST_WAITING = 20_000
-"""Maximum events waiting for a commit: a few seconds' worth; the intake refuses more. Events with
-no key may fill only half, so that strangers leave room for backends."""
+"""Maximum number of events waiting for a commit: a few seconds' worth. Events without a key may
+fill only half of it, so that strangers leave room for backends.
+"""
 
 _COMMIT_S = histogram(
     "penstock_intake_commit_seconds", "Duration of a commit of events, including repeats."
@@ -53,7 +54,7 @@ _BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
 _GATHER_S = 0.02
 _TRIES = 6
-_TRY_FOR_S = 5.0  # no retry after this time
+_TRY_FOR_S = 5.0  # Do not retry after this time.
 _FORGET_AFTER_S, _FORGET_EVERY_S = 60, 3600
 _PROBE = Backoff(first_s=0.5, longest_s=5.0)
 
@@ -73,8 +74,8 @@ class Intake:
 
     Submissions gather on the event loop. When the last commit is done and a few turns of the loop
     have brought no new submission, they go to the writer, which has its own thread. Handing over
-    earlier would be slower: the loop and the writer would compete for the interpreter lock, each
-    with half of a commit. A busy loop hands over after `_GATHER_S` at the latest.
+    earlier would split the commit, and the loop and the writer would compete for the interpreter
+    lock. A busy loop hands over after `_GATHER_S` at the latest.
     """
 
     def __init__(
@@ -91,7 +92,6 @@ class Intake:
         """Create an intake, which accepts events while `running`.
 
         on_stored: called after each commit, in the writer's thread; wakes the shipper.
-
         dedupe_days: number of days that dedupe keys are stored.
         daily_events: daily quota of public events for each website.
         property_keys: maximum number of different property keys for each website.
@@ -104,16 +104,16 @@ class Intake:
         # Only the event loop uses the next four attributes.
         self._open = False
         self._gathered: list[_Submission] = []
-        self._waiting = 0  # events
-        self._busy = False  # a commit runs or is about to start
+        self._waiting = 0  # Number of events.
+        self._busy = False  # A commit is running or about to start.
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
         # Only the writer uses the next three attributes.
         self._store_failed = False
         self._last_id_ms: int | None = None
         self._track_split_ms = 0
-        # Each hand-over is tried at once, so that callers get a response while the store is down.
-        # In between, the writer probes the store: a node that is not ready receives no requests,
-        # so nothing else would show that the store is back.
+        # Each hand-over is tried at once, so that callers get a response even while the store is
+        # down. In between, the writer probes the store: a node that is not ready receives no
+        # requests, so nothing else would show that the store is back.
         self._writer = Worker(
             "intake",
             self._write,
@@ -152,20 +152,20 @@ class Intake:
 
         Returns results in the order of the events.
 
-        Call it on the event loop. Raises `RateLimited` if a website has used its quota,
+        Call this on the event loop. Raises `RateLimited` if a website has used its quota,
         `Unavailable` if too many events are waiting or the service is stopping, and
         `StoreUnavailable` if the store does not respond; a running commit may have succeeded.
         """
         return cast("list[Receipt | Rejected]", await self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
-        """Like `submit`, for an event whose property keys Penstock or a provider chose."""
+        """Like `submit`, but for an event whose property keys Penstock or a provider chose."""
         [receipt] = await self.submit([event._replace(has_free_keys=False)])
         assert isinstance(receipt, Receipt)
         return receipt
 
     def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
-        """Like `submit`, from a thread without an event loop. Blocks."""
+        """Like `submit`, but for threads without an event loop. Blocks."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
@@ -178,7 +178,10 @@ class Intake:
         return cast("Resolution", resolution)
 
     async def store(self, items: Sequence[NewEvent | Claim | Refusal]) -> list[Outcome]:
-        """Store the items of one body in one transaction and in order. Raises like `submit`."""
+        """Store the items of one body in one transaction and in order.
+
+        Raises the same errors as `submit`.
+        """
         return await self._stored(items)
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
@@ -186,20 +189,20 @@ class Intake:
         await self._stored(refusals)
 
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
-        """Store quarantined events and remove their entries. None for an entry that is missing.
+        """Store quarantined events and remove their entries. Returns None for each missing entry.
 
-        Raises like `submit`.
+        Raises the same errors as `submit`.
         """
         return cast("list[Receipt | Rejected | None]", await self._stored(replays))
 
     def waiting(self) -> int:
-        """Number of events and identify calls waiting for their commit."""
+        """Return the number of events and identify calls waiting for their commit."""
         return self._waiting
 
     def _forget_chunk(self) -> float | None:
         """Delete some old dedupe keys and device clocks.
 
-        Returns the seconds until the next call; None if none are left.
+        Returns the seconds until the next call; None if nothing is left to delete.
         """
         now_ms = self._clock()
         with self._database.write() as connection:
@@ -214,7 +217,7 @@ class Intake:
             raise Unavailable(
                 "The service is stopping; try again in a moment.", code="stopping", retry_after_s=1
             )
-        # All items of a submission came in one request.
+        # All items of a submission came in one request, so the first item is representative.
         most = MOST_WAITING // 2 if items and _is_public(items[0]) else MOST_WAITING
         if self._waiting + len(items) > most:
             raise Unavailable(
@@ -268,7 +271,7 @@ class Intake:
                 failed += len(submission.items)
             else:
                 stored += len(submission.items)
-            if submission.done.done():  # the client disconnected; its events are stored anyway
+            if submission.done.done():  # The client disconnected. Its events are stored anyway.
                 continue
             if isinstance(outcome, Exception):
                 submission.done.set_exception(outcome)
@@ -336,7 +339,7 @@ class Intake:
     def _commit_each(
         self, submissions: Iterable[Sequence[Item]]
     ) -> list[list[Outcome] | Exception]:
-        """Commit submissions one by one, so that a bad one does not fail the others."""
+        """Commit submissions one by one, so that a faulty one does not make the others fail."""
         outcomes: list[list[Outcome] | Exception] = []
         away: StoreUnavailable | None = None
         for items in submissions:
@@ -373,7 +376,7 @@ class Intake:
         raise AssertionError
 
     def _next_id_ms(self, connection: Connection, now_ms: int) -> int:
-        """The time for a commit's event IDs. IDs increase even if the clock is set back."""
+        """Return the time for a commit's event IDs. IDs increase even if the clock is set back."""
         if self._last_id_ms is None:
             self._last_id_ms = store.last_id_ms(connection)
             self._track_split_ms = store.track_split_ms(connection)
@@ -381,7 +384,7 @@ class Intake:
         return self._last_id_ms
 
     def _earlier_keys_until_ms(self, now_ms: int) -> int:
-        """Time of the last key that a keyed post shared with public posts; 0 once all expired."""
+        """Return when keyed and public posts last shared dedupe keys; 0 if those keys expired."""
         split_ms = self._track_split_ms
         return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
 

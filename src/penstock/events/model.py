@@ -15,7 +15,7 @@ EMPTY: Mapping[str, Any] = {}
 
 
 class Kind(StrEnum):
-    """The type of an event; the value is the warehouse's spelling."""
+    """The type of an event. Values are spelled as in the warehouse."""
 
     PAGEVIEW = "pageview"
     SCREENVIEW = "screenview"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class Source(StrEnum):
-    """The sender of an event; the value is the warehouse's spelling."""
+    """The sender of an event. Values are spelled as in the warehouse."""
 
     SERVER = "server"
     BROWSER = "browser"
@@ -36,8 +36,9 @@ class Source(StrEnum):
 
 
 class Family(StrEnum):
-    """Routes that share one space of dedupe IDs. Stored hashes include the values, so they never
-    change.
+    """Routes that share one set of dedupe IDs.
+
+    Stored hashes include these values, so the values must never change.
     """
 
     EVENTS = "events"
@@ -115,10 +116,11 @@ class Replay(NamedTuple):
 class Refusal(NamedTuple):
     """An item that validation refused, for the quarantine.
 
-    website_id: None if the workspace has no such website. origin: the route. content: JSON as
-    sent; None if it is not JSON or is too large to store. is_public: whether it came without a key,
-    so that anyone may have sent it. sender: other values used to read the item. is_event:
-    whether it counts as a received event. is_stored: whether it is stored as well as counted.
+    website_id: None if the workspace has no such website. origin: the route. content: JSON as sent;
+    None if it is not JSON or is too large to store. is_public: whether it came without a key, so
+    that anyone may have sent it. sender: details about the sender that are needed to read the item
+    again, such as its User-Agent. is_event: whether it counts as a received event. is_stored:
+    whether it is stored as well as counted.
     """
 
     workspace_id: WorkspaceId
@@ -189,19 +191,19 @@ class Receipt(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """The result for an event that the intake refused. Nothing of it is stored."""
+    """The result for an event that the intake refused. No part of the event is stored."""
 
     fault: Fault
 
 
 def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:
-    """The internal deduplication key for a client's own event ID. Source: interface, section 4."""
+    """Return the deduplication key for a client's event ID. Source: interface, section 4."""
     return blake2b(f"{website_id}\0{family}\0{client_id}".encode(), digest_size=16).digest()
 
 
 @lru_cache(maxsize=1000)
 def scope_tag(scope_id: ScopeId) -> int:
-    """64-bit hash of an identity scope, stored with each dedupe key. It must never change."""
+    """Return a 64-bit hash of an identity scope. It is stored, so it must never change."""
     return int.from_bytes(blake2b(scope_id.encode(), digest_size=8).digest(), signed=True)
 
 

@@ -1,9 +1,9 @@
-"""Quick validation of plain items, in one step, in C. Most items are plain.
+"""Quick validation of plain items, in a single step implemented in C. Most items are plain.
 
-A plain item has known fields of the right types, texts clearly within the limits, and simple
-properties. Nothing is refused here: an item that is not plain goes through the full validation,
-which finds its faults, if any. For a plain item, both validations return the same fields; a test
-compares them with random items.
+A plain item has known fields of the right types, strings clearly within the limits, and simple
+properties. Nothing is rejected here: an item that is not plain goes through the full validation,
+which finds any faults. For a plain item, both validations return the same fields; a test compares
+them with random items.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 
 _NUL, _RESERVED = b"\\u0000", b'"$'
-"""JSON for a NUL, which texts must not contain, and for the start of a reserved property."""
+"""JSON for NUL, which strings must not contain, and for the start of a reserved property."""
 
 
 def plain_item(

@@ -1,4 +1,4 @@
-"""The room of events: intake, outbox, shipper, imports and deletions."""
+"""The events room: intake, outbox, shipper, imports and deletions."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -112,7 +112,7 @@ def build(
 
     forget_in_other_rooms: deletes the data about visitors in rooms above this one.
 
-    read_call: reads a call from the segment room.
+    read_call: a function of the segment room that reads a tracking protocol call.
     """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)

@@ -15,7 +15,7 @@ EXACT = 2**53
 _MAX_BYTES_PER_CHARACTER = 4
 _SHOWN_KEY_CHARS = 64
 _SHORT_CHARS = MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER
-"""Maximum characters of a string that cannot exceed the limit, whatever its characters."""
+"""A string of at most this many characters cannot exceed the limit in bytes."""
 
 
 def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
@@ -38,7 +38,7 @@ def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
 
 
 def _is_simple(properties: Mapping[str, Any]) -> bool:
-    """Quick check for a few short texts and small numbers. Other properties may be valid too."""
+    """Whether there are only a few short strings and small numbers. Others may be valid too."""
     for key, value in properties.items():
         if key[:1] == RESERVED_PREFIX or len(key) > _SHORT_CHARS or "\x00" in key:
             return False

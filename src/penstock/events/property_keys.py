@@ -1,7 +1,7 @@
 """Limits the number of different property keys of each website.
 
-The metadata DB has the keys as hashes. The transaction that stores the first event with a key adds
-it. Every node remembers the keys that it has seen, so that only new keys need a query.
+The metadata DB stores hashes of the keys. The transaction that stores the first event with a key
+adds it. Every node remembers the keys that it has seen, so that only new keys need a query.
 """
 
 from collections import OrderedDict, defaultdict
@@ -18,7 +18,9 @@ from penstock.events import store
 from penstock.events.model import NewEvent
 
 _MAX_CACHED_KEYS = 200_000
-"""Maximum hashes in memory, about 20 MB. The least recently used websites are removed first."""
+"""Maximum number of hashes in memory, about 20 MB. The least recently used websites are removed
+first.
+"""
 _NO_KEYS: Set[int] = frozenset()
 
 
@@ -76,7 +78,7 @@ class PropertyKeys:
         public_places: Set[int],
         faults: list[Fault | None],
     ) -> set[int]:
-        """Add the keys of a website's events within the limit. Returns the keys it now has.
+        """Add the keys of a website's events, up to the limit. Returns their stored keys.
 
         public_places: places of events that anyone may have sent. They can use only half of the
         limit, so that strangers leave room for the website's backends.

@@ -93,7 +93,7 @@ class DailyQuota:
 
 
 def _counted(item: Item) -> WebsiteId | None:
-    """The website whose quota an item uses; None for an item without a quota."""
+    """Return the website whose quota an item uses; None for an item without a quota."""
     if type(item) is NewEvent:
         return item.website_id if item.is_public else None
     if isinstance(item, Claim) and item.trust < Trust.BACKEND:

@@ -1,4 +1,4 @@
-"""Redacted excerpts of rejected items: shortened, without secrets and network addresses."""
+"""Redacted excerpts of rejected items: shortened, without secrets or network addresses."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -36,13 +36,15 @@ _QUERY = Pattern(r"([?#])\S+")
 
 
 def redact(item: Any) -> str:
-    """Return a redacted item as JSON of at most 1,000 characters. Cut parts end in an ellipsis."""
+    """Return a redacted item as JSON of at most 1,000 characters. Shortened parts end in an
+    ellipsis.
+    """
     text = json.encode(_redacted(item, 0)).decode()
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS
 
 
 def redact_text(text: str) -> str:
-    """Redact a text that is not JSON, and cut it at 200 characters."""
+    """Redact text that is not JSON, and shorten it to 200 characters."""
     shown = text[:_MAX_PLAIN_TEXT]
     shown = _SECRET_FIELD.sub(_hide_value, shown)
     for pattern in (_SECRET_WORD, _ADDRESS):

@@ -10,12 +10,12 @@ from penstock.identity import service as identity
 from penstock.metadb.database import Database
 
 _POLL_S = 2.0
-_PAUSE_S = 0.02  # so that others can write
+_PAUSE_S = 0.02  # Lets others write.
 _VISITORS_AT_ONCE = 200
 
 
 class VisitorReleases:
-    """Changes the rows of released visitors in batches, and ships their aliases."""
+    """Updates the rows of released visitors in batches, and ships their aliases."""
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
         """Create the worker. on_stored: called after each commit; wakes the shipper."""

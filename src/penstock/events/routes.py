@@ -67,9 +67,10 @@ _BROWSER_SCHEMES = ("basic", "digest", "negotiate", "ntlm")
 
 
 async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> Caller | None:
-    """The caller of an open route; None if no key was sent. Raises `Unauthorized` for a wrong key.
+    """Return the caller of an open route; None if no key was sent.
 
-    Ignores credentials that browsers add automatically for a proxy in front of the page.
+    Raises `Unauthorized` for a wrong key. Ignores credentials that browsers add automatically for a
+    proxy in front of the page.
     """
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
@@ -82,7 +83,11 @@ def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
 
 
 class _Refusals(NamedTuple):
-    """Records the rejected items of one body. sender: other data used to read the items."""
+    """Records the rejected items in one body.
+
+    sender: details about the sender that are needed to read the items again, such as its
+    User-Agent.
+    """
 
     quarantine: QuarantineService
     route: str
@@ -91,7 +96,7 @@ class _Refusals(NamedTuple):
     sender: Mapping[str, Any]
 
     async def watch(self, work: Awaitable[T]) -> T:
-        """Await the processing of the body. Records the body if that raises."""
+        """Await the processing of the body. If it raises an error, record the body."""
         try:
             return await work
         except PenstockError as error:
@@ -149,9 +154,10 @@ async def post_event(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """For trusted backends, with an API key. The response is sent once the event is on disk.
+    """Send an event from a trusted backend, with an API key.
 
-    Repeating an `eventId` changes nothing.
+    The response is sent once the event is on disk. Sending the same `eventId` again changes
+    nothing.
     """
     return await _post_single(request, events, quarantine, server_event)
 
@@ -174,7 +180,7 @@ async def post_transaction(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> RawResponse:
-    """Send an event with an amount. Repeating a `transactionId` changes nothing."""
+    """Send an event with an amount. Sending the same `transactionId` again changes nothing."""
     return await _post_single(request, events, quarantine, transaction)
 
 
@@ -227,7 +233,7 @@ async def track(
 ) -> RawResponse:
     """Send one item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
-    Any page may call it without a key; if a key is sent, it must be valid for the website.
+    Any page may call this route without a key; if a key is sent, it must be valid for the website.
     `text/plain` is accepted too, because `sendBeacon` sends it. Requests from prefetched pages
     (`Sec-Purpose: prefetch`) store nothing and return no results.
     """
@@ -264,8 +270,9 @@ async def identify(
 ) -> RawResponse:
     """Call this at sign-up and login. The visitor's earlier events join the user's timeline.
 
-    It needs no key; if a key is sent, it must be valid for the website. Without a key, the response
-    only repeats the request's values, whatever Penstock knows about the visitor or the user.
+    The route needs no key; if a key is sent, it must be valid for the website. Without a key, the
+    response only repeats the request's values, whatever Penstock knows about the visitor or the
+    user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
@@ -296,7 +303,7 @@ async def answer_preflight() -> Response[None]:
 
 DIRECT_ROUTES = (post_event, post_event_batch, post_transaction, track, identify)
 ROUTES = (
-    answer_preflight,  # First, or the framework would answer OPTIONS requests itself.
+    answer_preflight,  # Must come first: the framework would answer OPTIONS requests itself.
     *DIRECT_ROUTES,
     *quarantine_routes.ROUTES,
 )

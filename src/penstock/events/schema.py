@@ -106,9 +106,9 @@ class TransactionEvent(ServerEvent):
 
 
 def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
-    """Check the URL. An item without `path` gets its path from the URL.
+    """Raise `RuleBroken` if the URL is invalid.
 
-    Raises `RuleBroken`.
+    An item without `path` gets its path from the URL, so the URL must then contain a valid path.
     """
     if url is None:
         return
@@ -181,7 +181,7 @@ class TrackedItem(Input):
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
-        """Check fields that depend on other fields. Raises `RuleBroken`."""
+        """Check fields that depend on other fields. Raises `RuleBroken` if a check fails."""
         _check_url(item.path, item.url, item.type)
 
     @field_validator("url")

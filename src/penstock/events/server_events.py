@@ -70,7 +70,7 @@ def transaction_properties(
     currency: str | None,
     transaction_id: str | None,
 ) -> dict[str, Any]:
-    """The properties plus the transaction's fields, so that filters and breakdowns can use them."""
+    """Return the properties with the transaction's fields added, for filters and breakdowns."""
     fields = {"amount": amount, "currency": currency, "transactionId": transaction_id}
     sent_fields = {name: value for name, value in fields.items() if value is not None}
     return {**(properties or {}), **sent_fields}

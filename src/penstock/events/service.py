@@ -52,9 +52,11 @@ T = TypeVar("T")
 
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
-"""Maximum items validated on the event loop. More would block it for over a millisecond."""
+"""Maximum number of items validated on the event loop. More would block it for over 1 ms."""
 _MAX_VALUES_ON_LOOP = 300
-"""Maximum values in a body validated on the event loop. Ten browser events have about 150."""
+"""Maximum number of values in a body validated on the event loop. Ten browser events have about
+150.
+"""
 
 _FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
     server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
@@ -137,8 +139,8 @@ class EventService:
         address: the sender's network; large bodies from different networks take turns.
         caller: the owner of the API key, if one was sent.
 
-        Raises `Invalid` if a single item is invalid, and `Unauthorized` if the website belongs to
-        another workspace than the key.
+        Raises `Invalid` if a single item is invalid, and `Unauthorized` if the website and the key
+        belong to different workspaces.
         """
         raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
@@ -168,16 +170,16 @@ class EventService:
         return await self._validation.run(address, function, body, *arguments)
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
-        """Link a visitor to a user, or merge it into the user's own visitor.
+        """Link a visitor to a user, or merge it into the user's visitor.
 
-        caller: the same as for `track`. Without a caller, the result repeats the request, so that
-        it reveals nothing about other visitors.
+        caller: see `track`. Without a caller, the result repeats the request, so that it reveals
+        nothing about other visitors.
         """
         raw = await compute_on(body, parse_object, body)
         website = await self._find_website(raw.get("websiteId"))
         context = self._context(lambda _: website, caller)
         request = await compute_on(body, validate, raw, Identify, (), context)
-        assert website is not None  # `KnownWebsite` has required it
+        assert website is not None  # Guaranteed by `KnownWebsite`.
         require_own_website(website, context)
         self.count_items(website, 1, is_public=caller is None)
         is_signed = (
@@ -218,7 +220,7 @@ class EventService:
     ) -> None:
         """Count events by website.
 
-        counted: a website whose events are already counted. is_public: as for `count_items`.
+        counted: a website whose events are already counted. is_public: see `count_items`.
 
         Raises `RateLimited` if a website has no quota left.
         """
@@ -257,7 +259,7 @@ class EventService:
     async def _submit_batch(
         self, batch: ValidatedBatch, caller: Caller | None, counted: Website | None = None
     ) -> list[ItemResult]:
-        """Store the valid events of a batch. counted: the same as for `_count`."""
+        """Store the valid events of a batch. counted: see `_count`."""
         events = list(batch.events.values())
         self._count(events, counted, is_public=caller is None)
         results = await self._intake.submit(events) if events else []
@@ -295,14 +297,17 @@ def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
 def _for_sender(
     caller: Caller | None, event: NewEvent, result: Receipt | Rejected
 ) -> Receipt | Rejected:
-    """The result to return to the sender. Receipts go through `_receipt_for_sender`."""
+    """Return the result to send to the sender. `_receipt_for_sender` adapts receipts."""
     if isinstance(result, Rejected):
         return result
     return _receipt_for_sender(caller, event, result)
 
 
 def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
-    """The receipt. Senders without a key get back their own visitor ID, not the canonical one."""
+    """Return the receipt to send to the sender.
+
+    Senders without a key get back their own visitor ID, not the canonical ID.
+    """
     if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
         return receipt
     return receipt._replace(visitor_id=VisitorId(event.visitor_id))
@@ -311,7 +316,7 @@ def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt
 def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:
     """Put rows of a warehouse table into the outbox, in the caller's transaction.
 
-    rows: JSON texts.
+    rows: JSON objects as strings.
     """
     store.put_rows_in_outbox(db, target, rows, now_ms)
 
@@ -336,7 +341,7 @@ def _names_only(item: object, website_id: object) -> bool:
 
 
 def _parse_tracked(body: bytes) -> tuple[dict[str, Any], object]:
-    """The body, and the website ID from the body or else from its first item."""
+    """Return the parsed body, and the website ID from the body or else from its first item."""
     raw = parse_object_with_list(body, "events", EVENT_LIST)
     items = raw.get("events")
     if "websiteId" not in raw and isinstance(items, list | UnreadList) and items:

@@ -2,8 +2,8 @@
 
 A shipment's number is stored before it is sent, and the engine uses it to recognise a repeat. After
 a crash at any point, the same rows are sent again under the same number, which changes nothing if
-they had arrived. A shipment that the engine refuses is split in half, with new numbers, until each
-bad row is alone. Bad rows go into the quarantine.
+they had already arrived. A shipment that the engine refuses is split in half, with new numbers,
+until each bad row is alone. Bad rows go into the quarantine.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -52,10 +52,10 @@ _PIECE_BYTES = 32 * 1024 * 1024
 # Gather commits into one insert, because each insert is a part that the engine must merge later.
 _LINGER_S = 0.15
 _LONGEST_LINGER_S = 0.6
-_LINGER_FACTOR = 4  # times the last shipping time, so at most a fifth of the time goes into it
+_LINGER_FACTOR = 4  # The pause per shipping time: shipping takes at most a fifth of the time.
 _POLL_S = 1.0  # Polling finds bundles that other nodes left behind.
 _STOP_S = 5.0
-_CHECKED_ROWS = 32  # Enough that each of two shards almost certainly has one of them.
+_CHECKED_ROWS = 32  # Enough for each of two shards to have one of them, almost certainly.
 
 
 class Shipper:
@@ -87,7 +87,7 @@ class Shipper:
     async def running(self) -> AsyncIterator[None]:
         """Ship rows in this context.
 
-        On exit, ship for a few more seconds. The rest waits for the next start.
+        On exit, ship for a few more seconds. Remaining rows wait for the next start.
         """
         async with self.worker.running():
             try:
@@ -103,7 +103,7 @@ class Shipper:
         """Wait until everything acknowledged before this call is in the warehouse.
 
         Returns False after `timeout_s`. Blocks, so call it from a worker thread. Reads the outbox,
-        which also has the events that other nodes accepted.
+        which also contains events accepted by other nodes.
 
         up_to: wait for the bundles up to this number instead.
         """
@@ -128,7 +128,7 @@ class Shipper:
             yield
 
     def installation_id(self) -> str:
-        """The ID of this metadata DB, which is part of every token."""
+        """Return the ID of this metadata DB, which is part of every token."""
         if self._installation_id is None:
             self._installation_id = self._outbox.installation_id()
         return self._installation_id
@@ -198,7 +198,7 @@ class Shipper:
         columns = COLUMNS[target]
         if self._warehouse.insert_json_rows(target, piece.rows, columns, token):
             return
-        # The engine knows the token, but after a kill the rows may still be missing.
+        # The engine knows the token, but if it was killed, the rows may still be missing.
         if not self._holds_any(target, piece):
             self._warehouse.insert_json_rows(target, piece.rows, columns, f"{token}-again")
 
@@ -208,9 +208,9 @@ class Shipper:
         self._last_failure = FailedShipment(self._clock(), error)
 
     def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
-        """Raise the error again unless it is about these rows. If it is, halves may succeed.
+        """Re-raise the error unless it is about these rows. If it is, half of them may succeed.
 
-        An engine that cannot write at all, or that failed after storing the rows, needs the same
+        An engine that cannot write at all, or that failed after storing the rows, must get the same
         shipment again.
         """
         if error.code in _NOT_ABOUT_ROWS or not self._warehouse.accepts_inserts():
@@ -248,14 +248,14 @@ class Shipper:
 
 
 class _Piece(NamedTuple):
-    """Rows of one insert, one per line. bundles: number of bundles of the shipment in it."""
+    """Rows of one insert, one per line. bundles: number of the shipment's bundles in this piece."""
 
     rows: bytes
     bundles: int
 
 
 def _pieces(shipment: Shipment) -> Iterator[_Piece]:
-    """Divide a shipment's rows into inserts of bounded size. A repeat has the same pieces."""
+    """Divide a shipment's rows into inserts of limited size. A repeat has the same pieces."""
     piece: list[bytes] = []
     size = 0
     for bundle in shipment.bundles:
@@ -270,7 +270,7 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
-    """Record what the engine refused. A single row goes into the quarantine; more are halved."""
+    """Record what the engine refused. A single row will be quarantined, and more rows halved."""
     rest = shipment.bundles[shipment.shipped :]
     if len(rest) > 1 or "\n" in rest[0].lines:
         log.warning("shipment_halved", shipment=shipment.number, code=error.code)

@@ -79,7 +79,7 @@ _RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at")
 
 
 def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:
-    """Records of the given keys that are in use."""
+    """Return the stored records for the given keys."""
     rows = select_rows(connection, dedupe_keys, ("key", *_RECORD), {}, "key", keys)
     return {key: DedupeRecord(*record) for key, *record in rows}
 
@@ -109,7 +109,7 @@ def put_in_outbox(
 def put_rows_in_outbox(
     connection: Connection, target: Target, rows: Sequence[str], now_ms: int
 ) -> None:
-    """Put rows of one table into the outbox. rows: JSON objects as text."""
+    """Put rows of one table into the outbox. rows: JSON objects as strings."""
     bundles = [(target, lines, now_ms) for lines in _bundles(rows)]
     insert_rows(connection, outbox, ("target", "lines", "put_at"), bundles)
 
@@ -133,7 +133,7 @@ def count_events(
     The first count of a day deletes the website's earlier days, using the primary key. Yesterday's
     count is kept, because a node whose clock is behind may still add to it.
 
-    Rows are changed in order of website, so that nodes wait instead of deadlocking.
+    Rows are changed in the order of website IDs, so that nodes wait instead of deadlocking.
     """
     placeholder = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     statement = _COUNT_EVENTS.format(values=", ".join([placeholder] * 3))
@@ -154,7 +154,7 @@ def events_of_day(connection: Connection, website_id: WebsiteId, day: int) -> in
 
 
 def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts]) -> None:
-    """Add to the counts of websites. Call it late, because it locks rows.
+    """Add to the counts of websites. Call this late in a transaction, because it locks rows.
 
     changes: numbers to add, by website; negative numbers subtract.
     """
@@ -168,7 +168,7 @@ def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts])
 
 
 def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str, EventCounts]:
-    """Event counts by website ID. Websites without events are omitted."""
+    """Return event counts by website ID. Websites without events are omitted."""
     columns = [event_counts.c[name] for name in EventCounts._fields]
     rows = connection.execute(
         select(event_counts.c.website_id, *columns).where(
@@ -181,7 +181,7 @@ def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str,
 def add_lost_events(
     connection: Connection, day: int, changes: Mapping[WebsiteId, EventCounts]
 ) -> None:
-    """Add `lost_on_devices` to a day. Call it after `add_counts`, which locks these websites."""
+    """Add `lost_on_devices` to a day. Call this after `add_counts`, which locks these websites."""
     rows = [
         {"website_id": website_id, "day": day, "events": counts.lost_on_devices}
         for website_id, counts in changes.items()
@@ -194,7 +194,7 @@ def add_lost_events(
 def lost_events_of(
     connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
 ) -> int:
-    """Number of events that the websites' clients reported as dropped from first to last day."""
+    """Return the number of events that clients reported as dropped from first to last day."""
     parameters = {"websites": list(website_ids), "first": first_day, "last": last_day}
     return int(connection.execute(_LOST_EVENTS, parameters).scalar() or 0)
 
@@ -202,7 +202,7 @@ def lost_events_of(
 def known_property_keys(
     connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
 ) -> set[int]:
-    """The subset of the given property key hashes that the website already has."""
+    """Return the subset of the given property key hashes that the website already has."""
     where = {"website_id": website_id}
     rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
     return {key_hash for (key_hash,) in rows}
@@ -221,7 +221,7 @@ def add_property_keys(connection: Connection, website_id: WebsiteId, hashes: Seq
 
 
 def device_clocks_of(connection: Connection, devices: Sequence[bytes]) -> dict[bytes, DeviceClock]:
-    """The known clocks of the given devices. Clocks that seem right are omitted."""
+    """Return the known clocks of the given devices. Clocks that seem right are omitted."""
     columns = ("device", "ahead_ms", "confirmed_at")
     rows = select_rows(connection, device_clocks, columns, {}, "device", devices)
     return {device: DeviceClock(*clock) for device, *clock in rows}
@@ -242,7 +242,7 @@ def set_device_clocks(connection: Connection, clocks: Mapping[bytes, DeviceClock
 
 
 def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
-    """Delete some clocks last confirmed before the given time. True if there may be more."""
+    """Delete some clocks last confirmed before the given time. Returns whether more may remain."""
     expired = connection.execute(_OLDEST_DEVICE_CLOCKS, {"before": before_ms}).scalars().all()
     for devices in chunks(expired):
         connection.execute(delete(device_clocks).where(device_clocks.c.device.in_(devices)))
@@ -250,19 +250,19 @@ def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
 
 
 def last_id_ms(connection: Connection) -> int:
-    """Approximate time in the ID of the last event; 0 if there are no events."""
+    """Return the approximate time in the ID of the last event; 0 if there are no events."""
     newest_key = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     newest_bundle = select(outbox.c.put_at).order_by(outbox.c.id.desc()).limit(1)
     return max(connection.execute(query).scalar() or 0 for query in (newest_key, newest_bundle))
 
 
 def track_split_ms(connection: Connection) -> int:
-    """Time until which keyed and public posts to /api/track shared dedupe keys; 0 if never."""
+    """Return when keyed and public posts to /api/track last shared dedupe keys; 0 if never."""
     return connection.execute(select(installation.c.track_split_at)).scalar() or 0
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:
-    """Delete some of the oldest keys used before the given time. True if there may be more."""
+    """Delete some of the keys from before the given time. Returns whether more may remain."""
     oldest = connection.execute(_OLDEST_KEYS).all()
     expired = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
     connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(expired)))
@@ -302,8 +302,8 @@ def keys_of_visitors(
 ) -> VisitorKeys:
     """Find the visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
 
-    It reads in primary key order: an index by visitor would cost the intake more than reading all
-    keys costs a deletion. tag: tag of the visitors' identity scope.
+    The search follows the primary key: an index by visitor would cost the intake more than reading
+    all keys costs a deletion. tag: tag of the visitors' identity scope.
     """
     c = dedupe_keys.c
     first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
@@ -317,7 +317,7 @@ def keys_of_visitors(
 
 
 def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
-    """Remove visitor and body hash from dedupe keys. The keys still recognise repeats."""
+    """Remove the visitor and the body hash from dedupe keys. The keys still recognise repeats."""
     for chunk in chunks(key_ids):
         connection.execute(
             update(dedupe_keys)

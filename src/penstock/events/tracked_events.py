@@ -1,4 +1,4 @@
-"""Converts events of browsers and apps from JSON to `NewEvent`."""
+"""Converts events from browsers and apps from JSON to `NewEvent`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -49,7 +49,7 @@ def tracked_event(
     is_public: whether the item came without a key; by default, whether the context has no caller.
 
     Raises `Invalid` with every fault, including an unknown website, and `Unauthorized` if the
-    website belongs to another workspace than the key.
+    website and the key belong to different workspaces.
     """
     if is_public is None:
         is_public = context.caller is None

@@ -1,4 +1,4 @@
-"""Fields shared by tracked items and lines of imports."""
+"""Fields shared by tracked items and imported lines."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,7 +16,7 @@ _NAME_FIELDS: Mapping[str, str] = {
     "event": "name",
     "transaction": "name",
 }
-"""The field that has the name, by type of item."""
+"""The field that contains the name, by type of item."""
 
 
 def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
@@ -34,7 +34,7 @@ def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
 
 
 def name_and_columns(item: TrackedItem) -> tuple[str, dict[str, str]]:
-    """The event's name, and the warehouse columns for page, location and traffic source."""
+    """Return the event's name, and the warehouse columns for page, location and traffic source."""
     url = None if item.url is None else split_url(item.url)
     path = item.path or path_of_url(url) or ""
     return item.screen or item.name or path, _columns(item, path, url)

@@ -1,4 +1,4 @@
-"""A transaction of the intake: deduplicate, resolve identities, fill the outbox, count."""
+"""The intake's transaction: deduplicate, resolve identities, fill the outbox, count."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -74,14 +74,14 @@ def store_items(
     """Store events, identify calls and refusals in their order. The caller commits.
 
     id_ms: the time in the IDs of new events, later than in all earlier commits.
-    earlier_until_ms: time of the newest record that may be stored under an `earlier_dedupe_key`;
-    0 if none remain.
-    Raises `ConcurrentUpdate` or `StoreConflict` if another node was faster: roll back and retry.
+    earlier_until_ms: time of the newest record that may be stored under an `earlier_dedupe_key`; 0
+    if none remain. Raises `ConcurrentUpdate` or `StoreConflict` if another node made a conflicting
+    change; the caller must roll back and retry.
 
     Steps: look up dedupe keys, select new items, check their property keys, correct times by device
     clocks, resolve identities, write dedupe keys and outbox, store refusals, answer repeats, count.
     """
-    replays: dict[int, int] = {}  # First place by entry: a second replay finds it deleted.
+    replays: dict[int, int] = {}  # First place by entry. A second replay finds the entry deleted.
     for place, item in enumerate(items):
         if isinstance(item, Replay):
             replays.setdefault(item.entry, place)
@@ -110,8 +110,8 @@ def store_items(
     )
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
-    # IDs increase, so that events with equal times are read in the order sent, and the same batch
-    # gives the same data quality.
+    # IDs increase, so that events with equal times are read in the order sent, and a repeated batch
+    # shows the same data quality.
     event_ids = map(EventId, new_ids("evt", id_ms, len(new_places)))
     for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
         if place in claims:
@@ -200,7 +200,7 @@ def _by_device_clocks(
 
 
 def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
-    """Places of events that repeat neither a stored event nor an earlier event of this list."""
+    """Return the places of events that repeat neither a stored event nor an earlier listed one."""
     seen = set(known)
     places = []
     for place, event in events.items():
@@ -221,7 +221,7 @@ def _repeat_outcome(
     outcomes: Mapping[int, Outcome],
     events: Mapping[int, NewEvent],
 ) -> Outcome:
-    """The outcome of a repeat: a duplicate of the first event, or the same refusal."""
+    """Return the outcome of a repeat: a duplicate of the first event, or the same refusal."""
     assert event.dedupe_key is not None
     first = known.get(event.dedupe_key)
     if first is None:
@@ -266,7 +266,10 @@ _REPLAYED = EventCounts(received=-1, refused=-1)
 def _counts(
     items: Sequence[Item], outcomes: Mapping[int, Outcome], dropped: Mapping[WebsiteId, int]
 ) -> dict[WebsiteId, EventCounts]:
-    """Changes of the counts by website. Rejected events count when their refusal is recorded."""
+    """Return the changes to the counts by website.
+
+    Rejected events are counted when their refusal is recorded.
+    """
     changes = Counter[tuple[WebsiteId, EventCounts]]()
     for place, item in enumerate(items):
         outcome = outcomes.get(place)

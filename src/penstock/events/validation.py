@@ -18,7 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 RawItem = Mapping[str, Any]
 """An item as sent: JSON values, not validated."""
 Rule = Callable[[RawItem], Iterable[Fault]]
-"""A rule between fields. It gets the raw item, so it works even if a single field is invalid."""
+"""A rule between fields. It gets the raw item, so it works even if some fields are invalid."""
 
 
 def validate(
@@ -71,7 +71,8 @@ def _wire_names(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, Any], int]:
-    """Limit the item to MAX_FAULTS unknown fields. Returns it and the number of fields left out.
+    """Limit the item to MAX_FAULTS unknown fields. Returns the item and the number of fields left
+    out.
 
     Each unknown field is a fault, and collecting faults takes much more memory than the item.
     """
@@ -83,7 +84,7 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
 def canonical_json(raw: Any) -> bytes:
     """Return an item's JSON with sorted keys. Raises `Invalid` if it is too large.
 
-    Call it before `validate`, so that no work is wasted on an oversized event.
+    Call this before `validate`, so that no work is wasted on an oversized event.
     """
     canonical = json.encode(raw, order="sorted")
     if len(canonical) > MAX_EVENT_BYTES:

@@ -1,1 +1,1 @@
-"""Deletions of a visitor, a user or a period: jobs over both stores that survive restarts."""
+"""Deletion of a visitor, a user or a period, in both stores. Deletions survive restarts."""

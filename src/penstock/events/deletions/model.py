@@ -23,7 +23,7 @@ class Target(StrEnum):
 
 
 class DeletionState(StrEnum):
-    """State of a deletion. It never fails: its identities are already deleted, so it retries."""
+    """State of a deletion. It retries instead of failing: its identities are already deleted."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -34,11 +34,10 @@ class Step(StrEnum):
     """The steps of a job, in order. Each step is idempotent and may run again from its start.
 
     identities: remove the rows of absorbed visitors if the request's transaction could not remove
-    all. ship: wait until earlier acknowledged events are in the warehouse. merges: remove the
-    visitor's merges from the warehouse, so that an absorbed ID that is sent again no longer points
-    to the visitor.
-    events: find and remove events. lists: rebuild the catalogue of the websites from the remaining
-    events. keys: remove the visitor from dedupe keys.
+    all of them. ship: wait until earlier acknowledged events are in the warehouse. merges: remove
+    the visitor's merges from the warehouse, so that an absorbed ID that is sent again no longer
+    points to the visitor. events: find and remove events. lists: rebuild the catalogue of the
+    websites from the remaining events. keys: remove the visitor from dedupe keys.
     """
 
     IDENTITIES = "identities"
@@ -62,13 +61,14 @@ class Deletion:
     """A deletion and its progress.
 
     visitor_id, user_id: IDs in the request; None once it is done. from_at_ms, to_at_ms: start
-    (inclusive) and end (exclusive) of a period; retention has a kind of event and only to_at_ms.
-    visitor_ids: the canonical visitor and all absorbed ones, until it is done. open_imports:
-    imports of its websites that were unfinished at the request. outbox_id, merge_id, key_id: the
-    highest outbox bundle, merge and dedupe key that it concerns. keys_read: the last dedupe key
-    that was read. step: the current or next step; None once done. visitors, user_links,
-    events_removed, keys_cleared: counts. events_found: None until counted. removed: counts by store
-    and kind of data. error: why it is waiting. created_at_ms: later events are not deleted.
+    (inclusive) and end (exclusive) of a period; a retention deletion has a kind and only to_at_ms.
+    visitor_ids: the canonical visitor and all absorbed visitors; empty once it is done.
+    open_imports: imports of its websites that were unfinished at the time of the request.
+    outbox_id, merge_id, key_id: the highest numbers of outbox bundles, merges and dedupe keys that
+    it covers. keys_read: the last dedupe key that was read. step: the current or next step; None
+    once done. visitors, user_links, events_removed, keys_cleared: counts. events_found: None until
+    counted. removed: counts by store and kind of data. error: why it is waiting. created_at_ms:
+    time of the request; events received later are not deleted.
     """
 
     id: DeletionId
@@ -102,14 +102,14 @@ class Deletion:
 
 
 class AffectedEvents(NamedTuple):
-    """Events of one website that a deletion removes: their number, first and last time."""
+    """Events of one website that a deletion removes: their number, first time and last time."""
 
     events: int
     first_ms: int
     last_ms: int
 
     def plus(self, other: "AffectedEvents") -> "AffectedEvents":
-        """Combine two sets that have no event in common."""
+        """Combine two sets of events that do not overlap."""
         return AffectedEvents(
             self.events + other.events,
             min(self.first_ms, other.first_ms),
@@ -122,7 +122,7 @@ class AffectedEvents(NamedTuple):
 
 
 class RetainedHistory(NamedTuple):
-    """A kind of event whose events before `from_ms` were deleted by a website's retention."""
+    """A kind of event for which a website's retention deleted everything before `from_ms`."""
 
     website_id: WebsiteId
     kind: str

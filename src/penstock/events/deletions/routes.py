@@ -32,7 +32,7 @@ async def create_deletion(
     """Start a job that deletes everything received so far.
 
     `visitorId` and `userId` select the visitor and all visitors merged with it, on every website
-    that shares its identity scope. If the ID is sent again later, it is a new visitor. `from`
+    that shares its identity scope. If the ID is sent again later, it creates a new visitor. `from`
     (inclusive) and `to` (exclusive) select all events of this website in a period. Requests are
     safe to repeat.
     """

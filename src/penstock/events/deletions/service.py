@@ -118,7 +118,7 @@ class DeletionService:
 
         All other writes wait for this transaction. So slow reads and removals come before it, and
         the rows of many visitors are removed after it. quarantined: number of quarantine entries
-        removed, in all tries.
+        removed, over all tries.
         """
         who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
@@ -232,13 +232,13 @@ class DeletionService:
     def retained_histories(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
     ) -> list[RetainedHistory]:
-        """List the history that retention has left, for the coverage of reports."""
+        """List where retention has cut off history, for the coverage of reports."""
         with self._database.read() as db:
             return store.retained_histories(db, workspace_id, website_ids)
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
-    """All IDs of the visitor that stored texts may contain."""
+    """Return all IDs of the visitor that stored texts may contain."""
     ids = {target.visitor_id, target.user_id}
     if known is not None:
         ids |= {known.user_id, *known.ids}
@@ -262,7 +262,7 @@ def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
 
 
 def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
-    """A deletion before its first step."""
+    """Create a deletion that has not performed any step."""
     return Deletion(
         id=DeletionId(new_id("del", now_ms)),
         workspace_id=website.workspace_id,

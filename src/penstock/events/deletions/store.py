@@ -1,4 +1,4 @@
-"""SQL for deletions, and for the events that each removes from its websites."""
+"""SQL for deletions, and for the number of events that each removes from its websites."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -63,7 +63,7 @@ def add(connection: Connection, deletion: Deletion, website_ids: Collection[Webs
 
 
 def save(connection: Connection, deletion: Deletion) -> None:
-    """Save a deletion's progress. The visitor IDs, which may be many, are erased at the end."""
+    """Save a deletion's progress. Does not write the visitor IDs again, except to erase them."""
     values = row_values(deletion, deletions)
     if deletion.visitor_ids:
         del values["visitor_ids"]
@@ -73,7 +73,10 @@ def save(connection: Connection, deletion: Deletion) -> None:
 def save_affected_events(
     connection: Connection, deletion: Deletion, affected: Mapping[WebsiteId, AffectedEvents]
 ) -> None:
-    """Save the events to remove, by website. Websites not in `affected` have no such events."""
+    """Save the number and times of the events to remove, by website.
+
+    Websites that are not in `affected` have no such events.
+    """
     c = deletion_websites.c
     connection.execute(
         update(deletion_websites)
@@ -91,7 +94,7 @@ def save_affected_events(
 def affected_events(
     connection: Connection, deletion: Deletion
 ) -> dict[WebsiteId, AffectedEvents | None]:
-    """The events to remove, by website; None if there are none or they are not counted yet."""
+    """Return the events to remove, by website; None if there are none or they are uncounted."""
     c = deletion_websites.c
     rows = connection.execute(
         select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(
@@ -148,7 +151,7 @@ def any_open(connection: Connection) -> bool:
 
 
 def open_deletions(connection: Connection) -> list[Deletion]:
-    """Unfinished deletions of every workspace, oldest first."""
+    """Return the unfinished deletions of every workspace, oldest first."""
     rows = connection.execute(
         select(deletions)
         .where(deletions.c.state.in_(_OPEN))
@@ -158,7 +161,10 @@ def open_deletions(connection: Connection) -> list[Deletion]:
 
 
 def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> int | None:
-    """Time up to which retention removes a website's events of a kind; None if never requested."""
+    """Return the time up to which retention removes a website's events of one kind.
+
+    Returns None if this was never requested.
+    """
     d = deletions.c
     return connection.execute(
         select(func.max(d.to_at)).where(
@@ -170,7 +176,7 @@ def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> 
 def retained_histories(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[RetainedHistory]:
-    """The latest retention of each website and kind of event."""
+    """Return the latest retention of each website and kind of event."""
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     rows = connection.execute(_RETAINED, parameters)
     return [RetainedHistory(WebsiteId(site), kind, from_ms) for site, kind, from_ms in rows]
@@ -179,9 +185,9 @@ def retained_histories(
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[DeletionSpan]:
-    """The periods that deletions changed, oldest first.
+    """Return the periods that deletions changed, oldest first.
 
-    Until its events are counted, a deletion has the whole period that it may change.
+    Until its events are counted, a deletion is listed with the whole period that it may change.
     """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     rows = connection.execute(_SPANS, parameters)

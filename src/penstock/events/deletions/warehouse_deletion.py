@@ -61,13 +61,16 @@ class WarehouseDeletion:
         return removed
 
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
-        """Rebuild the catalogue from the remaining events. Inserts must wait meanwhile."""
+        """Rebuild the catalogue from the remaining events.
+
+        The caller must block inserts meanwhile.
+        """
         catalogue.rebuild_catalogue(self._warehouse, website_ids, self._pause)
 
     def await_mutations(self, table: str) -> None:
         """Wait until the engine has finished all mutations of a table.
 
-        Raises `QueryFailed` if a mutation has failed. The engine retries it.
+        Raises `QueryFailed` if a mutation has failed. The engine keeps retrying it.
         """
         catalogue.await_mutations(self._warehouse, table, self._pause)
 

@@ -1,6 +1,6 @@
 """Performs deletions step by step.
 
-Each finished step is saved, so a crash repeats at most one step, which changes nothing.
+Each finished step is saved, so a crash repeats at most one step. Repeating a step is harmless.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ _STORE_ERRORS = (QueryFailed, StoreUnavailable, OSError)
 class DeletionDelayed(Exception):
     """A deletion could not be performed now.
 
-    It contains no store's message, because that may contain the ID to be deleted.
+    The error omits the store's message, which may contain the ID to be deleted.
     """
 
 
@@ -66,7 +66,7 @@ class DeletionWorker:
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
         # A statement may rewrite a whole table, so a step has no time limit.
         self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
-        self._delays: dict[DeletionId, str] = {}  # type of error, by delayed deletion
+        self._delays: dict[DeletionId, str] = {}  # Type of error, by delayed deletion.
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.IDENTITIES: self._remove_identities,
             Step.SHIP: self._ship,
@@ -117,7 +117,7 @@ class DeletionWorker:
             self._delays.pop(deletion.id, None)
 
     def _concerns_one(self, error: StoreUnavailable) -> bool:
-        """Whether other deletions may still succeed."""
+        """Whether other deletions may succeed despite this error."""
         return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
 
     def _perform(self, deletion: Deletion) -> None:
@@ -133,7 +133,7 @@ class DeletionWorker:
         return deletion
 
     def _save_delay(self, deletion: Deletion, error: Exception) -> None:
-        """Show the reason in the deletion's record, if the metadata DB answers."""
+        """Show the reason in the deletion's record, if the metadata DB responds."""
         message = (
             "A store did not respond or finish in time; Penstock will try again."
             if isinstance(error, _STORE_ERRORS)
@@ -190,8 +190,8 @@ class DeletionWorker:
                 counts = self._warehouse_deletion.count(deletion, list(websites))
                 if not counts:
                     break
-                # Save before the removal. After a crash, the rest is counted again, and that count
-                # cannot be larger.
+                # Save the counts before the removal. After a crash, the remaining events are
+                # counted again, and that count cannot be larger.
                 websites |= {
                     site: _total(websites[site], count, repeated) for site, count in counts.items()
                 }
@@ -210,7 +210,7 @@ class DeletionWorker:
         websites: Mapping[WebsiteId, AffectedEvents | None],
         removed: int = 0,
     ) -> Deletion:
-        """Save the counts of events. removed: number of events that are removed next."""
+        """Save the counts of events. removed: number of events that will be removed next."""
         counts = {site: count for site, count in websites.items() if count is not None}
         deletion = replace(deletion, events_found=sum(count.events for count in counts.values()))
         with self._database.write() as db:
@@ -266,7 +266,11 @@ class DeletionWorker:
 
 
 def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
-    """A deletion after a step. The last step erases the deleted IDs."""
+    """Return the deletion as it is after the step `done`.
+
+    After the last step, its state is done and its record no longer contains the visitor and user
+    IDs.
+    """
     steps = STEPS[deletion.target]
     place = steps.index(done) + 1
     if place < len(steps):

@@ -33,14 +33,14 @@ class Occurrences:
     """Counts equal lines of a file, in a private database that may spill to a temporary file."""
 
     def __init__(self) -> None:
-        # Worker threads use it in turn.
+        # Worker threads take turns with this connection.
         self._seen = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._seen.execute(
             "CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID"
         )
 
     def number(self, content: bytes) -> int:
-        """Count a line. Returns 1 for the first line with this content, 2 for the second, ...
+        """Count a line. Returns 1 for the first line with this content, and 2 for the second.
 
         Raises `OSError` if the folder for temporary files is full.
         """
@@ -58,7 +58,7 @@ class Occurrences:
 def read_entry(
     text: bytes, website: Website, occurrences: Occurrences, context: EventValidationContext
 ) -> NewEvent:
-    """Read the event of a line. Raises `Invalid` with every fault.
+    """Read the event in a line. Raises `Invalid` with every fault.
 
     A line without `dedupeKey` and `transactionId` is identified by its content and the number of
     equal lines before it. So importing a file again stores nothing twice, and two equal lines in
@@ -98,7 +98,7 @@ def read_entry(
 
 
 def stated_ms(text: bytes) -> int | None:
-    """The timestamp of a rejected line, capped at `LATEST_MS`; None if missing or invalid."""
+    """Return the time of a rejected line, capped at `LATEST_MS`; None if missing or invalid."""
     try:
         at_ms = parse_time(_parse(text)["timestamp"])
     except TimeOutOfRange as error:
@@ -109,7 +109,7 @@ def stated_ms(text: bytes) -> int | None:
 
 
 def line_excerpt(text: bytes) -> str:
-    """A shortened excerpt of a rejected line, without secrets and network addresses."""
+    """Return a shortened excerpt of a rejected line, without secrets or network addresses."""
     try:
         return redact(_parse(text))
     except Invalid:
@@ -126,7 +126,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _with_name(raw: Any) -> Any:
-    """Rename the field `event`, which backend events have, to `name`."""
+    """Rename the field `event`, which backend events use, to `name`."""
     if isinstance(raw, dict) and "event" in raw and raw.get("name") in (None, raw["event"]):
         raw = {name: value for name, value in raw.items() if name != "event"} | {
             "name": raw["event"]

@@ -1,6 +1,7 @@
 """Manages import files in the data folder.
 
-`<import id>.part` during the upload, `<import id>.<format>` once it is complete and on disk.
+A file is called `<import id>.part` during the upload, and `<import id>.<format>` once it is
+complete and on disk.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ _WRITE_BYTES = 1024 * 1024
 
 
 class StoredFile(NamedTuple):
-    """A file on disk. size: in bytes, as sent."""
+    """A file on disk. size: number of bytes, as sent."""
 
     size: int
     sha256: str
@@ -79,13 +80,13 @@ class ImportFiles:
             self.path(import_id, reader.name).unlink(missing_ok=True)
 
     def present(self) -> set[str]:
-        """IDs of imports whose complete file is on this node."""
+        """Return the IDs of imports whose complete file is on this node."""
         if not self._folder.is_dir():
             return set()
         return {path.stem for reader in READERS for path in self._folder.glob(f"*.{reader.name}")}
 
     def remove_unfinished(self) -> None:
-        """Remove partial uploads left by a crash. Call it before the first upload."""
+        """Remove partial uploads left by a crash. Call this before the first upload."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError):
                 path.unlink()

@@ -15,7 +15,7 @@ class ImportState(StrEnum):
 
     queued: the file is on disk but has not been read yet.
     failed: the file cannot be read completely, or has too many rejected lines or no valid event.
-    cancelled: someone cancelled it. Failed and cancelled imports keep the events stored before.
+    cancelled: someone cancelled it. Failed and cancelled imports keep the events stored so far.
     """
 
     QUEUED = "queued"
@@ -30,7 +30,7 @@ class ImportJob:
     """An imported file and its progress.
 
     format: name of its reader. bytes_total, bytes_read: size of the file as sent, compressed or
-    not, and how much of that is read. lines_read: lines read so far, including empty_lines.
+    not, and how much of it has been read. lines_read: lines read so far, including empty_lines.
     duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: span of
     its accepted and duplicate events. affected_from_ms, affected_to_ms: span of these and of
     rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
@@ -75,13 +75,13 @@ class ImportJob:
 
     @property
     def has_gap(self) -> bool:
-        """Whether reports lack events of this file. A file without any event changes nothing."""
+        """Whether reports lack events of this file. A file without valid events leaves no gap."""
         is_incomplete = self.state is not ImportState.DONE or self.rejected > 0
         return self.is_open or (self.has_events and is_incomplete)
 
 
 def completed(job: ImportJob) -> ImportJob:
-    """A job whose whole file was read: done, or failed if nothing was imported."""
+    """Return the job after its whole file was read: done, or failed if nothing was imported."""
     job = replace(job, bytes_read=job.bytes_total)
     if job.has_events:
         return replace(job, state=ImportState.DONE)
@@ -95,7 +95,7 @@ def completed(job: ImportJob) -> ImportJob:
 
 
 def stopped(job: ImportJob) -> ImportJob:
-    """A job that had too many rejected lines."""
+    """Return the job after too many rejected lines: failed."""
     error = (
         f"The import stopped after {job.rejected:,} rejected lines, the limit. Correct the file "
         "and import it again; stored events are recognised as duplicates."
@@ -107,7 +107,8 @@ class Reject(NamedTuple):
     """A rejected line with all its faults.
 
     line: line number, from 1. stated_ms: its timestamp, if valid. excerpt: its text, redacted and
-    shortened; None if the line was too long, after a file's first 1,000, or once removed.
+    shortened; None if the line was too long, if it came after the file's first 1,000 rejected
+    lines, or once the text was removed.
     """
 
     line: int
@@ -128,8 +129,8 @@ class Excerpt(NamedTuple):
 class ExcerptSearch(NamedTuple):
     """The result of a search for excerpts that contain one of the given IDs.
 
-    contains: whether a text contains one of the IDs. lines_read: number of lines read of each
-    import at the time of the search.
+    contains: whether a text contains one of the IDs. lines_read: number of lines of each import
+    that had been read at the time of the search.
     """
 
     contains: Callable[[str], bool]

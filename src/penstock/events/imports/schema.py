@@ -31,7 +31,7 @@ def _known_format(name: str | None) -> str | None:
 
 
 class ImportQuery(Query):
-    """The destination of an import."""
+    """The destination and format of an import."""
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
     file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None

@@ -81,7 +81,8 @@ class ImportService:
 
         Raises `Unauthorized` if the website belongs to another workspace, `UnsupportedMedia` if the
         file's format differs from the request's, `TooLarge` if the file is too large, `QueueFull`
-        if the workspace has too many uploads or unfinished imports, and `Unavailable`.
+        if the workspace has too many uploads or unfinished imports, and `Unavailable` if a store
+        does not respond.
         """
         reader = reader_of_request(query.format, media_type)
         website = await to_thread.run_sync(
@@ -176,7 +177,7 @@ class ImportService:
             return store.rejects(db, job, page)
 
     def cancel(self, actor: Caller, import_id: str) -> ImportJob:
-        """Stop reading. Stored events are kept. Cancelling again changes nothing.
+        """Stop an import. Stored events are kept. Cancelling again changes nothing.
 
         Raises `Conflict` if the import is finished.
         """
@@ -192,7 +193,7 @@ class ImportService:
             )
             store.save(db, job)
             self._database.changes.announce(db, TOPIC)
-        if was_queued:  # A worker removes the file that it is reading, on whichever node it is.
+        if was_queued:  # A worker removes a file that it is reading.
             self._files.remove(import_id)
         return job
 

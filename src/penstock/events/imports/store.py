@@ -40,7 +40,7 @@ _SPANS = (
 _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
-"""Condition: a rejected line has its text. Earlier versions stored the text in `errors`."""
+"""SQL condition: the text of a rejected line is stored. Earlier versions stored it in `errors`."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
@@ -68,7 +68,7 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
 
 
 def _faults_and_excerpt(errors: Any, line_text: str | None) -> tuple[Any, str | None]:
-    """The faults and the text of a rejected line. Earlier versions stored both in `errors`."""
+    """Return the faults and text of a rejected line. Earlier versions stored both in `errors`."""
     return (
         (errors, line_text) if isinstance(errors, list) else (errors["faults"], errors["excerpt"])
     )
@@ -123,10 +123,10 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
 
 
 def naming(sent_ids: Collection[str]) -> Callable[[str], bool]:
-    """Return a condition: whether an excerpt contains one of the IDs.
+    """Return a function that tests whether an excerpt contains one of the IDs.
 
-    IDs are compared as JSON text, like excerpts, and without the end that an excerpt may have cut
-    off.
+    The IDs are compared in the form that they have in excerpts: as JSON text, and possibly cut
+    short.
     """
     return containing_any([redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids])
 
@@ -141,7 +141,7 @@ def search_excerpts(
 
     contains: the result of `naming`. after: last line to skip, by import.
     """
-    # Read this first, so that lines rejected meanwhile are searched twice rather than never.
+    # Read this first, so that lines rejected meanwhile are searched twice rather than not at all.
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
@@ -156,7 +156,7 @@ def search_excerpts(
 
 
 def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterator[Excerpt]:
-    """The excerpts of an import's rejected lines after the given line."""
+    """Yield the excerpts of an import's rejected lines after the given line."""
     c = import_rejects.c
     rows = connection.execute(
         select(c.line, c.errors, c.line_text).where(
@@ -177,7 +177,7 @@ def remove_excerpts(
     """Remove excerpts that a search found, and newer ones. Returns the number removed.
 
     earlier: the search, made before this transaction. Only newer lines are searched now, because
-    others wait for this transaction.
+    other writes wait for this transaction.
     """
     newer = search_excerpts(connection, website_ids, earlier.contains, earlier.lines_read)
     excerpts = [*earlier.excerpts, *newer.excerpts]
@@ -193,26 +193,26 @@ def remove_excerpts(
 
 
 def open_jobs(connection: Connection) -> list[ImportJob]:
-    """Unfinished imports of every workspace, oldest first."""
+    """Return the unfinished imports of every workspace, oldest first."""
     open_rows = select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at)
     return [_job(row) for row in connection.execute(open_rows)]
 
 
 def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
-    """The subset of these imports that are finished, failed or cancelled."""
+    """Return the subset of these imports that are finished, failed or cancelled."""
     query = select(imports.c.id).where(imports.c.id.in_(import_ids), imports.c.state.not_in(_OPEN))
     return connection.execute(query).scalars().all()
 
 
 def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
-    """Number of a workspace's unfinished imports."""
+    """Return the number of a workspace's unfinished imports."""
     c = imports.c
     count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
     return int(connection.execute(count).scalar_one())
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
-    """Unfinished imports of these websites, oldest first."""
+    """Return the unfinished imports of these websites, oldest first."""
     c = imports.c
     ids = (
         select(c.id)
@@ -225,13 +225,16 @@ def open_imports(connection: Connection, website_ids: Collection[str]) -> list[I
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
 ) -> list[ImportSpan]:
-    """The period that each import changed, oldest first. Imports without events are omitted."""
+    """Return the period that each import changed, oldest import first.
+
+    Imports without events are omitted.
+    """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     return [_span(_job(row)) for row in connection.execute(_SPANS, parameters)]
 
 
 def _span(job: ImportJob) -> ImportSpan:
-    """The period that an import changed.
+    """Return the period that an import changed.
 
     An incomplete import may lack events from any time before its creation.
     """

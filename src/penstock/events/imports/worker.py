@@ -45,18 +45,18 @@ BATCH_LINES = 500
 LARGE_BATCH_LINES = 2_000
 """Maximum lines in one commit while nobody else sends. Larger commits save disk syncs."""
 _SLICE_S = 0.5
-"""Seconds. No new batch starts after this time in a turn. A batch also ends after this time, at the
+"""Seconds after which a turn starts no new batch. A batch also ends after this many seconds, at its
 next step without a row.
 """
 _MAX_RUNNING = 64
 """Maximum running imports. Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
 _WITHOUT_JOB_MS = 600_000
-"""Time that a file without a known job is kept, in milliseconds."""
+"""Milliseconds for which a file without a known job is kept."""
 
 
 class Batch(NamedTuple):
-    """Events and rejects of some rows.
+    """The events and rejected lines in some rows.
 
     event_rows: the row of each event. lines_read, bytes_read: part of the file read by the end of
     the batch. empty_lines: number of empty lines skipped in the batch.
@@ -72,9 +72,9 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class _RunningImport:
-    """A job in progress, and the results of its current batch. Results that are set are not
-    computed again after an error.
+    """A job in progress, and the results of its current batch.
 
+    After an error, results that are already set are not computed again.
     batches: the next batches; None stands for lines that were already read before a restart.
     """
 
@@ -105,9 +105,11 @@ class ImportWorker:
         self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
-        """Running imports by workspace. The first one continues next."""
+        """Running imports by workspace. The first import continues next."""
         self._without_job: dict[str, int] = {}
-        """Start of the wait for files without a known job, by import ID; monotonic milliseconds."""
+        """Monotonic milliseconds at which each file was first seen without a known job, by import
+        ID.
+        """
         self.worker = Worker("imports", self._step, clock)
         database.changes.subscribe(TOPIC, self.worker.wake)
 
@@ -161,7 +163,10 @@ class ImportWorker:
                 self._files.remove(import_id)
 
     def _read_slice(self, running: _RunningImport) -> None:
-        """Store batches until the time is up or the job is finished. Raises `Unavailable`."""
+        """Store batches until the time is up or the job is finished.
+
+        Raises `Unavailable` if the events cannot be stored now.
+        """
         until_s = monotonic() + _SLICE_S
         while running.finished is None:
             try:
@@ -179,8 +184,8 @@ class ImportWorker:
     def _store_batch(self, running: _RunningImport) -> bool:
         """Store the next batch and the job's progress.
 
-        Returns False at the end of the file or if the job was cancelled. Raises `UnreadableFile`
-        and `Unavailable`.
+        Returns False at the end of the file or if the job was cancelled. Raises `UnreadableFile` if
+        the import cannot continue, and `Unavailable` if it must be tried again later.
         """
         if running.batches is None:
             website = self._websites.find_website(running.job.website_id)
@@ -214,7 +219,8 @@ class ImportWorker:
                 "Penstock had an internal error; the service log has the details. Once it is "
                 "fixed, import the file again; stored events are recognised as duplicates."
             ) from error
-        # `running` keeps both unchanged until they are saved, because an error repeats this step.
+        # `running` keeps the batch and its receipts until they are saved, because this step is
+        # repeated after an error.
         batch, receipts = without_rejected(running.batch, running.receipts)
         running.job = self._save(advance(running.job, batch, receipts), batch.rejects)
         running.batch = running.receipts = None
@@ -234,7 +240,7 @@ class ImportWorker:
         return job
 
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
-        """Yield the rest of the file. Earlier lines are read again only to count equal lines."""
+        """Yield the rest of the file in batches. Earlier lines are read only to count repeats."""
         limits, occurrences = self._settings.limits, Occurrences()
         source = reader_named(job.format).rows(
             self._files.path(job.id, job.format),
@@ -305,7 +311,10 @@ def _reject(row: Row, faults: Sequence[Fault]) -> Reject:
 def without_rejected(
     batch: Batch, results: Sequence[Receipt | Rejected]
 ) -> tuple[Batch, list[Receipt]]:
-    """Move events that the intake refused to the rejects. Returns the batch and other receipts."""
+    """Move events that the intake refused to the batch's rejects.
+
+    Returns the batch and the remaining receipts.
+    """
     stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
     for event, row, result in zip(batch.events, batch.event_rows, results, strict=True):
         if isinstance(result, Rejected):
@@ -318,7 +327,7 @@ def without_rejected(
 
 
 def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
-    """The job after a batch. receipts: one per event of the batch."""
+    """Return the job after a batch. receipts: one per event of the batch."""
     times_ms = [event.occurred_at_ms for event in batch.events]
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
@@ -354,5 +363,5 @@ def _widen(
 
 
 def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
-    """The time of a rejected line, or the limits of its possible times if it has none."""
+    """Return the time of a rejected line, or the limits of its possible times if it is unknown."""
     return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]

@@ -7,7 +7,7 @@ from penstock.base.clock import iso
 
 
 class LossState(StrEnum):
-    """FOUND: the last comparison found it. ACCEPTED: an operator recorded it for good."""
+    """FOUND: the last comparison found the loss. ACCEPTED: an operator accepted it for good."""
 
     FOUND = "found"
     ACCEPTED = "accepted"
@@ -61,7 +61,8 @@ class Comparison(NamedTuple):
     """The number of rows of `events`, compared with the ledger.
 
     missing: number of expected rows that the event store does not have. surplus: number of rows
-    beyond the expected ones. is_quiet: whether no running shipment or deletion explains them.
+    beyond the expected ones. is_quiet: whether no shipment or deletion was running that could
+    explain the difference.
     """
 
     rows: int

@@ -2,8 +2,8 @@
 
 The event store gets a shipment's number before its rows. If its highest number is above the one in
 the metadata DB, the metadata DB has lost its newest entries, for example because of a truncated
-write-ahead log or an older copy. It would give the same numbers to other rows, and the engine would
-ignore these rows as repeats.
+write-ahead log or an older copy. It would use the same numbers again for other rows, and the engine
+would ignore these rows as repeats.
 """
 
 from penstock.base.clock import Clock
@@ -28,7 +28,7 @@ def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipment
 
 
 def lost_entries(database: Database, newest: NewestShipments) -> str:
-    """Describe the loss to operators whose metadata DB is behind the event store, with advice."""
+    """Return a message with advice for operators whose metadata DB is behind the event store."""
     with database.read() as db:
         entry_ms = store.newest_entry_ms(db)
     since = f"after {utc_time(entry_ms)}" if entry_ms is not None else "at any time"
@@ -41,7 +41,10 @@ def lost_entries(database: Database, newest: NewestShipments) -> str:
 
 
 def accept_lost_entries(database: Database, newest: NewestShipments, clock: Clock) -> None:
-    """Number shipments and merges above those of the event store. Reports show a permanent gap."""
+    """Continue numbering shipments and merges above the event store's highest numbers.
+
+    Reports will permanently show a gap.
+    """
     with database.write() as db:
         store.continue_above(db, newest.event_store, newest.merge)
         store.add_accepted(db, clock())

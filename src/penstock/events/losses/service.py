@@ -1,4 +1,4 @@
-"""Compares the rows of `events` with the ledger in the metadata DB: stored less removed rows.
+"""Compares the rows of `events` with the ledger in the metadata DB: stored minus removed rows.
 
 When the engine starts, it moves parts that it cannot read out of the table, and only its own log
 says so. Other programs may also remove files. If there are fewer rows than expected, events were
@@ -7,7 +7,7 @@ lost: reports are incomplete, but the intake continues.
 The comparison is exact even while events are shipped and deleted. Rows are in the event store
 before the ledger counts them as stored, and the ledger counts them as removed before the deletion
 starts. So the event store has at least the rows that the ledger expected before the count, unless a
-deletion started meanwhile. Reading the ledger again after the count shows that.
+deletion started meanwhile. Reading the ledger again after the count reveals such a deletion.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -37,7 +37,7 @@ _PERIOD_S, _SOON_S = 3600.0, 60.0
 _ATTEMPTS = 3
 _PAUSE_S = 0.3
 _REPLICA_S = 3.0
-"""Maximum replication delay, in seconds."""
+"""Seconds to wait for replication before counting again."""
 
 
 class LossService:
@@ -74,7 +74,7 @@ class LossService:
             return store.all_losses(db)
 
     def accept(self) -> int:
-        """Accept the rows missing at the last comparison as lost. Returns their number."""
+        """Accept the losses found so far. Returns the number of lost rows."""
         with self._database.write() as db:
             return store.accept_found(db, self._clock())
 

@@ -48,7 +48,7 @@ _SET_SEQUENCE = text(
 def add_to_ledger(
     connection: Connection, *, stored: int = 0, removed: int = 0, shipment: int = 0
 ) -> None:
-    """Add to the ledger's counts. Call it last, because it locks a row that all nodes share.
+    """Add to the ledger's counts. Call this last, because it locks a row that all nodes share.
 
     shipment: number of a shipment. The ledger keeps the highest number.
     """
@@ -68,7 +68,7 @@ def all_losses(connection: Connection) -> Sequence[Loss]:
 
 
 def rows_found(connection: Connection) -> int:
-    """Number of rows that were missing at the last comparison."""
+    """Return the number of rows that were missing at the last comparison."""
     return connection.execute(_FOUND_ROWS).scalar() or 0
 
 
@@ -88,19 +88,19 @@ def save_found(connection: Connection, rows: int, at_ms: int) -> None:
 
 
 def installation_id(connection: Connection) -> str | None:
-    """The ID of this metadata DB; None before the first shipment."""
+    """Return the ID of this metadata DB; None before the first shipment."""
     return connection.execute(select(installation.c.id)).scalar()
 
 
 def newest_shipment(connection: Connection) -> tuple[int, bool]:
-    """The highest shipment number, and whether that shipment is unfinished."""
+    """Return the highest shipment number, and whether that shipment is unfinished."""
     is_open = exists().where(shipments.c.id == _LEDGER.shipment)
     number, is_unfinished = connection.execute(select(_LEDGER.shipment, is_open)).one()
     return number, is_unfinished
 
 
 def continue_above(connection: Connection, shipment: int, merge: int) -> None:
-    """Give later shipments and merges higher numbers than these."""
+    """Give later shipments and merges higher numbers than the given numbers."""
     for table, number in (("shipments", shipment), ("merges", merge)):
         if connection.dialect.name == "sqlite":
             values = {"table": table, "number": number}
@@ -117,13 +117,16 @@ def add_accepted(connection: Connection, at_ms: int) -> None:
 
 
 def newest_entry_ms(connection: Connection) -> int | None:
-    """Time of the last accepted event in the metadata DB; None if there is none."""
+    """Return the time of the last accepted event in the metadata DB; None if there is none."""
     newest = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     return connection.execute(newest).scalar()
 
 
 def accept_found(connection: Connection, at_ms: int) -> int:
-    """Accept the losses found so far, and stop expecting their rows. Returns that number."""
+    """Accept the losses found so far, and stop expecting their rows.
+
+    Returns the number of lost rows.
+    """
     rows = rows_found(connection)
     if rows:
         connection.execute(update(losses).where(_FOUND).values(accepted_at=at_ms))

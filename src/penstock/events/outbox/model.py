@@ -24,10 +24,11 @@ class UnshippableRow(NamedTuple):
 
 @dataclass(slots=True)
 class Shipment:
-    """Bundles of rows that go to the warehouse together. A number always has the same bundles.
+    """Bundles of rows that go to the warehouse together.
 
-    shipped: number of bundles, from the first, that are in the warehouse. The shipper sets it, even
-    if the rest failed. refused: the row to put into the quarantine.
+    A shipment number always stands for the same bundles.
+    shipped: number of leading bundles that are in the warehouse; the shipper sets it, even if the
+    rest failed. refused: the row to put into the quarantine.
     """
 
     number: int

@@ -27,7 +27,7 @@ _MAX_HALVES = 100
 """Number of bundles to search for the oldest one. Halves of a bundle have new numbers."""
 UNSHIPPABLE = "refused_by_event_store"
 LEASE_S = 900.0
-"""Maximum time a node may hold a shipment, in seconds; longer than any insert takes."""
+"""Maximum seconds that a node may hold a shipment; longer than any insert takes."""
 
 # PostgreSQL ends a transaction that is idle for this long, for example during an insert.
 _LEASE = select(
@@ -82,8 +82,8 @@ class Outbox:
     def installation_id(self) -> str:
         """Return the ID of this metadata DB, and create it on the first call.
 
-        It is part of every token, because another DB with the same warehouse also numbers its
-        shipments from 1.
+        It is part of every token, because another metadata DB with the same warehouse also numbers
+        its shipments from 1.
         """
         try:
             with self._database.write() as connection:
@@ -177,7 +177,7 @@ class Outbox:
     def _quarantine(
         self, connection: Connection, target: Target, row: UnshippableRow
     ) -> dict[WebsiteId, EventCounts]:
-        """Put a refused row into the quarantine. Returns the changes of its website's counts."""
+        """Put a refused row into the quarantine. Returns the changes to its website's counts."""
         names = _OWNERS.decode(row.line)
         if names.website_id is not None:
             website_id = WebsiteId(names.website_id)
@@ -208,12 +208,12 @@ class Outbox:
         return {website_id: counts}
 
     def newest(self) -> int | None:
-        """The highest number of a waiting bundle; None if the outbox is empty."""
+        """Return the highest number of a waiting bundle; None if the outbox is empty."""
         with self._database.read() as connection:
             return connection.execute(_NEWEST).scalar()
 
     def state(self) -> OutboxState:
-        """Number of waiting bundles from all nodes, and the age of the oldest."""
+        """Return the number of waiting bundles from all nodes, and the age of the oldest."""
         with self._database.read() as connection:
             bundles = connection.execute(_DEPTH).scalar_one()
             oldest_ms = connection.execute(_OLDEST_PUT_AT).scalar()
@@ -238,7 +238,7 @@ _OWNERS = json.Decoder(_Owner)
 
 
 def _shipped_rows(shipment: Shipment) -> Mapping[WebsiteId, int]:
-    """Number of shipped events by website."""
+    """Return the number of shipped events by website."""
     rows = Counter[WebsiteId]()
     if shipment.target is Target.EVENTS:
         for bundle in shipment.bundles[: shipment.shipped]:
@@ -287,7 +287,7 @@ def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], no
 
 
 def _number_below_all(connection: Connection) -> int:
-    """A bundle number below all others, so that waiting up to any number includes this bundle."""
+    """Return a bundle number below all others, so that waiting up to any number includes it."""
     lowest: int | None = connection.execute(_OLDEST_BUNDLE).scalar()
     return min(lowest or 0, 0) - 1
 

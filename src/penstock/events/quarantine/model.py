@@ -11,16 +11,16 @@ EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions"
 """Origins whose entries are single events and can be replayed."""
 
 SEGMENT = "segment"
-"""The `protocol` in `sender` of a tracking call with an event, which can be replayed. Stored."""
+"""Stored as `protocol` in `sender` for tracking calls with an event, which can be replayed."""
 
 
 class Reason(StrEnum):
-    """Why an entry is in the quarantine. The values are stored."""
+    """The reason why an entry is in the quarantine. The values are stored."""
 
     REFUSED = "refused"
-    """Validation refused it; its sender got the reason."""
+    """Validation refused the item, and its sender received the reason."""
     UNSHIPPABLE = "unshippable"
-    """It was accepted, but the warehouse refuses its row."""
+    """The item was accepted, but the warehouse refuses its row."""
 
 
 class QuarantineLimits(NamedTuple):
@@ -31,13 +31,13 @@ class QuarantineLimits(NamedTuple):
 
 
 class QuarantineEntry(NamedTuple):
-    """An item, a body or a warehouse row.
+    """An item, a body or a warehouse row in the quarantine.
 
     number: increases with each entry. website_id: None if the workspace has no such website.
     origin: the route, or the warehouse table. code: code of the problem document; `invalid` for an
     item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole
-    batch and content that is too large. sender: other values used to read the content.
-    is_public: see `Refusal`.
+    batch and content that is too large. sender: details about the sender that are needed to read
+    the content again, such as its User-Agent. is_public: see `Refusal`.
     """
 
     number: int
@@ -54,7 +54,7 @@ class QuarantineEntry(NamedTuple):
 
 
 class ReplayResult(NamedTuple):
-    """Numbers of entries that left the quarantine (replayed) and that are still wrong (refused)."""
+    """Number of entries that left the quarantine (replayed) or are still invalid (refused)."""
 
     replayed: int
     refused: int

@@ -119,7 +119,10 @@ class Replayer:
             raise _gone()
 
     def _read(self, entry: QuarantineEntry) -> NewEvent:
-        """Read an entry as an event received at the original time. Raises `Invalid` if wrong."""
+        """Read the event in an entry, with its original time of receipt.
+
+        Raises `Invalid` if the event is still invalid or the entry cannot be replayed.
+        """
         if not is_replayable(entry):
             raise Invalid(
                 [
@@ -162,7 +165,7 @@ class Replayer:
         return website
 
     def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
-        """Put rows back into the outbox. Returns the number that were still in the quarantine."""
+        """Put rows back into the outbox. Returns how many of them were still quarantined."""
         if not entries:
             return 0
         with self._database.write() as db:

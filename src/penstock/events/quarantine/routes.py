@@ -78,7 +78,7 @@ async def export_quarantine(
     quarantine: NamedDependency[QuarantineService],
     audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:
-    """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
+    """Export a website's entries with their content, oldest first, as NDJSON."""
     query = read_query(request, ExportQuery)
 
     def export() -> bytes:
@@ -141,7 +141,7 @@ async def replay_one(
 async def read_counts(
     caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
 ) -> Response[bytes]:
-    """Numbers of stored, rejected and waiting events of each website."""
+    """Returns the numbers of stored, rejected and waiting events of each website."""
     counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
     return answer(AllEventCountsRecord.from_counts(counts))
 

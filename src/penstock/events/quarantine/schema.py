@@ -124,7 +124,7 @@ class EventCountsRecord(Record):
 
 
 class AllEventCountsRecord(Record):
-    """The counts of every website of the workspace."""
+    """The event counts of every website in the workspace."""
 
     data: tuple[EventCountsRecord, ...]
 

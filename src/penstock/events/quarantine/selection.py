@@ -17,9 +17,10 @@ from penstock.metadb.database import Database
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
-    """Return a condition: whether an entry's content has one of the IDs as a value.
+    """Return a function that tests whether an entry's content contains one of the IDs.
 
-    Numbers match too, because senders may send an ID as a number by mistake.
+    Only whole values match. Numbers match too, because senders may send an ID as a number by
+    mistake.
     """
     ids = set(sent_ids)
 
@@ -31,7 +32,7 @@ def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
 
 
 def _values(content: Any) -> Iterator[Any]:
-    """All values in a JSON document that are neither lists nor objects."""
+    """Yield all values in a JSON document that are neither lists nor objects."""
     waiting = [content]
     while waiting:
         match waiting.pop():
@@ -44,7 +45,7 @@ def _values(content: Any) -> Iterator[Any]:
 
 
 def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
-    """Return a condition: whether an entry is in a period and of a kind, according to its content.
+    """Return a function that tests whether an entry's event is in a period and of a kind.
 
     Content without a time counts at its time of receipt. Content without a kind matches all kinds.
     """

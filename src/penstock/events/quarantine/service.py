@@ -1,4 +1,4 @@
-"""Use cases for the quarantine: record, list and count refused items. `replays` stores them.
+"""Use cases for the quarantine: record, list and count refused items.
 
 An entry belongs to the workspace of the key or, without a key, of the item's website. An item with
 neither a key nor a known website is not recorded.
@@ -32,7 +32,7 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 MAX_PER_BODY = 100
-"""Maximum refused items stored from one body. The others are only counted."""
+"""Maximum number of refused items stored from one body. The others are only counted."""
 
 
 class QuarantineService:
@@ -79,14 +79,14 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record the refused items of an accepted batch. workspace_id: as for `record_body`."""
+        """Record the refused items of an accepted batch. workspace_id: see `record_body`."""
         await self.read_and_record(
             workspace_id,
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
         )
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
-        """Record refused items of a body whose other items are stored."""
+        """Record refused items of a body whose other items were stored."""
         try:
             await self._intake.record(refusals)
         except Unavailable as error:
@@ -97,7 +97,7 @@ class QuarantineService:
     ) -> None:
         """Read the refusals when it is the workspace's turn, and record them.
 
-        read: parses the body again, which may take long.
+        read: parses the body again, which may take a long time.
         """
         try:
             refusals = await self._validation.run(workspace_id, read)
@@ -144,7 +144,7 @@ class QuarantineService:
                 item = batch["events"][index]
                 item = {**defaults, **item} if isinstance(item, dict) else item
                 content = content_of(item)
-            except Invalid:  # too large
+            except Invalid:  # The item is too large.
                 item = defaults
             refusal = self._refusal(route, item, Invalid.code, result.faults, workspace_id, sender)
             if refusal is not None:
@@ -183,7 +183,7 @@ class QuarantineService:
         )
 
     def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
-        """Parse a body; None if it is not an object or too large to parse."""
+        """Parse a body. Returns None if it is not an object or is too large to parse."""
         try:
             return parse_object_with_list(body, "events", EVENT_LIST)
         except PenstockError:
@@ -209,7 +209,7 @@ class QuarantineService:
     def entries(
         self, workspace_id: WorkspaceId, website_id: WebsiteId
     ) -> Iterator[QuarantineEntry]:
-        """Every entry of a website, oldest first, read in pages."""
+        """Yield every entry of a website, oldest first, reading in pages."""
         number = 0
         while True:
             with self._database.read() as db:
@@ -220,7 +220,7 @@ class QuarantineService:
             number = entries[-1].number
 
     def counts(self, workspace_id: WorkspaceId) -> list[tuple[Website, EventCounts]]:
-        """The counts of each website of the workspace."""
+        """Return the event counts of each website in the workspace."""
         websites = self._websites.websites(workspace_id)
         with self._database.read() as db:
             counts = events_store.counts_of(db, [website.id for website in websites])
@@ -229,7 +229,7 @@ class QuarantineService:
     def lost_on_devices(
         self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None
     ) -> int:
-        """Number of events that clients reported as dropped on the UTC days of a period.
+        """Return the number of events that clients reported as dropped on the UTC days of a period.
 
         from_ms, to_ms: the period; None if it has no start or no end.
         """
@@ -239,13 +239,13 @@ class QuarantineService:
             return events_store.lost_events_of(db, website_ids, first_day, last_day)
 
     def entries_by_reason(self) -> dict[str, float]:
-        """Number of entries in all workspaces, by reason."""
+        """Return the number of entries in all workspaces, by reason."""
         with self._database.read() as db:
             return store.entries_by_reason(db)
 
 
 def content_of(item: Any) -> str | None:
-    """An item as JSON; None if there is no item or it is too large to store."""
+    """Return an item as JSON; None if there is no item or it is too large to store."""
     content = None if item is None else json.encode(item)
     if content is None or len(content) > MAX_EVENT_BYTES:
         return None

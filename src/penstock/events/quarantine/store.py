@@ -33,7 +33,7 @@ that anyone may have sent rank lowest.
 def add(
     connection: Connection, entries: Sequence[QuarantineEntry], limits: QuarantineLimits
 ) -> Mapping[WebsiteId, int]:
-    """Add entries; they get new numbers. Returns the number of entries dropped by website."""
+    """Add entries under new numbers. Returns the number of dropped entries by website."""
     if not entries:
         return {}
     connection.execute(insert(quarantine), [_values(entry) for entry in entries])
@@ -68,11 +68,11 @@ def _drop_surplus(
     website_id: WebsiteId | None,
     limits: QuarantineLimits,
 ) -> int:
-    """Delete entries of a website until the rest is within the limits. Returns their number.
+    """Delete a website's surplus entries. Returns the number of deleted entries.
 
-    The least useful entries are deleted first, oldest first. One entry always remains.
+    The least useful entries are deleted first, starting with the oldest. One entry always remains.
     """
-    own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
+    own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None becomes IS NULL.
     rows, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
     ).one()
@@ -127,7 +127,7 @@ def page(
 ) -> Listing[QuarantineEntry]:
     """List entries, newest first.
 
-    website_id: None for the whole workspace. with_unknown: as for `QuarantineService.page`.
+    website_id: None for the whole workspace. with_unknown: see `QuarantineService.page`.
     """
     own = _of(workspace_id, website_id, with_unknown=with_unknown)
     total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
@@ -140,7 +140,7 @@ def page(
 def after(
     connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId, number: int
 ) -> list[QuarantineEntry]:
-    """The next page of a website's entries after the given number, oldest first."""
+    """Return the next page of a website's entries after the given number, oldest first."""
     own = (c.workspace_id == workspace_id, c.website_id == website_id)
     rows = connection.execute(
         select(*_ENTRY).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
@@ -149,7 +149,7 @@ def after(
 
 
 def entries_by_reason(connection: Connection) -> dict[str, float]:
-    """Number of entries in all workspaces, by reason."""
+    """Return the number of entries in all workspaces, by reason."""
     numbers = connection.execute(select(c.reason, func.count()).group_by(c.reason))
     return {reason.value: 0.0 for reason in Reason} | {
         reason: float(number) for reason, number in numbers
@@ -198,7 +198,7 @@ def entries_where(
 
 
 def owners(connection: Connection, website_ids: Collection[str]) -> dict[WebsiteId, WorkspaceId]:
-    """Workspace IDs by website ID."""
+    """Return workspace IDs by website ID."""
     rows = connection.execute(
         select(websites.c.id, websites.c.workspace_id).where(websites.c.id.in_(website_ids))
     )
@@ -206,7 +206,7 @@ def owners(connection: Connection, website_ids: Collection[str]) -> dict[Website
 
 
 def owner_of_scope(connection: Connection, scope_id: str) -> tuple[WorkspaceId, WebsiteId] | None:
-    """A website with this identity scope, and its workspace."""
+    """Return a website with this identity scope, and its workspace; None if there is no website."""
     row = connection.execute(
         select(websites.c.workspace_id, websites.c.id)
         .where(websites.c.scope_id == scope_id)

@@ -19,7 +19,7 @@ _DAY_MS = DAY_S * 1000
 
 
 class RetentionService:
-    """Requests a deletion for each website and kind whose oldest events are due."""
+    """Requests a deletion for each website and kind whose oldest events have expired."""
 
     def __init__(self, websites: WebsiteService, deletions: DeletionService, clock: Clock) -> None:
         self._websites, self._deletions, self._clock = websites, deletions, clock

@@ -1,4 +1,4 @@
--- Events of one kind that occurred before a time and were received up to another, by website.
+-- Events of one kind that occurred before `to` and were received up to `requested_at`, by website.
 SELECT
     website_id,
     count() AS events,

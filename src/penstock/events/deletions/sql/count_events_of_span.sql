@@ -1,4 +1,4 @@
--- What occurred in a span of time and was received up to a time, by website.
+-- Events that occurred in a period and were received up to `requested_at`, by website.
 SELECT
     website_id,
     count() AS events,

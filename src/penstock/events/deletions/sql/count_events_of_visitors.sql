@@ -1,4 +1,4 @@
--- What is there of some visitors and was received up to a time, by website.
+-- Events of the given visitors that were received up to `requested_at`, by website.
 SELECT
     website_id,
     count() AS events,

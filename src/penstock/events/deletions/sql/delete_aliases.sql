@@ -1,5 +1,5 @@
--- A mutation. Later merges of the same visitors have higher versions and stay.
+-- A mutation. Later merges of the same visitors have higher versions and are kept.
 ALTER TABLE visitor_aliases
 DELETE WHERE scope_id = {scope:String} AND visitor_key IN {visitors:Array(UInt64)}
     AND version <= {merge:UInt64}
-SETTINGS mutations_sync = 0 -- `await_mutations` waits, without holding the connection
+SETTINGS mutations_sync = 0 -- `await_mutations` waits without holding the connection.

@@ -1,6 +1,6 @@
--- A mutation: it writes the parts that have such events anew, without them.
+-- A mutation: it rewrites the parts that contain such events, without them.
 ALTER TABLE events
 DELETE WHERE website_id IN {websites:Array(String)} AND kind = {kind:String}
     AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
     AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
-SETTINGS mutations_sync = 0 -- `await_mutations` waits, without holding the connection
+SETTINGS mutations_sync = 0 -- `await_mutations` waits without holding the connection.

@@ -1,14 +1,14 @@
 """CSV whose header row names the fields of an event.
 
-Columns have the names of the fields of an NDJSON line, such as `timestamp`, `name` and `userId`.
-`properties.plan` is the property `plan`, as text; `properties` may hold a JSON object, for numbers
-and other types. An empty cell is left out. Without a column `type`, each row is of type `event`.
-The header shows the separator: comma, semicolon or tab.
+Columns are named after the fields of an NDJSON line, such as `timestamp`, `name` and `userId`. A
+column `properties.plan` contains the property `plan` as text; a column `properties` may contain a
+JSON object, for numbers and other types. Empty cells are ignored. Without a column `type`, each row
+is of type `event`. The separator (comma, semicolon or tab) is detected from the header.
 
-Python's `csv` module finds the end of a row, which may be many lines later: a cell in quotes may
-contain line breaks. So a row that breaks the rules of quoting is rejected from its first line to
-where the module noticed it. A row that is still open after 131,072 bytes ends the import: the text
-of a cell must never be read as rows.
+Python's `csv` module finds the end of a row, which may be many lines later: a quoted cell may
+contain line breaks. A row with invalid quoting is therefore rejected from its first line to the
+line where the module noticed the error. A row that is still open after 131,072 bytes ends the
+import, because the text of a cell must never be read as rows.
 """
 
 import csv
@@ -38,9 +38,9 @@ _FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())
 """Names of columns. `event` is an alias of `name`."""
 _MAX_COLUMNS = 1_000
 _MAX_EMPTY_LINES = 1_000_000
-"""Maximum consecutive empty lines. Each is a separate step, which takes time."""
+"""Maximum number of consecutive empty lines. Each is a separate step, which takes time."""
 _MAX_STEPS_IN_ROW = 1_000
-"""Maximum steps without a line inside a row. Each reads up to a thousand parts of gzip."""
+"""Maximum number of steps inside a row that yield no line. Each may read a thousand gzip pieces."""
 _EXPECTED = (
     "Send CSV whose first row names the fields of an event, such as "
     "timestamp,name,userId,properties.plan."
@@ -95,7 +95,7 @@ def _read_header(line: bytes) -> _Header:
     except (csv.Error, ValueError):
         raise UnreadableFile("The first row is not valid CSV.") from None
     names = [cell.strip() for cell in cells]
-    while names and not names[-1]:  # Spreadsheets also write empty columns.
+    while names and not names[-1]:  # Spreadsheets may write empty columns.
         names.pop()
     if len(names) > _MAX_COLUMNS:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
@@ -122,7 +122,7 @@ def _column_of(name: str) -> tuple[str, str | None]:
 
 
 def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int) -> Row:
-    """Read the row that starts with a line, and more lines while a quote is open."""
+    """Read the row that starts with the given line, and further lines while a quote is open."""
     taken, size = [first], len(first.content)
 
     def texts() -> Iterator[str]:
@@ -158,7 +158,7 @@ def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int)
 
 
 def _item(cells: list[str], header: _Header) -> tuple[dict[str, Any], Fault | None]:
-    """The event of a row, and a fault if the row itself is wrong."""
+    """Return the event in a row, and a fault if the row itself is wrong."""
     fault = _TOO_MANY_CELLS if any(cells[len(header.columns) :]) else None
     item: dict[str, Any] = {"type": "event"}
     properties: dict[str, Any] = {}

@@ -12,13 +12,14 @@ HEAD_BYTES = 4096
 
 
 class UnreadableFile(Exception):
-    """The file cannot be read any further, so the import ends. The text is for people."""
+    """The file cannot be read any further, so the import ends. The message is for people."""
 
 
 class ReaderLimits(NamedTuple):
-    """Limits in bytes. max_row_bytes: size of a row; a larger one is rejected, and reading goes on.
+    """Limits in bytes.
 
-    max_inflated_bytes: size of the whole file after decompression.
+    max_row_bytes: maximum size of a row; a larger row is rejected, and reading continues.
+    max_inflated_bytes: maximum size of the whole file after decompression.
     """
 
     max_row_bytes: int
@@ -26,11 +27,11 @@ class ReaderLimits(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One small step through a file: a row, some empty lines, or only work.
+    """One small step through a file: a row, some empty lines, or neither.
 
     line: line number where the row starts, from 1. lines_read: lines of the file read so far.
-    bytes_read: approximate bytes read so far of the file as sent. content: the event
-    as the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows until
+    bytes_read: approximate number of bytes read so far, of the file as sent. content: the event as
+    the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows until
     they are stored, and text needs much less memory than objects. empty_lines: lines skipped in
     this step. faults: faults that the reader found, in addition to those in the content.
     """
@@ -45,16 +46,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """A format, and how to read it.
+    """A format and how to read it.
 
-    name: value of the parameter `format`. description: for people; ends without a full stop.
-    media_types: in lower case; clients send the first. endings: of file names, without `.gz`, in
-    lower case.
+    name: value of the `format` parameter. description: text for people, without a full stop.
+    media_types: media types in lower case; clients send the first. endings: endings of file names
+    in lower case, without `.gz`.
 
-    head_problem: why a file that begins with these bytes, decompressed, is not in this format, and
-    what to do; None if it may be. rows: every row of a file, in steps that are short, however the
-    file is made; `UnreadableFile`. The same file has the same rows each time, because an import
-    that was interrupted is read again from the start.
+    head_problem: returns why a file that begins with the given bytes, decompressed, is not in this
+    format, and what to do; None if it may be in this format. rows: yields every row of a file in
+    short steps, whatever the file contains, and raises `UnreadableFile`. The same file must yield
+    the same rows each time, because an interrupted import is read again from the start.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The wire type for the content of every row."""
+"""The wire type for the content of each row."""
 
 from typing import Annotated
 

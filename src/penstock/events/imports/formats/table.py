@@ -1,4 +1,4 @@
-"""The list of formats. The API, its document, the command and the page use it."""
+"""The list of formats, used by the API, its document, the command and the page."""
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.base.wording import listed
@@ -9,20 +9,21 @@ from penstock.events.imports.formats.reader import Reader
 READERS = (NDJSON, CSV)
 DEFAULT = NDJSON
 _ANY_FORMAT = ("application/gzip", "text/plain")
-"""Media types that do not name a format."""
+"""Media types that do not identify a format."""
 MEDIA_TYPES = (*(media for reader in READERS for media in reader.media_types), *_ANY_FORMAT)
 _BY_NAME = {reader.name: reader for reader in READERS}
 _BY_MEDIA_TYPE = {media: reader for reader in READERS for media in reader.media_types}
 
 
 def reader_named(name: str) -> Reader:
-    """The reader of a stored import. Raises `KeyError` if the name is unknown."""
+    """Return the reader of a stored import. Raises `KeyError` if the name is unknown."""
     return _BY_NAME[name]
 
 
 def reader_of_request(name: str | None, media_type: str) -> Reader:
-    """The reader for a request, by parameter or media type. Raises `UnsupportedMedia`.
+    """Return the reader for a request, by parameter or media type.
 
+    Raises `UnsupportedMedia` if the media type is unknown or contradicts the parameter.
     name: a known format, or None.
     """
     if media_type not in MEDIA_TYPES:
@@ -40,7 +41,7 @@ def reader_of_request(name: str | None, media_type: str) -> Reader:
 
 
 def reader_of_file(file_name: str) -> Reader:
-    """The reader for a file, by the ending of its name; the default for unknown endings."""
+    """Return the reader for a file name's ending, or the default reader for an unknown ending."""
     base = file_name.lower().removesuffix(".gz")
     return next((reader for reader in READERS if base.endswith(reader.endings)), DEFAULT)
 

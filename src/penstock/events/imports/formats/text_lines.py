@@ -1,7 +1,7 @@
-"""The lines of a text file, plain or gzip, read in small steps.
+"""Reads the lines of a text file, plain or gzip, in small steps.
 
-A few bytes of gzip can hold billions of empty lines or empty members, so a step skips only some of
-them: the caller can end its turn after each.
+A few bytes of gzip can hold billions of empty lines or empty members. Each step therefore skips
+only some of them, and the caller can end its turn after any step.
 """
 
 import zlib
@@ -16,30 +16,30 @@ from penstock.events.imports.formats.reader import ReaderLimits, Row, Unreadable
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of a line. Reading stops at a longer line."""
+"""Maximum number of bytes in a line. Reading stops at a longer line."""
 _PIECE_BYTES = 64 * 1024
 _COMPRESSED_BYTES = 16 * 1024
-"""Bytes per read. It must be small, because the rest is copied after each gzip member."""
+"""Compressed bytes per read. Small, because the unread rest is copied after each gzip member."""
 _EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
 """Maximum decompressor calls without output in one step, for example for empty members."""
 
 
 def is_utf16(head: bytes) -> bool:
-    """Whether a file that begins with these bytes has a byte order mark of UTF-16."""
+    """Whether a file that begins with these bytes has a UTF-16 byte order mark."""
     return head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
 
 
 def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) -> Iterator[Row]:
     """Yield every line of a stored file, as the content of a row.
 
-    keep_empty: whether empty lines are rows, because they may be inside a quoted text.
-    Raises `UnreadableFile` if reading cannot continue, because gzip data is damaged or truncated,
-    or the content exceeds the limit.
+    keep_empty: whether to yield empty lines as rows, because they may be inside quoted text. Raises
+    `UnreadableFile` if reading cannot continue, because gzip data is damaged or truncated, or the
+    content exceeds the limit.
     """
     max_row_bytes = limits.max_row_bytes
     number = bytes_read = 0
-    # The start of a line that continues in the next piece (it may be cut), and its size.
+    # The start of a line that continues in the next piece, possibly cut short, and its full size.
     start, size = b"", 0
     for piece, bytes_read in _pieces(path, limits.max_inflated_bytes):
         at = 0
@@ -100,9 +100,9 @@ def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _inflated(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of every member. A piece is empty if much input gave no content."""
+    """Yield the content of every gzip member. A piece is empty if much input gave no content."""
     member, data, piece, without_content = None, b"", b"", 0
-    # After the end of the file, the decompressor may have more to return.
+    # After the end of the file, the decompressor may still have data to return.
     while data or (data := file.read(_COMPRESSED_BYTES)) or piece:
         piece = b""
         if member is None and (data := data.lstrip(b"\0")):  # Members may be padded.
