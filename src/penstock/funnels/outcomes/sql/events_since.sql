@@ -1,4 +1,4 @@
--- The number of stored events of the given websites, and the number inserted after an insert.
+-- The number of stored events of the given websites, and how many follow the given insert.
 -- The name of a part contains the number of its newest insert, so older parts are not opened.
 SELECT
     (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,

@@ -1,5 +1,5 @@
--- The retained events of some websites between two moments, a row for each day (UTC) and for each
--- side of some moments in it.
+-- The given websites' retained events from `first` to `last`, one row per UTC day. A day is split at
+-- the times in GROUP BY.
 SELECT
     toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_ms,

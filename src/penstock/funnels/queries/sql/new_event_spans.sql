@@ -1,6 +1,5 @@
--- The events of some websites that were inserted after a number and up to another, a row for each
--- day (UTC). A part has the number of its newest insert in its name, so that older parts are not
--- opened.
+-- The given websites' events inserted after `after_block` and up to `until_block`, one row per UTC
+-- day. The name of a part contains the number of its newest insert, so older parts are not opened.
 SELECT
     toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_ms,

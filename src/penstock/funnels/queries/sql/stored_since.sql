@@ -1,5 +1,5 @@
--- The numbers of stored events and merges of the given websites, and the numbers inserted after the
--- given insert. The name of a part contains the number of its newest insert, so older parts are not
+-- The numbers of stored events and merges of the given websites, and how many were inserted after
+-- the given inserts. The name of a part contains the number of its newest insert, so older parts are not
 -- opened.
 SELECT
     (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,
