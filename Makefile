@@ -5,7 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 HOST ?= 127.0.0.1
 PORT ?= 8000
-DATA ?= penstock-data
 
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
@@ -44,8 +43,8 @@ demo: $(RUN) ## Start a service with the events of a demo shop (PORT=8000)
 	@$(BIN)/penstock demo --host $(HOST) --port $(PORT)
 
 .PHONY: serve
-serve: $(RUN) ## Start the service (DATA=penstock-data PORT=8000)
-	@$(BIN)/penstock serve --host $(HOST) --port $(PORT) --data $(DATA)
+serve: $(RUN) ## Start the service (PORT=8000; DATA=folder for another than the user's data folder)
+	@$(BIN)/penstock serve --host $(HOST) --port $(PORT) $(if $(DATA),--data $(DATA))
 
 .PHONY: check
 check: $(DEV) ## Check style, types, imports between rooms and dependencies
