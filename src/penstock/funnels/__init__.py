@@ -10,5 +10,5 @@ pipeline        runs the steps of a query
 results         reports, previews and exports
 comparisons, insights, units
                 cohort comparisons; trends, times and next events; lists and traces of units.
-                None imports another
+                They do not import each other.
 """

@@ -48,15 +48,17 @@ _LOOKUPS = counter(
     "penstock_funnel_cache_lookups", "Lookups in the cache of funnel results.", ["outcome"]
 )
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
-"""Limits of the cache. A row has the numbers of one cohort and takes one to two kilobytes."""
+"""Maximum rows in the cache, and per result. A row contains the numbers of one cohort and takes one
+to two kilobytes.
+"""
 
 T = TypeVar("T")
 
 RowBlocks = Iterator[list[dict[str, Any]]]
-"""Blocks of rows, each row by column name."""
+"""Blocks of rows. Each row is a dictionary by column name."""
 
 BuildStatement = Callable[[DataProfile], Statement]
-"""Builds the statement for data with a profile, which may be events or stored outcomes."""
+"""Builds the statement for a data profile, which may describe events or stored outcomes."""
 
 
 class FunnelQueryRunner:
@@ -102,7 +104,7 @@ class FunnelQueryRunner:
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace,
         Invalid for a bad cohort filter, Malformed for an unknown revision, Unavailable if the
-        engine does not answer, and Conflict like `FunnelService.resolve`.
+        engine does not respond, and Conflict under the same conditions as `FunnelService.resolve`.
         """
         funnel = resolve_definition(self._funnels, workspace_id, source)
         check_cohort(funnel.definition, selection.cohort)
@@ -137,8 +139,8 @@ class FunnelQueryRunner:
 
         Equal statements at the same time run once, and rows are reused until the data change.
 
-        Raises Unavailable if the engine does not answer, and `NotCached` if the context allows only
-        cached rows and there are none.
+        Raises Unavailable if the engine does not respond, and `NotCached` if the context allows
+        only cached rows and there are none.
         """
         build_once = cache(build_statement)
         compute = partial(self._compute_rows, context, build_once)
@@ -231,8 +233,8 @@ class FunnelQueryRunner:
                         return result, None
                 reason = DirectReason.BEHIND
             except (QueryFailed, StoreUnavailable) as error:
-                # The query was not stopped, and it exceeded no limit, which events would exceed
-                # too. A stream that breaks off looks like a store that does not answer.
+                # The query was neither stopped nor over a limit; in both cases, reading events
+                # would fail too. A stream that breaks off looks like a store that does not respond.
                 log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
                 self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED

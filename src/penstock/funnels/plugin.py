@@ -1,4 +1,4 @@
-"""Assembles the room of goals, funnels and their reports."""
+"""The funnels room: goals, funnels and their reports."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -39,10 +39,11 @@ async def read_attribution(
     campaigns: NamedDependency[CampaignService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Clicks, installs and opens by source, medium, campaign or link.
+    """Returns clicks, installs and opens by source, medium, campaign or link.
 
-    With `funnelId`, the report includes the funnel's units by their visitor's first or last touch
-    at entry. The period selects clicks, installs and opens by their time, and units by their entry.
+    With `funnelId`, the report also counts the funnel's units, by their visitor's first or last
+    touch at entry. The period selects clicks, installs and opens by their time, and units by their
+    entry.
     """
     query = read_query(request, AttributionQuery)
     return await respond(partial(campaigns.report, caller.workspace_id, query))
@@ -65,7 +66,7 @@ async def export_attribution(
     audit_log: NamedDependency[AuditLog],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """A CSV, JSON or Parquet file with one row for the total and one for each value."""
+    """Returns a CSV, JSON or Parquet file with one row for the total and one for each value."""
     query = read_query(request, AttributionExportQuery)
 
     def export() -> Response[bytes]:

@@ -19,7 +19,7 @@ class GroupBy(StrEnum):
 
     @property
     def column(self) -> str:
-        """The column of clicks and events, and the name of the touch field after its prefix."""
+        """The column in clicks and events. A touch field has the same name after its prefix."""
         return self.value if self is GroupBy.LINK else f"utm_{self.value}"
 
 
@@ -59,7 +59,7 @@ class AttributionExportQuery(AttributionSelection):
 
 
 class CampaignFiguresRecord(Record):
-    """The figures of one value or of all values. Funnel figures are null without a funnel."""
+    """The figures for one value or for all values. Funnel figures are null without a funnel."""
 
     clicks: Annotated[int, Field(description="Clicks by people on managed links.")]
     installs: Annotated[

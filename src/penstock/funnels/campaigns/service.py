@@ -35,7 +35,7 @@ from penstock.http.bodies import bad_parameter
 MAX_CLICKED_LINKS = 5_000
 
 ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
-"""Returns the slugs of a workspace's links by ID. The links room provides it."""
+"""Returns the slugs of a workspace's links by ID. Provided by the links room."""
 
 WaitForClicks = Callable[[], bool]
 """Waits until clicks and events acknowledged before the call can be queried."""
@@ -49,7 +49,7 @@ _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """One report. context: the prepared query of the funnel, broken down by a touch; or None."""
+    """One report. context: the funnel's query, broken down by touch; None if there is no funnel."""
 
     traffic: Traffic
     context: QueryContext | None
@@ -65,8 +65,8 @@ class _Report:
 class CampaignService:
     """The attribution report. Its methods block, so call them from a worker thread.
 
-    They raise the errors of `FunnelQueryRunner.prepare`. Reports are not cached, because the data
-    version does not include clicks.
+    They raise the same errors as `FunnelQueryRunner.prepare`. Reports are not cached, because the
+    data version does not include clicks.
     """
 
     def __init__(
@@ -125,13 +125,16 @@ class CampaignService:
     def _coverage(
         self, workspace_id: WorkspaceId, context: QueryContext, result: EngineRows, pending: int
     ) -> CoverageRecord:
-        """Coverage of the funnel's figures. pending: number of units that may still complete."""
+        """Return the coverage of the funnel's figures.
+
+        pending: number of units that may still complete.
+        """
         gaps = self._read_gaps(workspace_id, context.params.website_ids)
         provenance = Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
         return coverage_of(context, provenance, gaps, pending)
 
     def export(self, workspace_id: WorkspaceId, query: AttributionExportQuery) -> IO[bytes]:
-        """Write the whole table to a temporary file, and return it open at its start.
+        """Write the whole table to a temporary file, and return the file, rewound.
 
         Raises the same errors as `report`.
         """
@@ -172,7 +175,7 @@ class CampaignService:
         return _Report(traffic, context, query)
 
     def _slugs(self, workspace_id: WorkspaceId, traffic: Traffic) -> Mapping[str, str]:
-        """Slugs of the clicked links by ID. Clicks name their link by ID, but events by slug."""
+        """Return the clicked links' slugs by ID. Clicks store link IDs, but events store slugs."""
         rows = self._engine.run(clicked_links(traffic, MAX_CLICKED_LINKS + 1)).rows
         if len(rows) > MAX_CLICKED_LINKS:
             message = (
@@ -184,7 +187,7 @@ class CampaignService:
 
 
 def _break_down_by_touch(context: QueryContext, query: AttributionSelection) -> QueryContext:
-    """Return the same query broken down only by a touch, for which there are no stored outcomes."""
+    """Return the same query, broken down only by a touch. Touches have no stored outcomes."""
     field = f"${query.touch}_{query.group_by.column}"
     definition = replace(context.definition, breakdown_properties=(field,))
     return replace(context, definition=definition, saved_definition=definition)

@@ -1,6 +1,6 @@
 """Statistics of proportions: confidence intervals, significance tests and Bayes. No I/O.
 
-Written out here because scipy would add 125 MB to the installation for five formulas. The tests
+The formulas are written out here, because scipy would add 125 MB to the installation. The tests
 compare the results with scipy.
 """
 
@@ -26,7 +26,7 @@ _CHUNK = 1_000_000
 
 
 class Method(StrEnum):
-    """Test of a difference."""
+    """A significance test for a difference."""
 
     Z = "z"
     FISHER = "fisher"
@@ -45,7 +45,10 @@ class Share:
 
 
 def wilson_interval(share: Share) -> tuple[float, float]:
-    """95% confidence interval of a share. Method: Wilson 1927, without continuity correction."""
+    """Return the 95% confidence interval of a share.
+
+    Method: Wilson 1927, without continuity correction.
+    """
     width = 1 + _Z**2 / share.whole
     centre = (share.rate + _Z**2 / (2 * share.whole)) / width
     variance = share.rate * (1 - share.rate) / share.whole + (_Z / (2 * share.whole)) ** 2
@@ -57,7 +60,7 @@ def wilson_interval(share: Share) -> tuple[float, float]:
 
 
 def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
-    """95% confidence interval of `share` minus `baseline`, from their Wilson intervals.
+    """Return the 95% confidence interval of `share` minus `baseline`, from their Wilson intervals.
 
     Method: Newcombe 1998, method 10.
     """
@@ -69,11 +72,11 @@ def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
 
 
 def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
-    """Probability of a difference at least this large, in either direction, if the rates are equal.
+    """Return the probability of a difference at least this large if the true rates are equal.
 
-    Method: the z test of two proportions with pooled variance. It is too rough if a cell of the
-    two-by-two table has an expected count below 5 (Cochran's rule). In that case, Fisher's exact
-    test is used.
+    Differences in either direction count. Method: the z test of two proportions with pooled
+    variance. It is too rough if a cell of the two-by-two table has an expected count below 5
+    (Cochran's rule). In that case, Fisher's exact test is used.
     """
     pooled = (share.part + baseline.part) / (share.whole + baseline.whole)
     if min(share.whole, baseline.whole) * min(pooled, 1 - pooled) < _SMALLEST_EXPECTED:
@@ -83,9 +86,10 @@ def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
 
 
 def _fisher(share: Share, baseline: Share) -> float:
-    """Probability of all tables with these sums that are at most as likely as the observed one.
+    """Return the probability of all tables that are at most as likely as the observed one.
 
-    With fixed sums, `share.part` has a hypergeometric distribution. Method: Fisher 1922.
+    All tables have the same sums, so `share.part` has a hypergeometric distribution. Method: Fisher
+    1922.
     """
     import numpy as np
 
@@ -110,7 +114,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def probability_to_beat(share: Share, baseline: Share) -> float:
-    """Probability that the true rate of `share` is above the rate of `baseline`.
+    """Return the probability that the true rate of `share` is above the rate of `baseline`.
 
     Method: with Beta(1, 1) priors and whole counts the probability is a finite sum (Evan Miller,
     "Formulas for Bayesian A/B Testing", 2015). It has one term for each unit of one of the four
@@ -131,9 +135,9 @@ def probability_to_beat(share: Share, baseline: Share) -> float:
 
 
 def _terms(a: int, a_rest: int, b: int, b_rest: int) -> "Iterator[NDArray[np.float64]]":
-    """Terms of the probability that Beta(b, b_rest) is above Beta(a, a_rest), in chunks.
+    """Yield the terms of the probability that Beta(b, b_rest) is above Beta(a, a_rest), in chunks.
 
-    Each term is computed from the one before it by their ratio.
+    Each term is computed from the previous term and their ratio.
     """
     import numpy as np
 

@@ -17,7 +17,8 @@ async def compare_cohorts(
 ) -> Response[bytes]:
     """Compares the cohorts of a breakdown property with a baseline.
 
-    The response has confidence intervals, significance tests and warnings."""
+    The response contains confidence intervals, significance tests and warnings.
+    """
     return await funnel.respond(CompareQuery, comparisons.compare)
 
 

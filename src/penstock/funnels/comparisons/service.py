@@ -42,7 +42,7 @@ from penstock.http.bodies import bad_parameter
 
 MAX_COHORTS = 50
 MIN_UNITS = 30
-"""Number of units that must enter a cohort before its rate is meaningful."""
+"""Minimum number of units that must enter a cohort before its rate is meaningful."""
 
 _DECIMALS = 6
 
@@ -92,7 +92,7 @@ class CompareService:
     ) -> ComparisonRecord:
         """Compare cohorts of a saved funnel.
 
-        Raises the errors of `FunnelQueryRunner.prepare` and `compare_prepared`.
+        Raises the same errors as `FunnelQueryRunner.prepare` and `compare_prepared`.
         """
         source = SavedFunnel(funnel_id, query.revision)
         prepared = self._runner.prepare(workspace_id, source, query.selection())
@@ -164,7 +164,10 @@ def _unknown_baseline(name: str) -> Malformed:
 
 
 def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
-    """row: the columns and figures of a cohort, by name."""
+    """Convert a row to a cohort.
+
+    row: the row's columns and figures, by name.
+    """
     entered, *_, completed = row["counts"]
     return Arm(value, entered, completed, sum(row["pendings"]), sum(row["conflicting"]))
 

@@ -26,7 +26,9 @@ BUILTIN_COLUMNS: Mapping[str, str] = {
 """Column of `events` by property name. An empty column means that the event lacks the field."""
 
 TOUCH_COLUMNS = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "link")
-"""An event with any of these columns is a touch. See "First and last touch" in docs/funnels.md."""
+"""An event with a value in any of these columns is a touch. See "First and last touch" in
+docs/funnels.md.
+"""
 
 TOUCH_FIELDS: Mapping[str, tuple[str, str]] = {
     f"${which}_{column}": (which, column)

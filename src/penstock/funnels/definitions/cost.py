@@ -22,7 +22,7 @@ _COSTS: Mapping[str, int] = {operator: operator.traits.cost for operator in Oper
 
 
 def _rule() -> str:
-    """Return the cost of each filter, in words."""
+    """Describe the costs of filters in words."""
     names: dict[int, list[str]] = {}
     for operator in Operator:
         if not operator.traits.negative:
@@ -44,7 +44,7 @@ class MatchCost(NamedTuple):
 
 
 def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
-    """Return the cost of a match in units, including the goal that it names."""
+    """Return the cost of a match in units, including the goal that it refers to."""
     units = _value_units(match.value)
     if match.type == "Pageview" and "*" in match.value:
         units += _PATTERN_UNITS

@@ -46,7 +46,10 @@ def resolve_match(
 def _load_filters(
     filters: Sequence[SavedFilter], check_regex: Callable[[str], None], faults: list[Fault]
 ) -> Iterator[Filter]:
-    """Read stored filters by the rules for new ones. faults: receives the faults of bad filters."""
+    """Read stored filters by the same rules as new filters.
+
+    faults: list to which the faults of invalid filters are added.
+    """
     for place, item in enumerate(filters):
         at, faults_before = f"filters[{place}]", len(faults)
         with _collect_fault(faults, f"{at}.property"):
@@ -63,7 +66,7 @@ def _load_filters(
 
 
 def _normalise_path(comparison: Comparison) -> Comparison:
-    """Rewrite the operand in the form in which page paths are stored, unless it is a regex."""
+    """Rewrite the operand in the same way as stored page paths, unless it is a regex."""
     normalise = comparison.operator.traits.operand.normalise_path
     return Comparison(comparison.operator, normalise(comparison.operand))
 

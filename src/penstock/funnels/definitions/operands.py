@@ -1,6 +1,6 @@
 """Kinds of operands: how the value of a filter is parsed, entered and described.
 
-A filter's `value` is always text; lists and ranges are JSON lists in a text.
+A filter's `value` is always text; lists and ranges are JSON lists in a string.
 """
 
 import math
@@ -25,7 +25,7 @@ _TIME = Pattern(
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
-"""Spellings of times that the engine can read in properties."""
+"""Pattern for the time formats that the engine can read in properties."""
 _NUMBER_RANGE = "Numbers must be between -1.79e308 and 1.79e308."
 _NUMBER = Pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -43,10 +43,10 @@ class Operand(Generic[T]):
 
     input: the name of the builder's input for it (static/builder/filters.js).
     group: the builder's heading for operators that take it.
-    documented: the cell `value` in docs/funnels.md.
+    documented: text of the `value` cell in docs/funnels.md.
     parse: converts text to an operand, or raises RuleBroken.
     words: describes an operand for people.
-    normalise_path: rewrites an operand in the form in which page paths are stored.
+    normalise_path: rewrites an operand in the same way as stored page paths.
     """
 
     input: str
@@ -85,7 +85,7 @@ def _parse_range(value: str) -> NumberRange:
 
 
 def _parse_texts(value: str) -> tuple[str, ...]:
-    """Convert a JSON list to texts: `["pro", 5, true]` gives pro, 5 and true."""
+    """Convert a JSON list to strings: `["pro", 5, true]` gives pro, 5 and true."""
     items = _json_list(value)
     if not 1 <= len(items) <= MAX_LIST_ITEMS:
         raise RuleBroken("bad_list", f"Must contain 1 to {MAX_LIST_ITEMS} values.")
@@ -93,7 +93,7 @@ def _parse_texts(value: str) -> tuple[str, ...]:
 
 
 def _parse_time_ms(value: str) -> int:
-    """Convert to milliseconds since 1970. Dates mean midnight; times without an offset are UTC."""
+    """Convert a time to ms since 1970. Dates mean midnight; times without an offset are UTC."""
     try:
         return parse_time(value if _TIME.fullmatch(value) else "", naive_is_utc=True)
     except TimeOutOfRange:
@@ -148,9 +148,9 @@ def _text_of(item: object) -> str:
 
 
 TEXT = Operand("text", "Text", "text", parse=str, words=str, normalise_path=page_path_or_text)
-"""Complete text."""
+"""A complete text."""
 PART = replace(TEXT, normalise_path=canonical_spelling)
-"""Part of a text."""
+"""A part of a text."""
 REGEX = Operand(
     "regex",
     "Text",
@@ -166,7 +166,7 @@ LIST = Operand(
     words=", ".join,
     normalise_path=lambda texts: tuple(map(page_path_or_text, texts)),
 )
-"""List of texts, one of which the property must have."""
+"""A list of texts, one of which the property must equal."""
 NONE = Operand("none", "Presence", "none", parse=lambda _: None, words=lambda _: "")
 NUMBER = Operand(
     "number",
@@ -189,4 +189,4 @@ TIME = Operand(
     parse=_parse_time_ms,
     words=iso,
 )
-"""Milliseconds since 1970."""
+"""A time in milliseconds since 1970."""

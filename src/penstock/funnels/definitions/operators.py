@@ -1,7 +1,7 @@
 """The table of filter operators.
 
-The API, the builder, costs, statements and the table in docs/funnels.md are made from it. Tests
-compare each operator with its meaning in plain Python (tests/funnels/reference/matching.py).
+The API, the builder, costs, statements and the table in docs/funnels.md are generated from it.
+Tests compare each operator with its meaning in plain Python (tests/funnels/reference/matching.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +43,10 @@ class PropertySql(Protocol):
     def time_ms(self) -> str: ...
 
     def is_one_of(self, texts: Sequence[str]) -> str:
-        """SQL that says whether the property is present and its text is one of these."""
+        """Return SQL that is true if the property is present and its text is one of these."""
 
     def bind(self, value: str | float) -> str:
-        """Make a value a parameter of the statement, and return its placeholder."""
+        """Bind a value as a parameter of the statement, and return its placeholder."""
 
 
 Condition = Callable[[PropertySql, T], str]
@@ -58,7 +58,7 @@ class Traits(Generic[T]):
     """The meaning of an operator.
 
     words: its name in the builder and the documentation.
-    cost: in units of `definitions.cost`.
+    cost: cost in the units of `definitions.cost`.
     negative: the operator holds where `condition` does not.
     """
 
@@ -86,7 +86,10 @@ def _is_present(value: PropertySql, _: None) -> str:
 
 
 def _text(sql: str) -> Condition[str]:
-    """sql: has one `{}` for the property, then one for the operand."""
+    """Return a condition on the property's text.
+
+    sql: has one `{}` for the property, then one for the operand.
+    """
     return lambda value, text: f"{value.present} AND {sql.format(value.plain, value.bind(text))}"
 
 

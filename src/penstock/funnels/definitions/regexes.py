@@ -11,18 +11,20 @@ _CANNOT_COMPILE = {
     427: (", error: ", ". Look at "),
     36: ("not a valid re2 pattern: ", ": In scope "),
 }
-"""The texts before and after RE2's message in an error of the engine, by error code."""
+"""The text before and after RE2's message in the engine's error message, by error code."""
 
 _COMPILE = "SELECT match('', {pattern:String}), replaceRegexpOne('', {pattern:String}, '')"
 """`match` first looks for plain text in a pattern and may not compile it, so `)` would match every
-text. `replaceRegexpOne` always compiles. RE2 in this process would hold Python's lock, at worst for
-half a second."""
+text. `replaceRegexpOne` always compiles. Running RE2 in this process would hold Python's lock, at
+worst for half a second.
+"""
 
 
 def regex_checker(warehouse: Warehouse) -> Callable[[str], None]:
     """Create a check that raises RuleBroken for a pattern that the engine cannot compile.
 
-    The check remembers patterns that compiled. It raises Unavailable if the engine does not answer.
+    The check remembers patterns that compiled. It raises Unavailable if the engine does not
+    respond.
     """
 
     @lru_cache(maxsize=500)
@@ -40,7 +42,7 @@ def regex_checker(warehouse: Warehouse) -> Callable[[str], None]:
 
 
 def _reason(error: QueryFailed) -> str:
-    """RE2's message within the engine's message, if it has the expected form."""
+    """Return RE2's message from the engine's message, if it has the expected form."""
     before, after = _CANNOT_COMPILE[error.code]
     reason = str(error).partition(before)[2].partition(after)[0]
     return f": {reason}" if reason else ""

@@ -22,7 +22,9 @@ from penstock.http.schema import RuleBroken
 T = TypeVar("T", str, SavedFilter, SavedMatch)
 
 MAX_TEXT_CHARS = 100
-"""Longer values are truncated. The definition in the same response has their full text."""
+"""Maximum length of a value in characters; longer values are truncated. The definition in the same
+response contains the full text.
+"""
 
 _SPANS = ((86_400, "day"), (3600, "hour"))
 
@@ -51,9 +53,9 @@ class Revision:
 
 
 def changes_between(before: Revision, after: Revision) -> Iterator[str]:
-    """Return a phrase for each change, first of rows and then of settings.
+    """Yield a phrase for each change: first the name, then rows, then settings.
 
-    Definitions that differ have at least one.
+    Two different definitions yield at least one phrase.
     """
     if before.name != after.name:
         yield f"Name {_cut(before.name)} -> {_cut(after.name)}"
@@ -201,7 +203,7 @@ def _comparable(item: str | SavedFilter | SavedMatch) -> str:
 
 
 def _row_in_words(match: SavedMatch) -> str:
-    """Describe a match with its filters, and a row also with its options or parts."""
+    """Describe a match with its filters and, for a row, its options or parts."""
     text = _match(match)
     if match.filters:
         text += " where " + " and ".join(map(_filter, match.filters))
@@ -226,7 +228,7 @@ def _filter(item: SavedFilter) -> str:
 
 
 def _any_regex(pattern: str) -> None:
-    """Accept every pattern, because a description needs no valid one."""
+    """Accept every pattern, because descriptions do not need valid patterns."""
 
 
 def _units(unit: CountingUnit) -> str:

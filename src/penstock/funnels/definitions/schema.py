@@ -38,7 +38,7 @@ MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
 
 
 class SavedFilter(Record):
-    """A stored filter. value: as sent; empty for operators that take no value."""
+    """A stored filter. value: text as sent; empty for operators that take no value."""
 
     property: str
     operator: str
@@ -49,7 +49,7 @@ class SavedMatch(Record):
     """A stored match.
 
     type: `Pageview`, `Screen view`, `Event`, `Transaction`, or `Goal` (not in a goal).
-    value: as sent.
+    value: path or name as sent.
     """
 
     type: str

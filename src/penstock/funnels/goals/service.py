@@ -24,7 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class GoalService:
-    """Saved goals. Raises NotFound for a goal that the workspace does not have."""
+    """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class GoalService:
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]
     ) -> dict[str, list[tuple[str, str]]]:
-        """Return the funnels that use these goals, with ID and name, by goal ID."""
+        """Return ID and name of the funnels that use these goals, by goal ID."""
         with self._database.read() as db:
             uses = store.goal_uses(db, workspace_id, [goal.id for goal in goals])
         funnels: dict[str, list[tuple[str, str]]] = {}
@@ -85,8 +85,8 @@ class GoalService:
     ) -> GoalRecord:
         """Change the name or the match of a goal.
 
-        The next report of a funnel that uses the goal counts by the new match, and the funnel keeps
-        its revision. The goal's revision rises only with a new match.
+        The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
+        revision. The goal's revision rises only with a new match.
 
         Raises Invalid if a read-only field differs from the stored one.
         """

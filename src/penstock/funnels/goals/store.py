@@ -78,7 +78,7 @@ def hold_goals(
 ) -> Mapping[str, GoalId]:
     """Lock the goals with these names against changes until the transaction ends.
 
-    Returns the IDs of those that exist, by name.
+    Returns the IDs of the goals that exist, by name.
     """
     named = select(goals.c.name, goals.c.id).where(
         goals.c.workspace_id == workspace_id, goals.c.name.in_(list(names))
@@ -109,7 +109,7 @@ def delete_goal(db: Connection, goal_id: str) -> None:
 def goal_uses(
     db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]
 ) -> list[tuple[str, str, str]]:
-    """Goal ID, funnel ID and funnel name of each use of these goals, sorted by funnel name."""
+    """Return goal ID, funnel ID and funnel name of each use of these goals, by funnel name."""
     uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(
         funnels, funnel_goals.c.funnel_id == funnels.c.id
     )

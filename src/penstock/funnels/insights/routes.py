@@ -22,7 +22,10 @@ from penstock.funnels.queries.request import FunnelRequest, describe_query
 async def read_trend(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """Entered, completed, pending and dropped-off units by hour, day, week or month of entry."""
+    """Returns the number of units by hour, day, week or month of entry.
+
+    Each bucket contains entered, completed, pending and dropped-off units.
+    """
     return await funnel.respond(TrendQuery, insights.trend)
 
 
@@ -33,7 +36,7 @@ async def read_trend(
 async def read_timing(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """Times that units took between steps and overall, with exact quantiles and histograms."""
+    """Returns the times between steps and overall, with exact quantiles and histograms."""
     return await funnel.respond(TimingQuery, insights.timing)
 
 
@@ -44,7 +47,7 @@ async def read_timing(
 async def read_next(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]
 ) -> Response[bytes]:
-    """The most frequent events of units after the step at which they stopped."""
+    """Returns the most frequent events of units after the step at which they stopped."""
     return await funnel.respond(NextQuery, insights.next_events)
 
 

@@ -34,7 +34,7 @@ class TrendBucketRecord(Record):
 
 
 class TrendRecord(HeadRecord):
-    """A funnel by time of entry. Each bucket is the report of its time span; some may be empty.
+    """A funnel by time of entry. Each bucket reports on its time span and may be empty.
 
     Without a period, the trend covers the time from the first entry until now.
     """
@@ -72,7 +72,7 @@ class BinRecord(Record):
 
 
 class DurationsRecord(Record):
-    """Exact times from one completed step to another. The figures are null without units."""
+    """Exact times from one completed step to another. Figures are null if there are no units."""
 
     from_: Annotated[int, Field(alias="from")]
     to: int

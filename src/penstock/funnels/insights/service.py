@@ -60,7 +60,7 @@ _NOTE = (
 class InsightService:
     """Trends, times and next events. Its methods block, so call them from a worker thread.
 
-    They raise the errors of `FunnelQueryRunner.prepare`, and Malformed for wrong parameters.
+    They raise the same errors as `FunnelQueryRunner.prepare`, and Malformed for wrong parameters.
     """
 
     def __init__(self, runner: FunnelQueryRunner) -> None:
@@ -91,7 +91,7 @@ class InsightService:
     def _fetch_trend(
         self, context: QueryContext, query: TrendQuery
     ) -> tuple[Sequence[int], QueryResult]:
-        """Edges of all buckets, and the rows of the buckets with entries."""
+        """Return the edges of all buckets, and the rows of the buckets with entries."""
         start_ms, end_ms = context.params.start_ms, context.params.end_ms
         if start_ms is not None and end_ms is not None:
             edges = query.edges(start_ms, end_ms - 1, "The period")
@@ -205,13 +205,13 @@ class InsightService:
 
 
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
-    """Return the rows after the last pause of over two years. Earlier times are wrong."""
+    """Return the rows after the last pause of over two years. Earlier times must be wrong."""
     spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
     return result.rows[len(spans) - len(spans_after_last_pause(spans)) :]
 
 
 def _years(first_ms: int, last_ms: int) -> list[int]:
-    """Edges of the calendar years in UTC that cover a time span."""
+    """Return the edges of the UTC calendar years that cover a time span."""
     first, last = (datetime.fromtimestamp(at_ms / 1000, UTC).year for at_ms in (first_ms, last_ms))
     return [
         round(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1000)

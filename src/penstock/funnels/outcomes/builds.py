@@ -26,7 +26,7 @@ _SHORT_LOCK_S = 1.0
 
 
 class OutcomeBuilder:
-    """Runs pending builds. Methods block, and raise like `LockedOutcome`."""
+    """Runs pending builds. Methods block, and raise the same errors as `LockedOutcome`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class OutcomeBuilder:
                 self._registry.end_build(pending)
 
     def _is_wanted(self, locked: LockedOutcome, pending: PendingBuild) -> bool:
-        """Whether a build was neither cancelled, at any node, nor already done."""
+        """Whether a build is still wanted: neither cancelled on any node nor already done."""
         outcome = pending.subject.outcome
         if dropped_for_ms := locked.change.dropped_for_ms(self._clock()):
             self._registry.postpone(outcome, dropped_for_ms)
@@ -67,7 +67,10 @@ class OutcomeBuilder:
         return self._registry.start_build(pending) and not is_stored
 
     def _make_room(self) -> bool:
-        """Whether another outcome may be stored; the least recently queried one makes room."""
+        """Make room for another outcome, and return whether it may be stored.
+
+        The least recently queried outcome is retired if necessary.
+        """
         marks = sorted(self._registry.marks(), key=self._registry.queried_at_ms)
         if len(marks) < self._max_outcomes:
             return True
@@ -109,5 +112,5 @@ class OutcomeBuilder:
     def _discard(self, locked: LockedOutcome, build: str) -> None:
         """Allow the rows of a failed build to be dropped."""
         self._registry.discard_build(build)
-        with suppress(StoreUnavailable):  # then the next process finds the change open
+        with suppress(StoreUnavailable):  # The next process then finds the change open.
             locked.close_change()

@@ -24,7 +24,8 @@ from penstock.settings import DAY_S
 
 
 class LockedOutcome:
-    """An outcome whose lock the caller holds. Methods block, and raise like `OutcomeLocks`.
+    """An outcome whose lock the caller holds. Methods block, and raise the same errors as
+    `OutcomeLocks`.
 
     mark: the mark of the rows; None if no rows are in use. change: the last change of the rows.
     is_interrupted: whether that change has not ended.
@@ -39,20 +40,24 @@ class LockedOutcome:
         change: RowChange,
         newest: Mark | None,
     ) -> None:
-        """newest: the newest mark, even if its rows were dropped."""
+        """Create the object from the stored change and mark.
+
+        newest: the newest mark, even if its rows were dropped.
+        """
         self._database, self._tables, self._clock = database, tables, clock
         self._registry, self.change = registry, change
         self._number = max(change.number, 0 if newest is None else newest.number)
         self.outcome = change.outcome
         self.mark = newest if newest is not None and newest.build else None
-        # A mark with the change's number is saved after all rows.
+        # The mark with the change's number is saved after all of its rows.
         is_saved = newest is not None and newest.number == change.number
         self.is_interrupted = change.is_open and not is_saved
 
     def open_change(self, read_until_ms: int = 0, build: str = "") -> None:
-        """Record that a change of rows starts. Raises `Overtaken`.
+        """Record that a change of rows starts.
 
-        read_until_ms: rows may include events up to this time. build: the build that it writes.
+        read_until_ms: rows may include events up to this time. build: the build that the change
+        writes. Raises `Overtaken` if another process has changed the rows.
         """
         opened = self.change._replace(
             number=self._number + 1,
@@ -82,7 +87,10 @@ class LockedOutcome:
         return mark
 
     def close_change(self) -> None:
-        """End the change, after its rows are complete or if it wrote none. Raises `Overtaken`."""
+        """End the change, after its rows are complete or if it wrote no rows.
+
+        Raises `Overtaken` if another process has changed the rows.
+        """
         with self._database.write() as db:
             if not store.close_change(db, self.change):
                 raise Overtaken
@@ -101,7 +109,9 @@ class LockedOutcome:
 
 
 _FORGOTTEN_MS = 30 * DAY_S * 1000
-"""Age at which the last change of an outcome without rows is deleted. No statement runs longer."""
+"""Milliseconds after which the last change of an outcome without rows is deleted. No statement runs
+longer.
+"""
 _LOCKS_AT_ONCE = 6
 """Maximum number of locks per process. Each occupies one or two connections to PostgreSQL."""
 
@@ -120,7 +130,7 @@ class OutcomeLocks:
 
     @contextmanager
     def hold(self, outcome: str, wait_s: float) -> Iterator[LockedOutcome | None]:
-        """Hold the lock that folding, dropping and comparing rows needs.
+        """Hold the lock that is needed to update, drop or compare rows.
 
         Yields None if another process still holds it after `wait_s` seconds.
         """

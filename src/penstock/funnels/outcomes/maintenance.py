@@ -29,7 +29,7 @@ from penstock.warehouse.work import Stopped
 log = structlog.get_logger()
 
 _PERIOD_S = 30.0
-_DROP_ALL_AFTER_S = 2.0  # nothing reads these rows, and a start has other work
+_DROP_ALL_AFTER_S = 2.0  # Nothing reads these rows, and startup has other work.
 
 
 class OutcomeMaintenance:
@@ -92,15 +92,15 @@ class OutcomeMaintenance:
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
-        """Cancel a build. Returns like `OutcomeTables.stop`."""
+        """Cancel a build. Waits until it has stopped, like `OutcomeTables.stop`."""
         self.registry.cancel_build(pending)
         self.tables.stop(pending.work)
 
     def verify(self) -> Iterator[tuple[str, bool | None]]:
-        """Compare all stored outcomes with their events, and build those that differ again.
+        """Compare all stored outcomes with their events, and build differing ones again.
 
-        Yields funnel IDs and whether stored outcomes and events agreed; None where they could not
-        be compared. For a process without a running worker.
+        Yields funnel IDs and whether stored outcomes and events agreed; None if they could not be
+        compared. Call this only in a process without a running worker.
         """
         with self._background.limit_step():
             self.rows.read_marks()
@@ -137,7 +137,7 @@ class OutcomeMaintenance:
             )
 
     def _prepare(self) -> None:
-        """Check at the start whether outcomes can be stored, and resume merges."""
+        """Check at startup whether outcomes can be stored, and resume merges."""
         self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
         if self.is_enabled and not self.is_embedded:
             try:
@@ -147,7 +147,7 @@ class OutcomeMaintenance:
         self._is_prepared = True
 
     def _run_tasks(self, tasks: list[Callable[[], None]]) -> None:
-        """Run all tasks, then raise the first error: one outcome must not stop the others."""
+        """Run all tasks, then raise the first error: a failing outcome must not stop the others."""
         errors: list[Exception] = []
         for task in tasks:
             self.worker.report_progress()
@@ -165,7 +165,7 @@ class OutcomeMaintenance:
             raise errors[0]
 
     def _forget_old_changes(self) -> None:
-        """Delete old changes of outcomes without rows, once a day and after a start."""
+        """Delete old changes of outcomes without rows, at startup and then once a day."""
         now_ms = self._clock.elapsed_ms()
         if self._forgot_at_ms is None or now_ms >= self._forgot_at_ms + DAY_S * 1000:
             self.locks.forget_old()

@@ -1,4 +1,4 @@
-"""Plain types of stored outcomes. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for stored outcomes. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from penstock.settings import DAY_S
 from penstock.warehouse.work import Work
 
 COUNTING_RULES = 4
-"""Raise it with every change of the counting rules: rows by earlier rules are then built again.
+"""Version of the counting rules. Increase it with every change, so that rows are built again.
 
 2: ties do not depend on the order of arrival. 3: `null` is not an attempt ID. 4: paths are
 canonical.
@@ -37,17 +37,18 @@ class NotStorable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A definition and the websites whose events it counts: its outcomes can be stored."""
+    """A definition and the websites whose events it counts. Its outcomes can be stored."""
 
     definition: Definition
     website_ids: tuple[WebsiteId, ...]
 
     @property
     def outcome(self) -> str:
-        """The name of the rows in the event store. Equal definitions and websites share them.
+        """The name of the rows in the event store. Subjects with equal definitions and websites
+        share them.
 
-        Other versions of Penstock and of its counting rules may count differently, so they have
-        other rows.
+        Other versions of Penstock and of its counting rules may count differently, so they use
+        separate rows.
         """
         parts = (__version__, COUNTING_RULES, self.definition, tuple(sorted(self.website_ids)))
         return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -84,8 +85,8 @@ class Mark:
 class Backlog(NamedTuple):
     """The events since a mark.
 
-    events: their number. block: number of the newest insert. events_in_all: total number of events
-    of the websites. has_lost: whether events before the mark were deleted.
+    events: number of events. block: number of the newest insert. events_in_all: total number of the
+    websites' events. has_lost: whether events before the mark were deleted.
     """
 
     events: int
@@ -132,7 +133,7 @@ class RowChange(NamedTuple):
     dropped_until_ms: int = 0
 
     def dropped_for_ms(self, now_ms: int) -> int:
-        """Return the remaining time in which no node builds the outcome; 0 if it may be built."""
+        """Return the remaining milliseconds in which no node builds the outcome; 0 if none."""
         # More than the whole period is left if the outcome was dropped while the clock was ahead.
         left_ms = self.dropped_until_ms - now_ms
         return left_ms if 0 < left_ms <= DROPPED_MS else 0

@@ -8,22 +8,24 @@ from penstock.settings import DAY_S
 RETRY_MS = 600_000
 """Milliseconds between a failed build and the next attempt."""
 MANY_UNITS = 200_000
-"""Number of changed units from which a new build costs less than evaluating them again."""
+"""Number of changed units above which a new build is cheaper than evaluating them again."""
 FEW_EVENTS = 50_000
-"""New events that a query evaluates itself. The worker evaluates more, from a tenth of this on."""
+"""Maximum backlog of new events that a query evaluates itself. Larger backlogs are left to the
+worker, which also starts early, above a tenth of this.
+"""
 LOCK_S = 5.0
 """Seconds that the worker waits for a lock before it continues with other work."""
 COMPARED_SHARE = 100
-"""Each comparison checks one in this many units, and reads all of their events."""
+"""Each comparison checks one in this many units, and reads all events of these units."""
 
 _UNUSED_MS = 30 * DAY_S * 1000
-"""Time after its last query at which an outcome is dropped."""
+"""Milliseconds after its last query at which an outcome is dropped."""
 _RECENT_QUERY_MS = 3_600_000
-"""Outcomes that a query has read within this time are kept up to date without a query."""
+"""Milliseconds after a query for which its outcome is kept up to date without further queries."""
 _FEW_UNITS, _MOST_UNITS = 10_000, 50_000
-"""Bounds for the number of changed units that a query evaluates; the worker evaluates more."""
+"""Bounds for the number of changed units that a query evaluates itself."""
 _EVENTS_PER_UNIT = 200
-"""Events that are read in the time in which one changed unit is evaluated."""
+"""Number of events that can be read in the time that evaluating one changed unit takes."""
 
 
 class Upkeep(Enum):
@@ -35,7 +37,7 @@ class Upkeep(Enum):
 
 
 def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
-    """Return the work that an outcome needs, by the time of its last query.
+    """Return the work that an outcome needs, based on the time of its last query.
 
     is_interrupted: whether a change of its rows was not finished.
     """

@@ -1,4 +1,4 @@
-"""Evaluates the units that changed since a mark again, for queries and for the worker."""
+"""Evaluates units again that changed since a mark, for queries and for the worker."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,8 @@ log = structlog.get_logger()
 class OutcomeRefresher:
     """Evaluates changed units again, or retires their build.
 
-    Methods block, and raise like `LockedOutcome`. The caller holds the lock and has a mark.
+    Methods block, and raise the same errors as `LockedOutcome`. The caller holds the lock and has a
+    mark.
     """
 
     def __init__(
@@ -27,7 +28,8 @@ class OutcomeRefresher:
     def retire(self, locked: LockedOutcome, mark: Mark, reason: str) -> None:
         """End the use of a build's rows; the worker drops them later."""
         log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
-        # Saved first: rows are dropped only when no mark refers to them, whatever fails.
+        # Save the mark first, so that rows are dropped only when no mark refers to them, even if a
+        # later step fails.
         locked.open_change()
         locked.save(replace(mark, build=""))
         self._wake_worker()
@@ -41,10 +43,10 @@ class OutcomeRefresher:
         until_ms: int,
         max_units: int,
     ) -> Mark | None:
-        """Return the mark after changed units were evaluated again.
+        """Evaluate changed units again, and return the new mark.
 
-        None if there are more than `max_units`, and nothing was changed; or if payment events match
-        the funnel, and the build was retired. until_ms: later events are not read.
+        Returns None if more than `max_units` have changed (nothing is written then), or if payment
+        events match the funnel (the build is then retired). until_ms: later events are not read.
         """
         try:
             changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)

@@ -25,9 +25,9 @@ class OutcomeRegistry:
         # Times are elapsed milliseconds, except in `_queried_at_ms`, which is wall-clock time.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
-        self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
-        self._readers = Counter[str]()  # statements that read each build
-        self._not_storable = set[str]()  # until the next start
+        self._unmarked_since_ms: dict[str, int] = {}  # Builds without a mark.
+        self._readers = Counter[str]()  # Number of statements that read each build.
+        self._not_storable = set[str]()  # Cleared by a restart.
         self._not_before_ms: dict[str, int] = {}
         self._queried_at_ms: dict[str, int] = {}
 
@@ -44,7 +44,7 @@ class OutcomeRegistry:
             return list(self._marks.values())
 
     def remember(self, mark: Mark) -> None:
-        """Keep a valid mark. With the lock, it may be newer than the saved one."""
+        """Remember a valid mark. While the lock is held, it may be newer than the saved mark."""
         with self._state:
             self._marks[mark.outcome] = mark
 
@@ -89,7 +89,7 @@ class OutcomeRegistry:
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
         """Return the builds without a mark that no statement reads or is about to read.
 
-        at_once: include builds that lost their mark only now.
+        at_once: include builds that have only just lost their mark.
         """
         now_ms = self._clock.elapsed_ms()
         before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
@@ -120,7 +120,7 @@ class OutcomeRegistry:
             self._not_storable.add(outcome)
 
     def is_storable(self, outcome: str) -> bool:
-        """Whether the outcome may be stored: no payment events match it, as far as is known."""
+        """Whether the outcome may be stored, because no payment events are known to match it."""
         with self._state:
             return outcome not in self._not_storable
 
@@ -155,7 +155,7 @@ class OutcomeRegistry:
             return list(self._pending.values())
 
     def start_build(self, build: PendingBuild) -> bool:
-        """Note that a build starts. False if it was cancelled."""
+        """Record that a build starts. Returns False if it was cancelled."""
         with self._state:
             build.started_at_ms = self._clock()
             return not build.is_cancelled
@@ -166,6 +166,6 @@ class OutcomeRegistry:
             self._pending.pop(build.subject.outcome, None)
 
     def cancel_build(self, build: PendingBuild) -> None:
-        """Keep a pending build from starting. A running one also needs its work stopped."""
+        """Keep a pending build from starting. To stop a running build, also stop its work."""
         with self._state:
             build.is_cancelled = True

@@ -26,7 +26,7 @@ async def read_outcomes(
     caller: NamedDependency[Caller],
     outcomes: NamedDependency[OutcomeService],
 ) -> Response[bytes]:
-    """Whether results are counted from stored outcomes, and the progress of a build."""
+    """Returns whether results are computed from stored outcomes, and the progress of a build."""
     query = read_query(request, OutcomesQuery)
     return answer(await to_thread.run_sync(outcomes.status, caller.workspace_id, funnel_id, query))
 
@@ -43,7 +43,7 @@ async def drop_outcomes(
 ) -> Response[None]:
     """Cancels a build, or drops stored outcomes. They are not built again for a day.
 
-    Results stay the same; they are computed from events.
+    Results stay the same, but are computed from events.
     """
     query = read_query(request, OutcomesQuery)
     await to_thread.run_sync(outcomes.drop, caller.workspace_id, funnel_id, query)

@@ -1,4 +1,4 @@
-"""The rows in the event store that this process uses, and those that nobody uses any longer."""
+"""The stored rows that this process uses, and rows that are no longer used."""
 
 from penstock.funnels.outcomes import policy
 from penstock.funnels.outcomes.locks import LockedOutcome, OutcomeLocks
@@ -9,9 +9,9 @@ from penstock.funnels.outcomes.tables import OutcomeTables
 
 
 class OutcomeRows:
-    """Adopts the rows of earlier processes and other nodes, and drops those without a mark.
+    """Adopts the rows of earlier processes and other nodes, and drops rows without a mark.
 
-    Methods block, and raise like `LockedOutcome`.
+    Methods block, and raise the same errors as `LockedOutcome`.
     """
 
     def __init__(
@@ -23,7 +23,10 @@ class OutcomeRows:
         *,
         is_embedded: bool,
     ) -> None:
-        """is_embedded: whether the event store is in this process."""
+        """Create the object without reading anything.
+
+        is_embedded: whether the event store runs in this process.
+        """
         self._tables, self._registry = tables, registry
         self._locks, self._refresher = locks, refresher
         self._is_embedded = is_embedded
@@ -32,7 +35,7 @@ class OutcomeRows:
     def read_marks(self) -> None:
         """Read the marks of earlier processes and other nodes.
 
-        The first time, also drop rows without a mark: those of a build that was killed.
+        The first call also drops rows without a mark, which a killed build left behind.
         """
         seen = self._registry.marks()
         marks = self._tables.marks()
@@ -49,7 +52,10 @@ class OutcomeRows:
             self.is_loaded = True
 
     def adopt(self, locked: LockedOutcome) -> Mark | None:
-        """Use a stored mark from now on. None, after retiring its rows, if they do not match it."""
+        """Use a stored mark from now on, and return it.
+
+        If the rows do not match the mark, they are retired, and the result is None.
+        """
         mark = locked.mark
         if mark is None:
             return None

@@ -1,7 +1,7 @@
 """Answers queries from stored outcomes, shows their state and drops them.
 
 A query needs rows that include every event of its data: the units that changed are evaluated again
-first. Where that is not possible or would take long, the query reads events.
+first. If that is not possible or would take too long, the query reads events.
 """
 
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ from penstock.warehouse.work import Stopped, Work, current_work, working_on
 log = structlog.get_logger()
 
 _LOCK_S = 1.0
-"""Seconds that a query waits for another one to evaluate the same units, before it reads events."""
+"""Seconds that a query waits for another to evaluate the same units, before it reads events."""
 _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
 _QUERY_TIME_SAVED_MS = 1_800_000
-"""Shortest time between two saves of a mark that only record a query for the outcome."""
+"""Minimum milliseconds between two saves of a mark that only record a query for the outcome."""
 
 
 class OutcomeService:
@@ -47,7 +47,7 @@ class OutcomeService:
         self._locks = maintenance.locks
 
     def find_build(self, context: QueryContext) -> StoredBuild | DirectReason:
-        """Rows that include every event of the query's data, or why the query must read events."""
+        """Return rows that include all events of the query's data, or the reason to read events."""
         subject = _subject_of(context)
         outcome = subject.outcome
         if self._registry.mark(outcome) is None:
@@ -89,7 +89,8 @@ class OutcomeService:
     def is_valid(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and include no event after the query's evaluation time.
 
-        After `find_build`, another query may have added such an event, or a node dropped the rows.
+        After `find_build`, another query may have added such an event, or a node may have dropped
+        the rows.
         """
         subject = _subject_of(context)
         try:
@@ -142,13 +143,13 @@ class OutcomeService:
             self._maintenance.worker.wake()
 
     def has_build(self, context: QueryContext) -> bool:
-        """Whether a build for the query waits or runs. Never blocks."""
+        """Whether a build for the query is waiting or running. Never blocks."""
         return self._registry.pending_build(_subject_of(context).outcome) is not None
 
     def status(
         self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery
     ) -> OutcomesRecord:
-        """Whether the outcomes of the current revision are stored, or how far their build is.
+        """Return whether the current revision's outcomes are stored, or their build's progress.
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
         Conflict under the same conditions as `FunnelService.resolve`.
@@ -183,7 +184,7 @@ class OutcomeService:
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
         """Cancel a build, or drop its rows; a query may request it again after a day.
 
-        Raises like `status`.
+        Raises the same errors as `status`.
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         self._registry.postpone(subject.outcome, DROPPED_MS)
@@ -206,7 +207,7 @@ class OutcomeService:
     def _refreshed_build(
         self, context: QueryContext, subject: Subject, locked: LockedOutcome
     ) -> str | None:
-        """Return the build after changed units were evaluated again; None if there are too many."""
+        """Evaluate changed units again, and return the build; None if too many have changed."""
         mark = locked.mark
         if mark is None:
             self._registry.forget(subject.outcome)
@@ -267,6 +268,6 @@ def _subject_of(context: QueryContext) -> Subject:
 
 
 def _places(context: QueryContext) -> tuple[int, ...]:
-    """Return the places of the query's breakdown properties among the stored ones, from 1."""
+    """Return the positions of the query's breakdown properties among the stored ones, from 1."""
     stored = context.saved_definition.breakdown_properties
     return tuple(stored.index(name) + 1 for name in context.definition.breakdown_properties)

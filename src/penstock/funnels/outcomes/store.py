@@ -29,7 +29,7 @@ _DROP = text("""
 
 
 def find(db: Connection, outcome: str) -> RowChange:
-    """Return the last change of an outcome; an empty one if there was none."""
+    """Return the last change of an outcome, or an empty change if there was none."""
     row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
     return RowChange(outcome) if row is None else RowChange(*row)
 

@@ -18,7 +18,10 @@ class SubjectReader:
         self._websites, self._funnels = websites, funnels
 
     def subjects(self, workspace_id: WorkspaceId, funnel_id: str) -> Sequence[Subject]:
-        """The current revision over all websites, and over each; empty for a deleted funnel."""
+        """Return subjects of the current revision: over all websites, and over each website.
+
+        Returns no subjects for a deleted funnel.
+        """
         try:
             _, saved = self._funnels.definition_at(workspace_id, funnel_id, None)
             definition = self._funnels.resolve(workspace_id, saved)

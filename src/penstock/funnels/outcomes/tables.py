@@ -52,7 +52,11 @@ class OutcomeTables:
     """The rows of stored outcomes. Methods block and raise `QueryFailed` or `StoreUnavailable`."""
 
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
-        """events_per_fold: a build of more events evaluates one share of the units at a time."""
+        """Create the object.
+
+        events_per_fold: maximum number of events to evaluate at once. Larger builds evaluate one
+        share of the units at a time.
+        """
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
         self.has_stopped_merges = False
 
@@ -62,7 +66,7 @@ class OutcomeTables:
         Raises `NotStorable` if an event from a payment provider belongs to an attempt.
         """
         backlog = self.backlog(subject.website_ids, None)
-        # The profile is read after the number, so it covers every event that is evaluated.
+        # The profile is read after the block number, so it covers every event that is evaluated.
         profile = self._profile(subject, mark.read_until_ms)
         known = Subset(until_block=backlog.block)
         if profile.has_provider_events:
@@ -71,7 +75,7 @@ class OutcomeTables:
             if events:
                 raise NotStorable
             profile = replace(profile, has_provider_events=False)
-        # The texts of entry values come before the units that refer to them.
+        # Store entry values before the units that refer to them.
         self._store_events(subject, mark.build, known, profile)
         shares = max(1, ceil(profile.events / self._events_per_fold))
         for which in range(shares):
@@ -93,19 +97,20 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when none of its statements runs, or a server takes too long.
+        """Stop a build. Returns when none of its statements is running, or if a server takes too
+        long.
 
         The engine cannot kill a statement that merges parts, so merges are stopped meanwhile. If
         they cannot be resumed, `has_stopped_merges` stays true.
         """
         until_s = monotonic() + _STOP_S
-        work.stop()  # before its merge fails
+        work.stop()  # Stop the work before its merge fails.
         self.has_stopped_merges = True
         try:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # the running merge continues
             log.warning("merges_not_stopped", error=str(error))
-            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # The state is unknown.
         self._warehouse.stop(work, until_s)
         if self.has_stopped_merges:
             try:
@@ -170,7 +175,10 @@ class OutcomeTables:
         return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
-        """Return the events since a mark, or all events if it is None. Raises `Unsettled`."""
+        """Return the events since a mark, or all events if the mark is None.
+
+        Raises `Unsettled` if inserts happen during every attempt.
+        """
         known = 0 if mark is None else mark.events_block
         state = read_state(self._warehouse.query)
         for _ in range(_TRIES):
@@ -192,7 +200,7 @@ class OutcomeTables:
 
         Raises `NotStorable` if an event from a payment provider belongs to one of these units.
         """
-        # Include new events of the future: their texts are stored now, although they count later.
+        # Include new events in the future: their values are stored now, although they count later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)
         subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
@@ -213,17 +221,17 @@ class OutcomeTables:
                 return None
         has_unitless = units.pop(0, None) is not None
         next_event_ms = min(future, default=0)
-        if 0 < mark.next_event_ms <= until_ms:  # the next one is not known
+        if 0 < mark.next_event_ms <= until_ms:  # The next event is not known.
             next_event_ms = self.next_event(subject, until_ms)
         return ChangedUnits(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of the units agree with their events up to the mark.
 
-        None if events were deleted meanwhile. share: see `Subset`.
+        Returns None if events were deleted meanwhile. share: see `Subset`.
         """
         profile = self._profile(subject, mark.read_until_ms)
-        profile = replace(profile, has_provider_events=False)  # none of them matches
+        profile = replace(profile, has_provider_events=False)  # No provider event matches.
         plan = self._plan(
             subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
         )

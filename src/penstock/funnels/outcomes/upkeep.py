@@ -22,10 +22,11 @@ _COMPARED_EVERY_MS = 600_000
 
 
 class OutcomeUpkeep:
-    """Keeps the outcomes of this process right. Methods block, and raise like `LockedOutcome`.
+    """Keeps this process's outcomes correct.
 
+    Methods block, and raise the same errors as `LockedOutcome`.
     differences: number of comparisons that found a difference. last_difference_at_ms: time of the
-    latest.
+    latest such comparison.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class OutcomeUpkeep:
         self.last_difference_at_ms: int | None = None
 
     def maintain(self, mark: Mark) -> None:
-        """Retire an unused outcome, or evaluate more changes than a query would evaluate."""
+        """Retire an unused outcome, or evaluate changes that are too many for a query."""
         subject = self._subjects.subject_of(mark)
         with self._locks.hold(mark.outcome, policy.LOCK_S) as locked:
             current = None if locked is None else locked.mark
@@ -87,7 +88,7 @@ class OutcomeUpkeep:
         self._registry.request_build(subject, mark.workspace_id, mark.funnel_id)
 
     def compare_sample(self) -> None:
-        """Compare some units of one outcome with their events every ten minutes."""
+        """Every ten minutes, compare some units of one outcome with their events."""
         now_ms = self._clock.elapsed_ms()
         marks = self._registry.marks()
         if not marks or now_ms < self._compared_at_ms + _COMPARED_EVERY_MS:
@@ -98,10 +99,10 @@ class OutcomeUpkeep:
         self.compare(marks[place], share)
 
     def compare(self, mark: Mark, share: tuple[int, int]) -> bool | None:
-        """Whether rows agree with events; if not, they are dropped and built again.
+        """Whether rows agree with events. If they do not, they are dropped and built again.
 
-        None if events were deleted meanwhile, the funnel has changed, or other work takes long.
-        share: see `Subset`.
+        Returns None if events were deleted meanwhile, the funnel has changed, or other work takes
+        too long. share: see `Subset`.
         """
         subject = self._subjects.subject_of(mark)
         if subject is None:

@@ -1,4 +1,4 @@
-"""The history that an answer is based on. Source: interface, rule 16; semantics, "Coverage"."""
+"""The history that a response is based on. Source: interface, rule 16; semantics, "Coverage"."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Gap:
 
     from_ms, to_ms: span of the events that it changed. at_ms: time of the request.
     affected_range: times of the first and last event that it changed or may have left out.
-    note: a sentence about the doubt that remains; None if it is finished and complete.
+    note: a sentence about the doubt that remains; None if the change is finished and complete.
     dismissed_at_ms: time at which an owner declared that nothing is missing; None if nobody did.
     event_kind: the only kind of event that it concerns, in the warehouse's spelling; None for all.
     """
@@ -38,15 +38,15 @@ class Gap:
 
 
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
-"""Reads the gaps of some websites. `penstock.app` builds it from the rooms that record them."""
+"""Reads the gaps of the given websites. `penstock.app` composes it from rooms that record gaps."""
 
 
 _TOLERATED_AHEAD_MS = 300_000
-"""Default tolerance for senders' clocks that run ahead."""
+"""Milliseconds by which a sender's clock may run ahead without a note."""
 
 
 class Note(NamedTuple):
-    """A sentence of the coverage, and its code."""
+    """A sentence about the coverage, and its code."""
 
     code: NoteCode
     text: str
@@ -55,7 +55,7 @@ class Note(NamedTuple):
 def coverage_of(
     context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
 ) -> CoverageRecord:
-    """Return the coverage of one answer. open_windows: number of units whose window is open."""
+    """Return the coverage of a response. open_windows: number of units whose window is open."""
     params, definition, profile = context.params, context.definition, context.profile
     relevant = [
         gap
@@ -164,7 +164,7 @@ def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[No
 
 
 def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
-    """Return notes that don't mean that the response is incomplete."""
+    """Yield notes that do not mean that the response is incomplete."""
     if open_windows and definition.window_s is None:
         yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
     texts = (
@@ -176,13 +176,13 @@ def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> 
 
 
 def _date(at_ms: int) -> str:
-    """`22 Nov 2026`, in UTC."""
+    """Format a UTC date like `22 Nov 2026`."""
     date = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{date.day} {date:%b %Y}"
 
 
 def _overlaps(gap: Gap, params: QueryParams, definition: Definition) -> bool:
-    """Whether a gap overlaps the span [startAt, endAt + window] that the answer reads.
+    """Whether a gap overlaps the span [startAt, endAt + window] that the query reads.
 
     Touches are read from the beginning of history.
     """

@@ -1,4 +1,4 @@
-"""Step 6: the engine, with limits, and with errors that tell the caller what to do."""
+"""Step 6: runs statements within limits, and turns errors into advice for the caller."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from penstock.warehouse.work import current_work
 ENGINE_SETTINGS: Mapping[str, Any] = {
     "enable_named_columns_in_function_tuple": 1,  # the fold names the fields of its tuples
     "enable_materialized_cte": 1,
-    # Compiling a statement takes as long as several small reports, and makes large reports 2 %
+    # Compiling a statement takes as long as several small reports, and makes large reports 2%
     # quicker: compile only expressions that run often.
     "min_count_to_compile_expression": 50,
     "min_count_to_compile_aggregate_expression": 50,
@@ -33,8 +33,8 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
     "prefer_column_name_to_alias": 1,  # totals keep the names of the columns that they add up
     "join_use_nulls": 0,
     "force_grouping_standard_compatibility": 1,
-    # Room for every definition that `penstock.funnels.definitions.cost` allows, which bounds the
-    # statement; the engine's defaults are lower.
+    # Large enough for every definition that `penstock.funnels.definitions.cost` allows. The
+    # engine's defaults are lower.
     "max_query_size": 4 * 1024**2,
     "max_ast_elements": 500_000,
     "max_expanded_ast_elements": 5_000_000,
@@ -44,7 +44,7 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
     "optimize_syntax_fuse_functions": 0,
     "optimize_redundant_comparisons": 0,
     "optimize_extract_common_expressions": 0,
-    # These examine every key of a grouping and everything below it.
+    # These rewrites examine every grouping key and everything below it.
     "optimize_aggregators_of_group_by_keys": 0,
     "optimize_group_by_function_keys": 0,
     "optimize_injective_functions_in_group_by": 0,
@@ -86,7 +86,7 @@ class Engine:
 
     @contextmanager
     def stream(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """Rows by column name, in blocks. Occupies a connection until the context ends."""
+        """Yield rows by column name, in blocks. Occupies a connection until the context ends."""
         with (
             self.explain_errors(),
             self._warehouse.stream_blocks(
@@ -104,9 +104,10 @@ class Engine:
             raise self._explain(error) from error
 
     def deadline(self) -> Callable[[], None]:
-        """Return a check for work in Python, which may take as long as a statement from now on.
+        """Return a check for work in Python that may take as long as a statement, starting now.
 
-        The check raises `Stopped`, or `Unavailable` when the time is up.
+        The check raises `Stopped` if the request was stopped, and `Unavailable` when the time is
+        up.
         """
         work, until_s = current_work(), monotonic() + self._limits()["max_execution_time"]
 

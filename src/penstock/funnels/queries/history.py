@@ -1,9 +1,9 @@
-"""The start of history when a few events have a wrong time."""
+"""Finds the start of history, even if a few events have a wrong time."""
 
 from collections.abc import Sequence
 
 MAX_PAUSE_MS = 2 * 366 * 86_400_000
-"""History has no pause longer than two years: events before such a pause have a wrong time.
+"""Longest pause in history, in milliseconds. Events before a longer pause have a wrong time.
 
 A timestamp in seconds instead of milliseconds falls into January 1970, and a device that lost power
 restarts its clock in 1970, 1980 or 2000. Two years leave room for a yearly campaign.
@@ -13,7 +13,7 @@ restarts its clock in 1970, 1980 or 2000. Two years leave room for a yearly camp
 def spans_after_last_pause(spans_ms: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     """Return the spans after the last pause of over two years.
 
-    spans_ms: first and last time of each span, ascending.
+    spans_ms: first and last time of each span, in ascending order.
     """
     for place in range(len(spans_ms) - 1, 0, -1):
         if spans_ms[place][0] - spans_ms[place - 1][1] > MAX_PAUSE_MS:

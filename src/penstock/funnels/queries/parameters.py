@@ -17,7 +17,7 @@ from penstock.http.bodies import bad_parameter
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The units that a caller selects, and the cohorts in their order.
+    """The units that a caller selects, and the page and order of their cohorts.
 
     website_id: None for all websites. start_ms, end_ms: the reporting period, both or neither.
     cohort: exact value by breakdown property; None if the value is missing.

@@ -1,7 +1,8 @@
 """Profiles of the retained events, read from all events once and then updated with new events.
 
-Events are summed up by day. A profile needs numbers of events before and after a few moments, so
-only the days of these moments are read again, and only if a day has events on both sides of one.
+Events are summed up by day. A profile needs the number of events before and after a few moments.
+Only the days of these moments are read again, and only if they have events on both sides of a
+moment.
 """
 
 from collections import OrderedDict
@@ -46,7 +47,10 @@ class Moments(NamedTuple):
 
     @classmethod
     def from_params(cls, params: QueryParams, window_s: int | None) -> "Moments":
-        """The moments of a query. window_s: conversion window of the funnel; None for unlimited."""
+        """Return the moments of a query.
+
+        window_s: conversion window of the funnel; None for unlimited.
+        """
         start_ms, evaluated_at_ms = params.start_ms or 0, params.evaluated_at_ms
         open_ms = 0, 0  # a window that never ends does not change with time
         if window_s is not None:
@@ -95,7 +99,7 @@ class ProfileReader:
         return _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
 
     def _update(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
-        """Return the events at the version, after reading the new ones; None after a deletion."""
+        """Read the new events, and return all events at the version; None after a deletion."""
         with self._lock:
             known = self._known.get(website_ids)
         block = version.since.events_block
@@ -112,7 +116,7 @@ class ProfileReader:
     def _split(
         self, website_ids: tuple[WebsiteId, ...], spans: Iterable[EventSpan], moments: Moments
     ) -> Iterator[EventSpan]:
-        """Return the spans, after reading those that a moment divides again in parts."""
+        """Yield the spans. Spans that contain a moment are read again in parts."""
         for span in spans:
             if moments.divides(span):
                 yield from _read_spans(
@@ -153,7 +157,7 @@ def _read_spans(
     first_ms: int = 0,
     last_ms: int = LATEST_MS,
 ) -> list[EventSpan]:
-    """Spans of the events between two times. No moment divides them."""
+    """Read the spans of the events between two times. None of them contains a moment."""
     parameters = {
         "websites": list(website_ids),
         "first": first_ms,

@@ -1,4 +1,4 @@
-"""The source of an answer's rows, and the head of the answer, which names it."""
+"""The source of a response's rows, and the head of the response, which states the source."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -36,7 +36,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of one statement by column name. Requests share the values: do not change them."""
+    """Rows of one statement by column name. Requests share these values, so do not change them."""
 
     rows: Sequence[dict[str, Any]]
     provenance: Provenance

@@ -28,7 +28,7 @@ def describe_query(
     answers: type[BaseModel] | None = None,
     returns: tuple[str, ...] = ("application/json",),
 ) -> dict[str, Any]:
-    """Like `described`, for a route that answers about a funnel."""
+    """Like `described`, but for a route about a saved funnel."""
     return described(
         summary, query=query, answers=answers, returns=returns, job=JobRecord, tag="funnels"
     )
@@ -54,7 +54,7 @@ class FunnelRequest:
     ) -> Response[bytes]:
         """Return the response of `answer` to the query parameters, now or as a job.
 
-        An unknown funnel or revision is an error at once, before a job starts.
+        An unknown funnel or revision is reported immediately, before a job starts.
         """
         query = read_query(self._request, model)
         check = partial(self._funnels.definition_at, self._workspace_id, self.id, query.revision)

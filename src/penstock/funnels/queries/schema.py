@@ -1,4 +1,4 @@
-"""Wire types that all answers about a funnel share. Source: contract, "Funnels"."""
+"""Wire types that all responses about a funnel share. Source: contract, "Funnels"."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -44,7 +44,7 @@ class PeriodQuery(InPeriod):
     ] = None
 
     def selection(self) -> Selection:
-        """These parameters as the steps of a query take them."""
+        """Return these parameters as the selection for a query."""
         return Selection(self.website_id, self.start_at, self.end_at)
 
 
@@ -84,7 +84,7 @@ class CohortKeyRecord(Record):
 
 
 class GapRecord(Record):
-    """A deletion, an import or a loss that changed the history an answer is based on."""
+    """A deletion, an import or a loss that changed the history a response is based on."""
 
     kind: str
     website_id: str
@@ -95,7 +95,7 @@ class GapRecord(Record):
 
 
 class NoteCode(StrEnum):
-    """The subject of a note of the coverage."""
+    """The subject of a coverage note."""
 
     GAP = "gap"
     LOSS = "loss"

@@ -18,7 +18,7 @@ class NotCached(Exception):
 
 
 class CacheLookup(NamedTuple, Generic[V]):
-    """A value, and whether the cache had it."""
+    """A value, and whether it came from the cache."""
 
     value: V
     is_hit: bool
@@ -35,9 +35,9 @@ class _InFlight(Generic[V]):
 
 
 class SingleFlightCache(Generic[V]):
-    """Values by key. Evicts the least recently used beyond a total weight.
+    """A cache of values by key. Above a total weight, the least recently used are evicted.
 
-    A key must contain everything that a value depends on. Methods block; they are thread-safe.
+    A key must contain everything that a value depends on. Thread-safe. Methods block.
     """
 
     def __init__(
@@ -47,7 +47,10 @@ class SingleFlightCache(Generic[V]):
         weigh: Callable[[V], int] = lambda _: 1,
         max_value_weight: int | None = None,
     ) -> None:
-        """max_value_weight: heavier values are not cached."""
+        """Create an empty cache.
+
+        max_value_weight: heavier values are not cached.
+        """
         self._max_weight, self._weigh = max_weight, weigh
         self._max_value_weight = max_weight if max_value_weight is None else max_value_weight
         self._values: OrderedDict[Hashable, V] = OrderedDict()
@@ -68,7 +71,7 @@ class SingleFlightCache(Generic[V]):
         is_current: whether the key still describes the input, called after computing; if not, the
         value is returned but not cached.
 
-        Raises what `compute` raises, in every waiting thread. A computation stops early only when
+        Raises the errors of `compute` in every waiting thread. A computation stops early only when
         every thread that waits for it was stopped.
         """
         own = current_work() or Work()

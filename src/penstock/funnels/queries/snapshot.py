@@ -59,7 +59,7 @@ class SnapshotReader:
         *,
         is_fresh: bool,
     ) -> DataSnapshot:
-        """Take a snapshot for a query. Raises QueryFailed if the engine stops or cannot answer."""
+        """Take a snapshot for a query. Raises QueryFailed if the engine cannot run a statement."""
         version = self._versions.read(params.website_ids, params.scope_ids)
         evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
         return _snapshot(params, evaluation, version)
@@ -67,7 +67,7 @@ class SnapshotReader:
     def take_cached(
         self, workspace_id: WorkspaceId, definition: Definition, params: QueryParams
     ) -> DataSnapshot:
-        """Return an earlier snapshot without waiting. Raises `NotCached` if none holds now."""
+        """Return an earlier snapshot without waiting. Raises `NotCached` if none is still valid."""
         version = self._versions.read_at_once(params.website_ids, params.scope_ids)
         evaluation = self._evaluations.get_cached(
             _evaluation_key(workspace_id, definition, params, version),
@@ -76,7 +76,7 @@ class SnapshotReader:
         return _snapshot(params, evaluation, version)
 
     def is_unchanged(self, params: QueryParams, version: DataVersion) -> bool:
-        """Whether the stored data have not changed since the version."""
+        """Whether the stored data are the same as at the version."""
         return self._versions.read(params.website_ids, params.scope_ids) == version
 
     def _evaluation(

@@ -1,7 +1,7 @@
-"""Versions of the stored data, which show a change without reading the data.
+"""Versions of the stored data. Comparing them reveals a change without reading the data.
 
 The engine numbers every insert, and every row has the number of its insert. So the rows that were
-inserted after a version can be counted separately; a deletion lowers the number of all rows.
+inserted after a version can be counted separately; a deletion lowers the total number of rows.
 """
 
 from collections import OrderedDict
@@ -24,9 +24,9 @@ _TRIES = 3
 class StorageState(NamedTuple):
     """The stored data of all websites: two states are equal only if nothing changed between them.
 
-    events_block, aliases_block: numbers of the newest inserts; 0 on a cluster, whose servers
-    number their inserts separately. inserts: hash of the newest insert of each server. parts: hash
-    of the names of each server's parts; a merge of parts changes only this number.
+    events_block, aliases_block: numbers of the newest inserts; 0 on a cluster, whose servers number
+    their inserts separately. inserts: hash of the newest insert of each server. parts: hash of the
+    names of each server's parts; a merge of parts changes only this hash.
     """
 
     events_block: int
@@ -67,7 +67,7 @@ class VersionReader:
         self._warehouse = warehouse
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
         self._locks: dict[_Key, Lock] = {}
-        self._lock = Lock()  # guards both
+        self._lock = Lock()  # Guards `_known` and `_locks`.
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
         """Return the version of the current data, or a newer one."""
@@ -110,7 +110,8 @@ class VersionReader:
                 # Remember the earlier state: the counts may miss a deletion since then.
                 self._remember(key, _Known(version, earlier))
                 return version
-        # Data that change while they are counted prove nothing; a new version is safe.
+        # The data changed while they were counted, so nothing is certain. A new version is always
+        # safe.
         return version._replace(since=state)
 
     def _remember(self, key: _Key, known: _Known) -> None:

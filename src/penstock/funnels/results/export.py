@@ -38,7 +38,7 @@ from penstock.funnels.statements.report import build_export
 from penstock.http.answers import file_name
 
 Details = Mapping[str, Any]
-"""Details of the whole report by column, such as data quality. Only the total's row has them."""
+"""Details of the whole report by column, such as data quality. Only the total row has them."""
 
 _QUALITY, _COVERAGE = "quality_", "coverage_"
 """Prefixes of the columns for data quality and coverage."""
@@ -49,7 +49,7 @@ _TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
 class Export(NamedTuple):
     """An exported report.
 
-    file: an open temporary file, at its start.
+    file: an open temporary file, rewound.
     name: a file name from the names of the funnel and the period.
     """
 
@@ -66,7 +66,7 @@ class ReportExporter:
         self._runner, self._funnels, self._results = runner, funnels, results
 
     def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Export:
-        """Write the whole table. Raises the errors of `FunnelQueryRunner.prepare`."""
+        """Write the whole table. Raises the same errors as `FunnelQueryRunner.prepare`."""
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         build_statement = partial(build_export, context.definition, context.params)
@@ -167,7 +167,7 @@ def _table_rows(
     blocks: Iterable[Sequence[Mapping[str, Any]]],
     describe: Callable[[Mapping[str, Any]], Details],
 ) -> Iterator[list[TableRow]]:
-    """Table rows, block by block, with a total even if there are no entries."""
+    """Yield table rows, block by block, with a total even if there are no entries."""
 
     def total(row: Mapping[str, Any]) -> TableRow:
         details = describe(row)
@@ -191,7 +191,10 @@ def _table_rows(
 
 
 def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
-    """row: the columns and figures of a cohort or the total, by name."""
+    """Return the figures of a cohort or the total.
+
+    row: its columns and figures, by name.
+    """
     counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
     columns: list[Any] = [counts[0]]

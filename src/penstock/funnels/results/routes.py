@@ -79,7 +79,7 @@ async def export_funnel(
     caller: NamedDependency[Caller],
     audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:
-    """A CSV, JSON or Parquet file with one row for the total and one for each cohort."""
+    """Returns a CSV, JSON or Parquet file with one row for the total and one for each cohort."""
 
     def export(workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Response[bytes]:
         file, name = exports.export(workspace_id, funnel_id, query)

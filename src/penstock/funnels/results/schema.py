@@ -76,7 +76,7 @@ class PreviewIn(FunnelIn):
     _read_period = field_validator("end_at")(ends_after_start)
 
     def selection(self) -> Selection:
-        """Return the selection for the query of the report."""
+        """Return the selection for the report's query."""
         return Selection(
             self.website_id,
             None if self.start_at is None else int(self.start_at),
@@ -135,7 +135,7 @@ class DiagnosticRecord(Record):
 
 
 class AggregateRecord(Record):
-    """The numbers of all units or of one cohort. A rate is null if its denominator is 0."""
+    """The numbers for all units or for one cohort. A rate is null if its denominator is 0."""
 
     entered: int
     completed: int
@@ -150,7 +150,7 @@ class AggregateRecord(Record):
 
 
 class CohortRecord(AggregateRecord, CohortKeyRecord):
-    """The numbers of one entry cohort."""
+    """The numbers for one entry cohort."""
 
 
 class CohortsRecord(Record):

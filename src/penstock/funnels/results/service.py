@@ -16,7 +16,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""Counts the events that clients of websites dropped, by the start and end of their reports."""
+"""Returns the number of events that the websites' clients reported as dropped in a period."""
 
 
 class ResultsService:
@@ -35,7 +35,7 @@ class ResultsService:
     def results(
         self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
     ) -> ResultsRecord:
-        """Report on a saved funnel. Raises the errors of `FunnelQueryRunner.prepare`."""
+        """Report on a saved funnel. Raises the same errors as `FunnelQueryRunner.prepare`."""
         return self.report(
             self.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), query)
         )
@@ -64,12 +64,12 @@ class ResultsService:
         return self._funnels.read(workspace_id, body, PreviewIn)
 
     def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
-        """Report on a draft. Raises the errors of `FunnelQueryRunner.prepare`."""
+        """Report on a draft. Raises the same errors as `FunnelQueryRunner.prepare`."""
         source = DraftFunnel(draft.saved())
         return self.report(self._runner.prepare(workspace_id, source, draft.selection()))
 
     def report(self, context: QueryContext) -> ResultsRecord:
-        """Report on a prepared query. Raises Unavailable if the engine does not answer."""
+        """Report on a prepared query. Raises Unavailable if the engine does not respond."""
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
         lost = self.count_lost_events(context)
@@ -83,7 +83,10 @@ class ResultsService:
         )
 
     def count_lost_events(self, context: QueryContext) -> int:
-        """Count the events that clients dropped on devices, by their reports in the period."""
+        """Return the number of events that clients reported as dropped in the period.
+
+        The period here includes the conversion windows of its units.
+        """
         params = context.params
         return self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
 

@@ -66,7 +66,10 @@ def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of all units or of one cohort. row["counts"]: units by the step they reached."""
+    """Return the numbers for all units or for one cohort.
+
+    row["counts"]: number of units that reached each step.
+    """
     n = len(definition.steps)
     counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]

@@ -124,7 +124,7 @@ class _JsonWriter(_Writer):
 
 
 class _ArrowWriter(_Writer):
-    """The common part of CSV and Parquet: a schema and batches of columns."""
+    """The base of the CSV and Parquet writers: a schema and batches of columns."""
 
     def schema(self) -> Any:
         import pyarrow as pa
@@ -170,11 +170,11 @@ class _ArrowWriter(_Writer):
 
 
 class _CsvWriter(_ArrowWriter):
-    """Spells values so that a reader can tell their types apart.
+    """Writes CSV, spelling values so that a reader can tell their types apart.
 
     Missing values are `Unknown`, and the cells of the total are empty. Numbers and booleans are
-    bare. A text that looks like one of these is a quoted JSON string. A text that a spreadsheet
-    would run as a formula starts with an apostrophe.
+    bare. Text that looks like one of these is a quoted JSON string. Text that a spreadsheet would
+    run as a formula starts with an apostrophe.
     """
 
     def begin(self) -> None:
@@ -255,7 +255,7 @@ def _quote_if_ambiguous(text: str) -> str:
 
 
 def _looks_like_another_value(text: str) -> bool:
-    """Whether a CSV reader would take a text for something else.
+    """Whether a CSV reader would mistake a text for another value.
 
     It may look like an empty cell, a number, a boolean, a missing value, a quoted text, or a
     formula with an apostrophe.

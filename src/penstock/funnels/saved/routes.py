@@ -118,7 +118,7 @@ async def replace_funnel(
     """Send the whole definition. Changing only the name keeps the revision.
 
     You can send read-only fields (`id`, `revision`, ...) back with their stored values. An earlier
-    `revision` is a conflict (409).
+    `revision` returns 409.
     """
     require_json(request)
     sent = await read_bytes(request)

@@ -1,8 +1,8 @@
 """Funnels in requests, and their rules.
 
 A response names all faults of a body at once, with their field paths. So a rule about two fields is
-a validator of the second field, which sees the first one if that is valid. Pydantic would check a
-rule about the whole object only after every field is valid.
+a validator of the second field, which can use the first field if that is valid. Pydantic would
+check a rule about the whole object only after every field is valid.
 """
 
 from collections.abc import Iterator
@@ -207,7 +207,7 @@ class FunnelIn(Input):
 
 
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:
-    """Faults of the list of rows as a whole. rows: not validated yet."""
+    """Yield the faults of the list of rows as a whole. rows: not yet validated."""
     objects = [row if isinstance(row, dict) else {} for row in rows]
     required = sum(row.get("diagnostic") is not True for row in objects)
     if len(rows) > MAX_ROWS:
@@ -235,7 +235,10 @@ def _row_faults(rows: list[Any]) -> Iterator[Fault]:
 
 
 def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:
-    """Faults of parts that match the same events as an earlier part. parts: the row's own first."""
+    """Yield the faults of parts that match the same events as an earlier part.
+
+    parts: the parts of a group, starting with the row's own match.
+    """
     seen: set[object] = set()
     for at, part in enumerate(parts):
         saved = part.saved()
@@ -243,7 +246,7 @@ def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterat
             continue
         try:
             match = resolve_match(saved, context.goals, context.check_regex)
-        except RulesBroken:  # The routes of goals report an invalid goal.
+        except RulesBroken:  # The goal routes report invalid goals.
             continue
         meaning = (match.type, match.value, frozenset(match.filters))
         if meaning in seen:

@@ -34,7 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class FunnelService:
-    """Saved funnels. Raises NotFound for a funnel that the workspace does not have."""
+    """Manages saved funnels. Methods raise NotFound if the workspace has no such funnel."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database = database
@@ -140,7 +140,7 @@ class FunnelService:
     def revisions(
         self, workspace_id: WorkspaceId, funnel_id: str, page: Page
     ) -> Listing[RevisionRecord]:
-        """Revisions, newest first, each with its changes from the previous one."""
+        """Return revisions, newest first, each with its changes from the previous one."""
         with self._database.read() as db:
             _existing(store.funnel(db, workspace_id, funnel_id))
             revisions, total = store.revisions_page(db, workspace_id, funnel_id, page)

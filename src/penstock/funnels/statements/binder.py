@@ -18,9 +18,9 @@ class Binder:
         self._names: dict[tuple[str, str], str] = {}
 
     def bind(self, engine_type: str, value: Any) -> str:
-        """Return the placeholder of a value; equal values share one.
+        """Return the placeholder for a value. Equal values share a placeholder.
 
-        engine_type: such as `String` or `Array(UInt64)`.
+        engine_type: the engine's name of the type, such as `String` or `Array(UInt64)`.
         """
         key = (engine_type, repr(value))
         name = self._names.setdefault(key, f"p{len(self._names)}")

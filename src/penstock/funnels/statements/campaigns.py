@@ -1,6 +1,6 @@
-"""The statement of the attribution report: clicks, installs and opens beside a funnel's entries.
+"""The statement of the attribution report: clicks, installs and opens alongside a funnel's entries.
 
-    traffic   clicks of links, and the installs and opens that they led to, by value
+traffic   clicks of links, and the installs and opens that they led to, by value
     groups    one row per value with all figures, and the total
     placed    groups in their order
 
@@ -21,7 +21,7 @@ from penstock.funnels.statements.report import report_relations
 
 
 class CampaignSort(StrEnum):
-    """Figures that groups can be sorted by."""
+    """Figures by which groups can be sorted."""
 
     CLICKS = "clicks"
     INSTALLS = "installs"
@@ -37,8 +37,8 @@ FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending")
 class Traffic:
     """The clicks, installs and opens to count, and the field that groups them.
 
-    column: `utm_source`, `utm_medium`, `utm_campaign` or `link`. start_ms, end_ms: both or neither.
-    slugs: slug of each clicked link by its ID, for `link`.
+    column: `utm_source`, `utm_medium`, `utm_campaign` or `link`. start_ms, end_ms: the period; both
+    or neither are set. slugs: slugs of clicked links by link ID, if column is `link`.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -88,7 +88,7 @@ def clicked_links(traffic: Traffic, limit: int) -> Statement:
 
 
 def _traffic(traffic: Traffic, binder: Binder) -> str:
-    """Columns: value, clicks, installs, opens. Several rows may have the same value."""
+    """Select value, clicks, installs and opens. Several rows may have the same value."""
     column = f"toString({traffic.column})"
     clicked = column
     if traffic.slugs is not None:
@@ -122,7 +122,7 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
 
 
 def _groups(funnel: Plan | None) -> str:
-    """Sum up the figures of each value and of all values. Values of touches are texts."""
+    """Sum up the figures of each value and of all values. Touch values are always strings."""
     none = "0 AS entered, 0 AS completed, 0 AS pending"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:

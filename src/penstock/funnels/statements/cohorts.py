@@ -48,8 +48,8 @@ def entry_values(plan: Plan) -> str:
 def known_texts(plan: Plan) -> str:
     """Return the texts of all possible cohorts by their keys.
 
-    Tied entries may agree on some values only. So these are the combinations of entry values, and
-    each combination with any of its values missing.
+    These are the combinations of entry values, and each combination with any of its values missing,
+    because tied entries may agree on only some values.
     """
     places = f"range({plan.breadth})"
     part = f"""tuple(

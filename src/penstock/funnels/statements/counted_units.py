@@ -22,7 +22,8 @@ class CountedUnits:
     """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
 
     Keys are hashes. The relation `entry_values` has their texts if the funnel has breakdown
-    properties. edges_ms: starts of spans, like in `Plan`; then one row per visitor and span.
+    properties. edges_ms: starts of spans, as in `Plan`; if set, there is one row per visitor and
+    span.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class CountedUnits:
 def counted_units(
     plan: Plan, strategy: Strategy = Strategy.AUTO, *, values: str | None = None
 ) -> dict[str, str]:
-    """Return the relation `counted`, after those that it reads.
+    """Return the relation `counted`, preceded by the relations that it reads.
 
-    It has the columns `visitors` and `first_ts` if the plan keeps more. values: replaces
-    `entry_values`, as in `unit_relations`.
+    It has the additional columns `visitors` and `first_ts` if `plan.keeps_more`.
+    values: see `unit_relations`.
     """
     relations, layout = unit_relations(plan, strategy, detailed=True, values=values)
     columns = ", ".join((*COLUMNS, "visitors", "first_ts") if plan.keeps_more else COLUMNS)
@@ -62,9 +63,9 @@ def counted_units(
 
 
 def _simple_units(plan: Plan, layout: Layout) -> str:
-    """Return the packed fold's simple units in the shape of folded ones.
+    """Select the packed fold's simple units, with the same columns as folded units.
 
-    By definition a simple unit has nothing that data quality counts, except several visitors.
+    By definition, a simple unit has no data problems except possibly several visitors.
     """
     diagnostics = plan.definition.diagnostics
     seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
@@ -94,7 +95,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
 
 
 def _chosen_matches(plan: Plan, layout: Layout) -> str:
-    """Return the matches that count for the completed steps, as a mask."""
+    """Return a mask of the matches that count for the completed steps."""
     parts = []
     for place, step in enumerate(plan.steps, start=1):
         bits = ", ".join(plan.mask(bit) for bit in step.each)

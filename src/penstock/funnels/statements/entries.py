@@ -7,9 +7,9 @@ array of (ts, seq, event_id, mask, ...).
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
 MAX_UNIT_EVENTS = 100_000
-"""Maximum number of events that the fold reads per unit, oldest first. They are in memory."""
+"""Maximum number of events that the fold reads per unit, oldest first. They are held in memory."""
 MAX_COMPARISONS = 2_000_000
-"""Limit for a visitor's competing entries, multiplied by its events."""
+"""Maximum number of a visitor's competing entries, multiplied by the number of its events."""
 
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 """at: position of the entry. began: position of the first event that could fill a part of step 1.
@@ -20,8 +20,8 @@ def entries_of(plan: Plan) -> str:
     """Return the entries that may count: an attempt's first, or a visitor's entries in the period.
 
     If time alone decides, and no event has a time in whole seconds, the result contains only the
-    visitor's best entry, or the best entry of each span. Otherwise it may contain more entries than
-    `max_entries`, which shows that some are left out.
+    visitor's best entry, or the best entry of each span. Otherwise, it may contain more entries
+    than `max_entries`, which indicates that some are left out.
     """
     if plan.steps[0].row.all_of:
         return _group_entries(plan)
@@ -48,9 +48,9 @@ def max_entries(plan: Plan) -> str:
 
 
 def _starts(plan: Plan) -> str:
-    """Whether `x` completes a plain step 1, for a visitor in the period.
+    """Whether `x` completes a plain step 1 and, for a visitor, is in the period.
 
-    An attempt's first entry is its only one, wherever the period begins.
+    An attempt's first entry is its only entry, whether or not it is in the period.
     """
     condition = plan.overlaps("x.mask", plan.steps[0].all)
     return condition if plan.by_attempt else f"{condition} AND {plan.in_period('x.ts')}"
@@ -67,7 +67,7 @@ def least_next_number(seq: str, otherwise: str) -> str:
 def _group_entries(plan: Plan) -> str:
     """Return the entries if step 1 is a group. Each entry needs new events for all parts.
 
-    The entries are chosen like in `entries_of`. Events that fill a part count as accepted.
+    The entries are chosen as in `entries_of`. Events that fill a part count as accepted.
     """
     every, none = plan.mask(plan.steps[0].all), plan.mask(0)
     hits = f"bitAnd(x.mask, {every})"
@@ -105,7 +105,7 @@ def open_parts(plan: Plan) -> str:
 
 
 def time_decides(plan: Plan) -> bool:
-    """Whether time alone decides what follows an entry: no sequence numbers, no groups."""
+    """Whether time alone decides what follows an entry, without sequence numbers or groups."""
     return plan.definition.sequence_property is None and not any(
         step.row.all_of for step in plan.steps
     )

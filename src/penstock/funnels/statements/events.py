@@ -27,8 +27,8 @@ def matched_events(
 ) -> str:
     """Return the events that match any row, with every column that the folds need.
 
-    matching: False includes events that match no row. more: extra columns by name. where: a further
-    condition on `events`.
+    matching: whether to leave out events that match no row. more: extra columns by name. where: a
+    further condition on `events`.
     """
     definition, binder = plan.definition, plan.binder
     if matching:
@@ -69,9 +69,9 @@ def matched_events(
 
 
 def _mask(plan: Plan) -> str:
-    """Return a bit for each match that an event satisfies.
+    """Return a mask with a bit for each match that an event satisfies.
 
-    Matches by name alone are looked up: the engine does that once for each name.
+    Matches without filters or patterns are looked up by name, which the engine does once per name.
     """
     by_kind: dict[str, dict[str, int]] = {}
     parts = []
@@ -86,7 +86,7 @@ def _mask(plan: Plan) -> str:
     for kind, names in by_kind.items():
         known, masks = plan.binder.bind("Array(String)", list(names)), list(names.values())
         mask = f"transform(events.name, {known}, {plan.masks(masks)}, {plan.mask(0)})"
-        if plan.mask_type != "UInt64":  # `transform` supports no wider type
+        if plan.mask_type != "UInt64":  # `transform` does not support wider types.
             place = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
             mask = f"{plan.masks([0, *masks])}[{place}]"
         parts.append(f"if(events.kind = '{kind}', {mask}, {plan.mask(0)})")
@@ -97,7 +97,7 @@ def _number_columns(plan: Plan) -> dict[str, str]:
     """Return the columns from which `_sequence` reads a sequence number.
 
     number: hash of the property, 0 if it is missing. number_sent: whether it has a value, usable or
-    not. big: its text as a number.
+    not. big: the property's text as a number.
     """
     name = plan.definition.sequence_property
     if name is None:
@@ -124,13 +124,13 @@ def _sequence(plan: Plan) -> str:
 
 
 def in_share(binder: Binder, share: tuple[int, int]) -> str:
-    """Whether a unit is in a share of all units. Keys are hashes, so shares are equal."""
+    """Whether a unit is in a share of all units. Keys are hashes, so all shares are about equal."""
     every, which = (binder.bind("UInt64", number) for number in share)
     return f"unit % {every} = {which}"
 
 
 def event_source(plan: Plan) -> str:
-    """The events table; if visitors were merged, with the canonical visitor of each event."""
+    """Return the events table, joined with canonical visitors if any visitors were merged."""
     if not plan.profile.has_aliases:
         return "events"
     scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
@@ -141,7 +141,7 @@ def event_source(plan: Plan) -> str:
 
 
 def event_source_with_touches(plan: Plan) -> str:
-    """`event_source`, with the touches that the funnel reads of each event's visitor.
+    """Return `event_source`, joined with the visitor's touches that the funnel reads.
 
     They are the earliest and the latest touch up to the event's time. Source: docs/funnels.md,
     "First and last touch".
@@ -157,7 +157,7 @@ def event_source_with_touches(plan: Plan) -> str:
 
 
 def _touches(plan: Plan, which: str) -> str:
-    """Return the first touch of each visitor, or each visitor's last touch of every millisecond."""
+    """Select each visitor's first touch, or each visitor's last touch in every millisecond."""
     visitor = visitor_key(plan)
     at, group, value = {
         "first": (
@@ -201,7 +201,7 @@ def unit_key(plan: Plan) -> str:
 def _attempt_key(value: str, binder: Binder) -> str:
     """Return the unit of an attempt property's value hash; 0 if the value is not an attempt ID.
 
-    An attempt ID is an integer or a string that stands for something.
+    An attempt ID is an integer, or a string that does not stand for a missing ID.
     """
     no_ids = binder.bind("Array(UInt64)", _NO_IDS)
     is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} NOT IN {no_ids}"
@@ -219,7 +219,7 @@ _NO_ID_TEXTS = (
     *("\t", "\n", "\r\n", "\u00a0"),
     *(*_spellings("null"), *_spellings("undefined")),
 )
-"""Texts that stand for a missing attempt ID: empty, blank, or null or undefined in any case."""
+"""Strings for a missing attempt ID: empty, blank, or null or undefined in any letter case."""
 _NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
 
 
@@ -231,7 +231,7 @@ def event_scope(plan: Plan) -> str:
     if plan.subset.after_block is not None:
         block = plan.binder.bind("Int64", plan.subset.after_block)
         conditions.append(f"events._block_number > {block}")
-        # Skip older parts by their names: a list of parts may be outdated.
+        # Skip older parts by their names, because a list of parts may be outdated.
         conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
     if plan.subset.until_block is not None:
         block = plan.binder.bind("Int64", plan.subset.until_block)
@@ -243,7 +243,7 @@ def event_scope(plan: Plan) -> str:
 
 
 def name_scope(plan: Plan) -> str:
-    """Return the names that can match: the engine skips other names by the table's sort order."""
+    """Return a condition for names that can match. The engine skips others by the sort order."""
     matches = [match for row in plan.definition.rows for match in row.matches]
     if any(is_pattern(match) for match in matches):
         return "1"
@@ -252,7 +252,7 @@ def name_scope(plan: Plan) -> str:
 
 
 def period_scope(plan: Plan) -> str:
-    """Events in the reporting period, by a column of the table's sort order."""
+    """Return a condition for events in the reporting period, using the table's sort order."""
     start, end = plan.params.start_ms, plan.params.end_ms
     if start is None or end is None:
         return "1"

@@ -1,11 +1,11 @@
 """The figures of a cohort, kept as two lists of numbers that are added up, and as a median.
 
-counted    how far units came; follows the cohort filter
-quality    data quality, of all entry cohorts of the period
+counted    how far units came, in the cohorts that the cohort filter selects
+quality    data quality, in all entry cohorts of the period
 completion the state of the median completion time in milliseconds
 
-Two lists instead of a column for each figure: the engine analyses every column of every relation,
-which takes longer than adding up. `read` gives the figures their names.
+There are two lists instead of a column for each figure, because the engine analyses every column of
+every relation, which takes longer than adding up the numbers. `read` names the figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _QUALITY = (
     "disordered",
     "coarse",
 )
-"""The first numbers of `quality`. The first two count events outside units."""
+"""Names of the first numbers in `quality`. The first two count events outside units."""
 
 
 def completed_units(plan: Plan) -> str:
@@ -48,17 +48,20 @@ def pending_units(plan: Plan) -> str:
 
 
 def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) -> str:
-    """Return the list `quality`. Missing numbers are 0. conflicting: units, per entry value."""
+    """Return the list `quality`. Missing numbers are 0.
+
+    conflicting: number of conflicting units, per entry value.
+    """
     return f"[{', '.join([*(numbers.get(name, '0') for name in _QUALITY), *conflicting])}]"
 
 
 def median_state(took_ms: str, is_complete: str) -> str:
-    """Return the state of a column's median over the rows that fulfil a condition."""
+    """Return the state of a column's median over the rows that meet a condition."""
     return f"quantileExactInclusiveStateIf(0.5)({took_ms}, {is_complete})"
 
 
 def unit_figures(plan: Plan) -> str:
-    """The figures of a cohort from the columns of the relation `units`, in parts to be added up.
+    """Return the figures of a cohort from the columns of `units`, in parts to be added up.
 
     The units of a part completed the same steps, and either all or none of them are waiting
     (`PARTS`). So a list is made for each part, not for each unit.
@@ -100,8 +103,8 @@ def _joined(lists: Sequence[str]) -> str:
 def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a cohort by name.
 
-    A list ends where the engine had nothing to add up; the other numbers are 0. row: its lists, and
-    `missing` if the funnel has breakdown properties.
+    A list is shorter if the engine had nothing to add up; the missing numbers are 0. row: the
+    cohort's lists, and `missing` if the funnel has breakdown properties.
     """
     n, breadth = len(definition.steps), len(definition.breakdown_properties)
     options = sum(len(step.matches) for step in definition.steps)

@@ -37,7 +37,8 @@ _ISO_TIME = (
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?$"
 )
-# The digits are exact, because the engine's parser turns year, month and day 0 into other dates.
+# The digits are restricted, because the engine's parser turns a year, month or day of 0 into
+# another date.
 
 
 def property_text(name: str, binder: Binder) -> str:
@@ -60,7 +61,7 @@ def property_hash(name: str, binder: Binder) -> str:
 
 
 def property_sent(name: str, binder: Binder) -> str:
-    """Whether an event has this property with any value but null, objects and arrays included."""
+    """Whether an event has this property with any value except null, even an object or array."""
     return f"isNotNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String)"
 
 
@@ -77,7 +78,7 @@ def text_hash(tagged_text: str) -> str:
 
 
 def _builtin(name: str) -> str:
-    """A built-in field's text. Fields of touches are in relations that are joined with events."""
+    """Return a built-in field's text. Touch fields are in relations joined with the events."""
     if name in TOUCH_FIELDS:
         which, column = TOUCH_FIELDS[name]
         return f"{which}_touches.{column}"
@@ -102,7 +103,7 @@ def is_pattern(match: Match) -> bool:
 
 
 def path_regex(pattern: str) -> str:
-    """The RE2 pattern of a page path: `*` is any run within a path segment, `**` any run at all.
+    """Return the RE2 pattern of a page path. `*` stays within a path segment, and `**` does not.
 
     >>> path_regex("/blog/*")
     '^/blog/[^/]*$'
@@ -144,7 +145,7 @@ class _Property:
 
     @property
     def time_ms(self) -> str:
-        """Milliseconds since 1970 of a number or an ISO 8601 text."""
+        """SQL for the milliseconds since 1970 in a number or an ISO 8601 text."""
         text, plain = self.text, self.plain
         time = f"parseDateTime64BestEffortOrNull({plain}, 3, 'UTC')"
         parsed = f"toFloat64(toUnixTimestamp64Milli({time}))"

@@ -1,4 +1,4 @@
-"""Statements about single units: their names, their visitors, their events.
+"""Statements about single units: their names, visitors and events.
 
 Each docstring describes the statement's columns. Source: contract, "Funnels".
 """
@@ -35,10 +35,11 @@ def unit_names(
     every_name: bool = False,
     entries_ms: Sequence[int] | None = None,
 ) -> Statement:
-    """The names of units: the attempt ID, or the canonical visitor's ID. Columns: unit, name.
+    """Select the names of units. Columns: unit, name.
 
+    The name is the attempt ID, or the canonical visitor's ID.
     every_name: include units that match no row. entries_ms: times of the attempts' entries, at
-    which each attempt has an event; None if not known.
+    which each attempt has an event; None if unknown.
     """
     plan = Plan(definition, params, profile)
     names = "1" if every_name else name_scope(plan)
@@ -54,7 +55,7 @@ def unit_names(
         WHERE {event_scope(plan)} AND {names} AND unit IN {keys} GROUP BY unit"""
     else:
         scopes = plan.binder.bind("Array(String)", list(params.scope_ids))
-        # A canonical visitor may not have an event; then an alias has its ID.
+        # A canonical visitor may have no events. In that case, an alias contains its ID.
         sql = f"""
         SELECT unit, any(name) AS name FROM (
             SELECT visitor_key AS unit, visitor_id AS name FROM events
@@ -86,7 +87,7 @@ def visitors_named(params: QueryParams, visitor_id: str) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class UnitSelector:
-    """One unit, or the several that one visitor ID may stand for.
+    """One unit, or all units that a visitor ID may stand for.
 
     attempt: the ID of an attempt; None for visitors.
     """
@@ -103,7 +104,7 @@ def attempt_named(attempt_id: str) -> UnitSelector:
 def visitors_of_attempt(
     definition: Definition, params: QueryParams, profile: DataProfile, selector: UnitSelector
 ) -> Statement:
-    """Return the canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
+    """Select the canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
     plan = Plan(definition, params, profile)
     sql = f"""
         SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
@@ -121,12 +122,12 @@ def unit_events(
     *,
     matching: bool,
 ) -> Statement:
-    """Return the events of a unit, oldest first.
+    """Select the events of a unit, oldest first.
 
-    properties: those whose tagged texts to select. limit: number of events. matching: read only
-    events that match a row. Columns: scope_id, event_id, client_event_id, kind, name, ts, source,
-    verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq, invalid,
-    mask, texts.
+    properties: properties whose tagged texts to select. limit: number of events. matching: read
+    only events that match a row. Columns: scope_id, event_id, client_event_id, kind, name, ts,
+    source, verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq,
+    invalid, mask, texts.
     """
     plan = Plan(definition, params, profile)
     return Statement(
@@ -145,7 +146,7 @@ def events_with_id(
     """Select at most two events with the given ID. Penstock's ID sorts before the sender's.
 
     event_id: Penstock's ID of the event, or the sender's, which several events may share. Columns:
-    like in `unit_events`; unit is 0 for an event without a unit.
+    as in `unit_events`; unit is 0 for an event without a unit.
     """
     plan = Plan(definition, params, profile)
     sent = plan.binder.bind("String", event_id)

@@ -17,7 +17,7 @@ complex if it has
     - for a visitor: a window that closed before the next step, since a later entry may lead
       further; and entries in several spans, if the plan has any
 
-Both folds give the same answer (the property tests run both); only the time differs. Source of
+Both folds give the same results, which the property tests verify; only the time differs. Source of
 the design: docs/decisions/0003-packed-fold.md.
 """
 
@@ -48,7 +48,8 @@ class Layout:
 
     From the highest bit: time after `base_ms`, unusable flag, sequence number, option, entry flag.
     number_bits: 0 without a sequence property; then there is no unusable flag either. option_bits:
-    enough for the longest OR step. Entry flag: whether the event carries any entry value.
+    enough for the OR step with the most options. Entry flag: whether the event carries any entry
+    value.
     """
 
     base_ms: int
@@ -57,7 +58,7 @@ class Layout:
 
     @property
     def low_bits(self) -> int:
-        """The bits below those that order events."""
+        """Number of bits below the bits that order events."""
         return self.option_bits + 1
 
     @property
@@ -103,11 +104,11 @@ def layout_of(plan: Plan) -> Layout | None:
 
 
 def unit_chains(plan: Plan, layout: Layout) -> str:
-    """One row per unit of `matched` that is not absent: its class and, if simple, its progress.
+    """Select each unit of `matched` that is not absent: its class and, if simple, its progress.
 
     firsts: position of the first event of each step, 0 for none. last_options: the same for OR
-    steps, with options numbered from the last. value: hash of all entry values together, 0 when
-    all are missing.
+    steps, with options numbered from the last. value: hash of all entry values together, 0 when all
+    are missing.
     """
     positions = f"""
         SELECT unit, ts, visitor, mask, {_values_hash(plan)} AS value,
@@ -177,7 +178,7 @@ def _values_hash(plan: Plan) -> str:
 
 
 def combine_hashes(keys: list[str]) -> str:
-    """One hash for several value hashes; 0 if all are 0."""
+    """Return one hash for several value hashes; 0 if all of them are 0."""
     if len(keys) < 2:
         return keys[0] if keys else "toUInt64(0)"
     return f"if({' AND '.join(f'{key} = 0' for key in keys)}, 0, cityHash64({', '.join(keys)}))"
@@ -194,7 +195,7 @@ def _position(layout: Layout) -> str:
 
 
 def _complexity(plan: Plan, layout: Layout) -> str:
-    """Return 2 if the event makes any unit complex, 1 if only a unit that entered, or else 0."""
+    """Return 2 if the event makes any unit complex, 1 if only units that entered, or else 0."""
     diagnostic = sum(bits.all for bits in plan.rows if bits.row.diagnostic)
     conditions = [plan.overlaps("mask", diagnostic)] if diagnostic else []
     if layout.number_bits:
@@ -220,7 +221,7 @@ def _unitless(plan: Plan) -> str:
 
 
 def _starts(plan: Plan) -> str:
-    """Whether an event can be an entry: for a visitor in the period, for an attempt at any time."""
+    """Whether an event can be an entry: for a visitor only in the period, for an attempt always."""
     condition = plan.overlaps("mask", plan.steps[0].all)
     return condition if plan.by_attempt else f"{condition} AND {plan.in_period('ts')}"
 
@@ -264,7 +265,7 @@ def _verdict(layout: Layout) -> str:
 
 
 def _tied_options(plan: Plan, layout: Layout) -> str:
-    """Whether two events at one position match different options of an OR step."""
+    """Whether two events at the same position match different options of an OR step."""
     conditions, or_step = ["0"], 0
     for index, step in enumerate(plan.steps, start=1):
         if len(step.each) > 1:

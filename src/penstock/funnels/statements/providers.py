@@ -18,7 +18,7 @@ TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, vi
 def attempt_visitors(plan: Plan, attempts: str) -> str:
     """Return the visitors of the non-provider events of attempts. Columns: unit, visitors.
 
-    attempts: a query for their units. An attempt of provider events alone has no row.
+    attempts: a query for their units. An attempt with only provider events has no row.
     """
     return f"""
     SELECT {unit_key(plan)} AS unit, groupUniqArray({visitor_key(plan)}) AS visitors
@@ -30,8 +30,8 @@ def attempt_visitors(plan: Plan, attempts: str) -> str:
 def checked_events(plan: Plan, events: str) -> dict[str, str]:
     """Return the relation `checked`, and `attempt_visitors`, which it reads.
 
-    `checked` has the rows of `events`, and whether each is a provider's event that takes no part in
-    its attempt (`left_out`). events: the name of a relation with the columns of `matched`.
+    `checked` has the rows of `events`, and whether each is a provider's event that does not take
+    part in its attempt (`left_out`). events: the name of a relation with the columns of `matched`.
     """
     attempts = f"SELECT unit FROM {events} WHERE provider AND unit != 0"
     return {

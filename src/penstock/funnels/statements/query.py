@@ -158,10 +158,12 @@ class Plan:
         keeps_more: bool = False,
         edges_ms: Sequence[int] | None = None,
     ) -> None:
-        """keeps_more: keep a unit's visitors if it has several, and the time of its first event.
+        """Create a plan.
 
-        edges_ms: starts of spans, ascending. A visitor counts once for each span that it enters in,
-        with its best run among the entries there; None to count it once in all.
+        keeps_more: whether to keep a unit's visitors if it has several, and the time of its first
+        event. edges_ms: starts of spans, in ascending order. A visitor counts once for each span
+        that it enters in, with the best of its entries there; None to count each visitor once
+        overall.
         """
         self.definition, self.params, self.profile = definition, params, profile
         self.subset, self.keeps_more = subset, keeps_more

@@ -1,7 +1,8 @@
 """Builds the relations that count units, and complete statements from relations.
 
 Units come from stored outcomes, from the general fold or, where there are many events, from both
-folds: the packed fold counts simple units, the general fold complex ones. The rows are the same.
+folds: the packed fold counts simple units, the general fold complex ones. The resulting rows are
+the same.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +21,7 @@ WORTH_PACKING = 200_000
 takes more time than it saves.
 """
 _MANY_EVENTS = 500_000
-"""Number of events from which running a statement takes longer than analysing it."""
+"""Number of events above which running a statement takes longer than analysing it."""
 _SETTINGS_FOR_FEW_EVENTS = {
     # Merging expressions takes a sixth of the analysis. It saves a twentieth of a long run.
     "query_plan_merge_expressions": 0,
@@ -28,7 +29,7 @@ _SETTINGS_FOR_FEW_EVENTS = {
 _SETTINGS_FOR_MANY_EVENTS = {
     # Compiling the groupings takes 0.1 s, once for each number of steps.
     "min_count_to_compile_aggregate_expression": 0,
-    # Four times the engine's default: fewer blocks to group, in little more memory.
+    # Four times the engine's default: fewer blocks to group, for slightly more memory.
     "max_block_size": 262_144,
 }
 
@@ -36,11 +37,11 @@ _SETTINGS_FOR_MANY_EVENTS = {
 def unit_relations(
     plan: Plan, strategy: Strategy = Strategy.AUTO, *, detailed: bool, values: str | None = None
 ) -> tuple[dict[str, str], Layout | None]:
-    """Relations by name, up to `units`, and the layout of positions if the packed fold runs.
+    """Return relations by name, up to `units`, and the layout if the packed fold is used.
 
-    `units` has a row for each unit. With the packed fold it has only complex units; simple ones
-    stay in `chains`. detailed: add `DETAIL_COLUMNS` to units; otherwise sum up simple units in
-    `tallies`, which takes less time. values: replaces `entry_values`, with the same columns.
+    `units` has a row for each unit. With the packed fold, it contains only complex units; simple
+    units stay in `chains`. detailed: add `DETAIL_COLUMNS` to units; otherwise sum up simple units
+    in `tallies`, which takes less time. values: replaces `entry_values`, with the same columns.
     """
     if plan.profile.build is not None:
         relations = {"units": stored_units(plan)}
@@ -76,8 +77,8 @@ def _is_packed(strategy: Strategy, profile: DataProfile) -> bool:
 def compose(plan: Plan, relations: Mapping[str, str], tail: str) -> Statement:
     """Return the statement that ends with `tail` and may read the relations.
 
-    The engine keeps the rows of relations with several readers. The packed fold reads `matched`
-    twice, too, but reading many events again is quicker than keeping them.
+    The engine keeps the rows of relations with several readers. The packed fold also reads
+    `matched` twice, but reading many events again is quicker than keeping them.
     """
     is_packed, has_few_events = "chains" in relations, plan.profile.events < _MANY_EVENTS
     materialized = {"entry_values", "tallies" if "tallies" in relations else "chains"}
@@ -94,7 +95,7 @@ def compose(plan: Plan, relations: Mapping[str, str], tail: str) -> Statement:
 def with_relations(
     relations: Mapping[str, str], tail: str, materialized: Collection[str] = ()
 ) -> str:
-    """SQL over named relations. materialized: names of relations whose rows the engine keeps."""
+    """Return SQL over named relations. materialized: relations whose rows the engine keeps."""
     named = ",\n".join(
         f"{name} AS {'MATERIALIZED ' if name in materialized else ''}({sql})"
         for name, sql in relations.items()

@@ -32,7 +32,7 @@ def _is_of_build(plan: Plan) -> str:
 
 
 def _pick(plan: Plan, values: str, engine_type: str) -> str:
-    """The values of the statement's breakdown properties, from a list for all stored ones."""
+    """Select the values of the statement's breakdown properties from a list of stored values."""
     picked = ", ".join(f"{values}[{place}]" for place in _build(plan).places)
     return f"CAST([{picked}], 'Array({engine_type})')"
 

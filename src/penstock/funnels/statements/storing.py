@@ -1,7 +1,7 @@
 """Statements that store outcomes of attempt funnels, and keep them up to date.
 
 Each plan reads all history up to its evaluation time, without a period, a cohort filter or merges,
-and keeps more (`plan_of`). Its subset selects events or units.
+and sets `keeps_more` (see `plan_of`). Its subset selects events or units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,10 @@ def plan_of(
     read_until_ms: int = LATEST_MS,
     subset: Subset = Subset(),  # noqa: B008 - immutable
 ) -> Plan:
-    """The plan of a statement. profile: facts about its events, without merges and payments."""
+    """Return the plan of a statement.
+
+    profile: facts about the plan's events, without merges and payments.
+    """
     params = QueryParams(website_ids, (), None, None, read_until_ms)
     return Plan(definition, params, profile, subset=subset, keeps_more=True)
 
@@ -229,7 +232,7 @@ def digest_of_events(plan: Plan) -> Statement:
 
 
 def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
-    """Compute a digest of stored outcomes. Columns: units (their number), digest."""
+    """Compute a digest of stored outcomes. Columns: units (number of units), digest."""
     binder = Binder()
     sql = f"""
     SELECT {_DIGEST} FROM funnel_outcomes FINAL

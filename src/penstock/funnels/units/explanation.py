@@ -1,4 +1,4 @@
-"""The decisions of a trace in plain words."""
+"""Explains the decisions of a trace in plain words."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,8 @@ class Explanation(NamedTuple):
     """The decision on one event.
 
     step: number of the required step that the decision is about. row: position of its row, or of
-    the first diagnostic row that counted the event. diagnostic_rows: all that counted it.
+    the first diagnostic row that counted the event. diagnostic_rows: positions of all diagnostic
+    rows that counted the event.
     """
 
     decision: Decision

@@ -27,7 +27,7 @@ from penstock.http.requests import AnyRequest, raw_path_after
 async def list_units(
     funnel: NamedDependency[FunnelRequest], units: NamedDependency[UnitService]
 ) -> Response[bytes]:
-    """The attempts or visitors that a report counts, newest entry first."""
+    """Returns the attempts or visitors that a report counts, newest entry first."""
     return await funnel.respond(UnitsQuery, units.units)
 
 
@@ -40,12 +40,12 @@ async def read_trace(
     funnel: NamedDependency[FunnelRequest],
     traces: NamedDependency[TraceReader],
 ) -> Response[bytes]:
-    """All events of an attempt or a visitor in reading order, each with its decision."""
+    """Returns all events of an attempt or a visitor in reading order, each with its decision."""
     return await funnel.respond(PeriodQuery, partial(traces.trace, unit=unit_in_path(request)))
 
 
 def unit_in_path(request: AnyRequest) -> str:
-    """The rest of the path after `/units/`: an ID may contain slashes, encoded or not."""
+    """Return the rest of the path after `/units/`. An ID may contain slashes, encoded or not."""
     return unquote(raw_path_after(request, "/units/"))
 
 
@@ -56,7 +56,7 @@ def unit_in_path(request: AnyRequest) -> str:
 async def explain_event(
     funnel: NamedDependency[FunnelRequest], traces: NamedDependency[TraceReader]
 ) -> Response[bytes]:
-    """One stored event: its unit, whether it counts, and why."""
+    """Returns one stored event: its unit, whether it counts, and why."""
     return await funnel.respond(ExplainQuery, traces.explain)
 
 

@@ -120,7 +120,7 @@ class CompletedStepRecord(Record):
 
 
 class TracedEventRecord(Record):
-    """One event of a unit, in the order read."""
+    """An event of a unit. Events are listed in reading order."""
 
     event_id: str
     client_event_id: Annotated[

@@ -44,7 +44,7 @@ class UnitService:
     def units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitsQuery) -> UnitsRecord:
         """Return a page of units.
 
-        Raises Malformed if a parameter does not fit the funnel, and the errors of
+        Raises Malformed if a parameter does not fit the funnel, and the same errors as
         `FunnelQueryRunner.prepare`.
         """
         source = SavedFunnel(funnel_id, query.revision)
@@ -94,8 +94,9 @@ class UnitService:
     ) -> UnitNames:
         """Return the names of units.
 
-        definition: if it counts units differently from the query. every_name: include units that
-        match no row. entries_ms: the times at which the units entered, if known.
+        definition: the definition whose units these are, if it counts units differently from the
+        query. every_name: include units that match no row. entries_ms: the times at which the units
+        entered, if known.
         """
         if not units:
             return UnitNames({}, None)
@@ -149,7 +150,10 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
 def outcome_of(
     definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int
 ) -> Outcome:
-    """Return the outcome of a unit. window_end_ms: last millisecond; None if it has no end."""
+    """Return the outcome of a unit.
+
+    window_end_ms: last millisecond of the window; None if the window has no end.
+    """
     if reached == len(definition.steps):
         return Outcome.COMPLETED
     return (
@@ -203,7 +207,7 @@ def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]
 
 
 def _position(cursor: str, fingerprint: int, now_ms: int) -> tuple[int, Position]:
-    """The time at which the first page was evaluated, and the position where this one starts."""
+    """Return the time at which the first page was evaluated, and where this page starts."""
     try:
         sent, evaluated_at_ms, entry_ms, unit = json.decode(
             decode_cursor(cursor), type=tuple[int, int, int, int]

@@ -19,7 +19,7 @@ from penstock.funnels.statements.entries import MAX_COMPARISONS
 
 
 class Decision(StrEnum):
-    """The decision on an event, as docs/funnels.md names them under "Trace"."""
+    """A decision on an event, with the names in docs/funnels.md, "Trace"."""
 
     ENTRY = "entry"
     ACCEPTED = "accepted"
@@ -32,12 +32,13 @@ class Decision(StrEnum):
 
 
 SERVED = (Decision.ENTRY, Decision.ACCEPTED)
-"""Decisions on events that completed a step or filled a part of one."""
+"""Decisions on events that completed a step or filled a part of a step."""
 
 
 Order = tuple[int, bool, bool, int, str]
 """Sort key of an event: its time in milliseconds, whether it comes after everything else in that
-millisecond, whether it has no usable number, the number, the event ID."""
+millisecond, whether it has no usable number, the number, and the event ID.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class MatchedEvent:
 
     @property
     def late_ms(self) -> int:
-        """The time at which it completes a later step: the last millisecond of a whole second."""
+        """The time at which the event completes a later step. A whole second counts at its end."""
         return self.at_ms // 1000 * 1000 + 999 if self.coarse else self.at_ms
 
     @property
@@ -154,7 +155,7 @@ class FunnelPath:
         return self.in_window(evaluated_at_ms)
 
     def in_window(self, at_ms: int) -> bool:
-        """Whether a time after the entry is inside the window, its end included."""
+        """Whether a time after the entry is inside the window, including the window's end."""
         return self.window_end_ms is None or at_ms <= self.window_end_ms
 
 
@@ -164,7 +165,7 @@ def required_rows(definition: Definition) -> list[tuple[int, Row]]:
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
-    """Return a path for each completion of step 1, the earliest first.
+    """Yield a path for each completion of step 1, earliest first.
 
     events: the events of one unit, in reading order.
     """
@@ -381,11 +382,11 @@ def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[Matc
 
 
 def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
-    """Return the events that each diagnostic row counts, by the row's index, for the rows reached.
+    """Return the events that each diagnostic row counts, by row index, for the rows reached.
 
-    They lie between the completion of the step above and that of the next step, or the window's
-    end; both ends are included. Above step 1 they lie in one window before the entry. A whole
-    second lies there if any of its milliseconds does.
+    They occurred from the completion of the step above until the completion of the next step, or
+    the window's end, both inclusive. For a row above step 1, they occurred at most one window
+    before the entry. A whole second counts if any of its milliseconds is in that time.
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
@@ -451,7 +452,7 @@ def chosen_path(
 
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
-    """Return the maximum number of competing entries, like in a report; None for no limit."""
+    """Return the maximum number of competing entries, as in a report; None for no limit."""
     if (
         definition.sequence_property is None
         and not any(row.all_of for _, row in required_rows(definition))

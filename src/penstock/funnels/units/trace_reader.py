@@ -53,7 +53,7 @@ class TraceReader:
     ) -> TraceRecord:
         """Return the trace of a unit.
 
-        Raises NotFound if none of its events is retained, and the errors of
+        Raises NotFound if none of its events is retained, and the same errors as
         `FunnelQueryRunner.prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
@@ -81,7 +81,7 @@ class TraceReader:
         """Explain whether an event counts, and why.
 
         Raises NotFound if no such event is retained, Malformed if several events have the sender's
-        ID, and the errors of `FunnelQueryRunner.prepare`.
+        ID, and the same errors as `FunnelQueryRunner.prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
         definition = context.definition

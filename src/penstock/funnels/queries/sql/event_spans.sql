@@ -1,5 +1,5 @@
--- The given websites' retained events from `first` to `last`, one row per UTC day. A day is split at
--- the times in GROUP BY.
+-- The given websites' retained events from `first` to `last`, one row per UTC day. Days are split
+-- at the times in GROUP BY.
 SELECT
     toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_ms,

@@ -1,6 +1,6 @@
--- The numbers of stored events and merges of the given websites, and how many were inserted after
--- the given inserts. The name of a part contains the number of its newest insert, so older parts are not
--- opened.
+-- The numbers of stored events and merges of the given websites, and how many of them were inserted
+-- after the given inserts. The name of a part contains the number of its newest insert, so older
+-- parts are not opened.
 SELECT
     (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,
     (SELECT count() FROM visitor_aliases WHERE scope_id IN {scopes:Array(String)}) AS aliases,
