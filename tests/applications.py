@@ -1,4 +1,6 @@
-"""The application over a test's services, without the quarter of a second that building takes."""
+"""Gives each test an application over its services, without the quarter of a second that building
+one takes.
+"""
 
 from typing import Any, cast
 
@@ -23,11 +25,11 @@ class _Routes:
 
 
 _unused: list[_Routes] = []
-"""Routes for reuse; as many as tests have needed at once."""
+"""Built routes that are free to be borrowed. There are as many as tests have needed at once."""
 
 
 class BorrowedRoutes:
-    """Borrows built routes while it runs, if another test has left any."""
+    """Borrows built routes while it runs, or builds them if none are free."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -1,6 +1,6 @@
-"""Cases of one rule that share a test's application, workspace and stores.
+"""Runs many cases of one rule on one application, workspace and set of stores.
 
-Starting an application and signing up takes longer than most rules need to be checked.
+Starting an application and signing up takes longer than checking most rules.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ Test = Callable[..., None]
 def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:
     """Like `pytest.mark.parametrize`, but all cases run in one test, each as a subtest.
 
-    A case meets what the cases before it have stored. Use `parametrize` where that matters.
+    A case sees the data that earlier cases have stored. Use `parametrize` where that matters.
 
     names: the parameter or parameters of the test. values: a value, a tuple or a `pytest.param` for
     each case.

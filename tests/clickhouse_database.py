@@ -1,8 +1,8 @@
 """New databases for tests, on an installed ClickHouse server or cluster.
 
-`PENSTOCK_TEST_CLICKHOUSE_URL` has the server and its user, who must be allowed to create databases.
-`PENSTOCK_TEST_CLICKHOUSE_CLUSTER` has the name of its cluster. A private certificate authority is
-named by `SSL_CERT_FILE`, which OpenSSL reads.
+`PENSTOCK_TEST_CLICKHOUSE_URL` contains the server and its user, who must be allowed to create
+databases. `PENSTOCK_TEST_CLICKHOUSE_CLUSTER` is the name of its cluster. For a private certificate
+authority, set `SSL_CERT_FILE`, which OpenSSL reads.
 """
 
 import os
@@ -25,7 +25,7 @@ _COPIED = "visitor_aliases"
 def new_database(data: Path, on_cluster: str = "") -> Iterator[str]:
     """Yield the URL of a new database, and drop the database on exit.
 
-    on_cluster: clause of the statements that create and drop it.
+    on_cluster: clause for the statements that create and drop the database.
     """
     assert URL, "PENSTOCK_TEST_CLICKHOUSE_URL is not set"
     name = f"penstock_test_{uuid4().hex}"
@@ -39,10 +39,12 @@ def new_database(data: Path, on_cluster: str = "") -> Iterator[str]:
 
 
 class ClusterWarehouse(Warehouse):
-    """A warehouse of an installed cluster. It outlives its users: `close_all` closes it."""
+    """A warehouse on an installed cluster. It stays open for later tests until `close_all`."""
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
-        """Like the service, but merges have reached every server when it returns."""
+        """Like the service's method, but returns only after merges of visitors have reached every
+        server.
+        """
         inserted = super().insert_json_rows(table, rows, columns, token)
         if table == _COPIED:
             assert self.cluster is not None

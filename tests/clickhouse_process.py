@@ -2,12 +2,12 @@
 
 The embedded engine is `clickhouse-local`, which can open a server's listeners: ClickHouse's own
 handlers for HTTP and TCP, with its users, rights and distributed tables. The engine's Python client
-cannot do so, but its extension module can.
+cannot do this, but its extension module can.
 
     python tests/clickhouse_process.py FOLDER
 
-FOLDER contains `config.xml`, with ports, users and clusters. The server ends with its standard
-input.
+FOLDER contains `config.xml`, with ports, users and clusters. The server ends when its standard
+input is closed.
 """
 
 import importlib.util
@@ -49,7 +49,7 @@ def _end_with_input() -> None:
 
 
 def main(folder: str) -> None:
-    os.chdir(folder)  # the engine reads `config.xml` of the current folder
+    os.chdir(folder)  # the engine reads `config.xml` from the current folder
     Thread(target=_end_with_input, daemon=True).start()
     try:
         _engine().query(_SERVE, "TSV", path=str(Path(folder, "data")))

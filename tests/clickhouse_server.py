@@ -1,8 +1,8 @@
-"""ClickHouse servers for tests: one, or several shards of a cluster.
+"""ClickHouse servers for tests: a single server, or several shards of a cluster.
 
 A server is `tests.clickhouse_process`, a separate process on 127.0.0.1. Penstock's user has exactly
 the rights that docs/scaling.md asks for. There is no Keeper, so there are no replicated tables and
-no statements `ON CLUSTER`.
+no `ON CLUSTER` statements.
 """
 
 import shutil
@@ -23,7 +23,9 @@ from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
 CLUSTER, EVERYWHERE = "penstock", "penstock_everywhere"
-"""Clusters: each server is a shard of the first, and the only shard's replica in the second."""
+"""Names of two clusters. In the first, each server is a shard; in the second, each is a replica of
+the only shard.
+"""
 
 DATABASE, USER, PASSWORD = "penstock", "penstock", "Secret-1"
 ADMIN, ADMIN_PASSWORD = "admin", "Secret-2"
@@ -40,7 +42,7 @@ CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*"
 """Rights for a cluster."""
 
 _PROGRAM = Path(__file__).with_name("clickhouse_process.py")
-_PORTS = range(10_000, 32_000)  # ports that the system does not use for outgoing connections
+_PORTS = range(10_000, 32_000)  # the system does not use these ports for outgoing connections
 
 
 class Ports(NamedTuple):
@@ -49,7 +51,7 @@ class Ports(NamedTuple):
 
 
 class ClickHouseServer:
-    """A server. Its URL, with user and database, and its data survive restarts."""
+    """A server. Its data and its URL, including user and database, survive restarts."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class ClickHouseServer:
                 stdout=output,
                 stderr=output,
                 env=environment(),
-                start_new_session=True,  # keeps Ctrl-C from reaching it
+                start_new_session=True,  # keeps Ctrl-C from reaching the server
             )
         eventually(self._answers)
 
@@ -196,7 +198,7 @@ def _user(name: str, password: str, rights: Sequence[str]) -> str:
 
 @contextmanager
 def two_shards(folder: Path) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
-    """Two servers that form the shards of `CLUSTER`."""
+    """Start two servers, which form the shards of `CLUSTER`."""
     ports = (free_ports(), free_ports())
     first, second = (
         ClickHouseServer(folder / f"shard-{number}", CLUSTER_RIGHTS, own, ports)

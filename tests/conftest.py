@@ -1,9 +1,9 @@
-"""Fixtures for the tests of every room: real stores, the application over them, workspaces in it.
+"""Fixtures for all tests: real stores, the application over them, and workspaces.
 
-The embedded engine opens one data folder per process, so all tests of a worker share a warehouse;
-each has its own workspaces and websites there. The metadata DB is new for each test. It is SQLite
-unless a test or a folder overrides `metadb_url`, for example with `return database_url` to run on
-SQLite and on PostgreSQL.
+The embedded engine opens one data folder per process, so all tests of a worker share a warehouse.
+Each test has its own workspaces and websites there. The metadata DB is new for each test. It is
+SQLite unless a test or a folder overrides `metadb_url`, for example with `return database_url` to
+run on SQLite and on PostgreSQL.
 """
 
 import gc
@@ -46,7 +46,7 @@ from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
 from tests.wired import Wire, wired
 
-# No time limit per example: on a busy machine its duration says nothing about the example.
+# There is no time limit per example, because durations on a busy machine mean nothing.
 hypothesis_settings.register_profile("penstock", deadline=None)
 hypothesis_settings.load_profile("penstock")
 
@@ -61,7 +61,7 @@ _LONG = tuple(
         *("segment/test_clients.py", "segment/test_snippets.py"),
     )
 )
-"""Tests that run long or need a client's packages."""
+"""Tests that take long or need a client's packages."""
 
 _DISCONNECT_OTHERS = """
 SELECT pg_terminate_backend(pid)
@@ -78,7 +78,7 @@ WHERE database = currentDatabase() AND active AND table != 'schema_migrations'
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
-    # The objects of a collection live to the end; searching them for garbage takes a twentieth of a
+    # The objects of a collection live until the end, and searching them for garbage takes 5% of a
     # run. `penstock serve` sets the same threshold.
     gc.set_threshold(50_000, 20, 100)
 
@@ -115,7 +115,7 @@ def _runs_on_postgres(item: pytest.Item) -> bool:
 
 
 def _repeats_on_postgres(item: pytest.Item) -> bool:
-    """Whether the test runs on both databases although they do not differ for it.
+    """Whether the test runs on both databases although it does not cover their differences.
 
     `every_database` marks tests of differences: locks, conflicts, searches, order, unusual
     characters, large numbers, deletions. In addition, `tests/fuzz/test_api.py` calls every
@@ -137,11 +137,11 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
-    """Put tests that share expensive fixtures or take long at the start of a worker's share.
+    """Move tests that take long or share expensive fixtures to the start of a worker's share.
 
-    `--dist worksteal` gives each worker a share of the list, from the start. A worker that has
-    finished takes tests from the end of the longest remaining share, where short tests should be.
-    The first share starts with browser tests, the others with slow tests in turn.
+    `--dist worksteal` gives each worker a share of the list and runs it from the start. A worker
+    that has finished takes tests from the end of the longest remaining share, where short tests
+    should be. The first share starts with browser tests, the others with slow tests in turn.
     """
     browser = [item for item in items if item.nodeid.startswith("tests/browser/")]
     others = [item for item in items if not item.nodeid.startswith("tests/browser/")]
@@ -158,7 +158,7 @@ def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
 class ShiftedClock:
     """The system's clock, which a test can move forward.
 
-    wrong_ms: error of the time of day in milliseconds; elapsed time is unaffected.
+    wrong_ms: error of the time of day in milliseconds. It does not affect elapsed time.
     """
 
     ahead_ms = 0
@@ -175,7 +175,7 @@ class ShiftedClock:
 
 
 class SharedWarehouse(Warehouse):
-    """A warehouse that outlives the applications that use it."""
+    """A warehouse that stays open when an application closes it."""
 
     def close(self) -> None:
         pass
@@ -221,7 +221,7 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
 def shards(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
-    """Two ClickHouse servers, the shards of a cluster."""
+    """Two ClickHouse servers, which are the shards of a cluster."""
     with two_shards(tmp_path_factory.mktemp("shards")) as servers:
         yield servers
 
@@ -230,7 +230,7 @@ def shards(
 def sharded(
     shards: tuple[ClickHouseServer, ClickHouseServer], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShardedWarehouse]:
-    """An event store in two shards."""
+    """An event store on two shards."""
     warehouse = ShardedWarehouse(tmp_path_factory.mktemp("sharded"), shards)
     migrations.migrate(warehouse)
     yield warehouse
@@ -263,10 +263,10 @@ def _shared_warehouse(
 
 @pytest.fixture(scope="module")
 def warehouse(_shared_warehouse: Warehouse) -> Iterator[Warehouse]:
-    """The event store of all tests, on the engine that `PENSTOCK_TEST_ENGINE` names.
+    """The event store shared by all tests, on the engine named by `PENSTOCK_TEST_ENGINE`.
 
-    Its tables are emptied after each test file: every statement lists the parts of a table, which
-    takes longer the more there are.
+    Its tables are emptied after each test file, because every statement lists a table's parts and
+    slows down as they accumulate.
     """
     yield _shared_warehouse
     _empty(_shared_warehouse)
@@ -283,9 +283,9 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 class CompiledStatements:
-    """Statements compiled by any test of this process, shared between their databases.
+    """Statements compiled by any test of this process, shared between the tests' databases.
 
-    An engine compiles each statement once, and each test has its own engine: without sharing,
+    An engine compiles each statement once, and each test has its own engine. Without sharing,
     compiling would take a third of a short test.
     """
 
@@ -299,7 +299,7 @@ class CompiledStatements:
 
 
 _compiled: dict[str, CompiledStatements] = {}
-"""Compiled statements by kind of database."""
+"""Compiled statements by database dialect."""
 
 
 def _migrated(url: str) -> None:
@@ -335,7 +335,8 @@ def sqlite_url(tmp_path: Path, _migrated_sqlite: Path) -> str:
 def postgres_url(_migrated_postgres: str) -> str:
     """A migrated PostgreSQL database without rows.
 
-    All tests of a worker share it: deleting its rows is a hundred times faster than creating one.
+    All tests of a worker share it, because deleting its rows is a hundred times faster than
+    creating a database.
     """
     with psycopg.connect(_migrated_postgres, autocommit=True) as connection:
         connection.execute(_DISCONNECT_OTHERS)
@@ -343,7 +344,7 @@ def postgres_url(_migrated_postgres: str) -> str:
             sql.SQL(";").join(
                 sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name))
                 for table in reversed(metadata.sorted_tables)
-                if table is not event_ledger  # it must keep its single row
+                if table is not event_ledger  # its only row must stay
             )
         )
         connection.execute("UPDATE event_ledger SET stored = 0, removed = 0, shipment = 0")
@@ -371,13 +372,14 @@ def clock() -> ShiftedClock:
 
 @pytest.fixture(scope="session")
 def _settings() -> Settings:
-    """Settings shared by all tests. Reading the environment each time takes a tenth of a short
+    """Settings shared by all tests. Reading the environment for each test takes a tenth of a short
     test.
     """
     return Settings(
         public_url=BASE_URL,
         signup_open=True,
-        stored_outcomes=0,  # on a slow machine they would answer when a test does not expect it
+        # on a slow machine, stored outcomes would answer when a test does not expect it
+        stored_outcomes=0,
     ).with_limits(fresh_wait_s=PATIENCE_S)
 
 
@@ -411,14 +413,14 @@ def server(edge: EdgeLayer) -> Iterator[TestClient[Litestar]]:
 
 @pytest.fixture
 def wire(server: TestClient[Litestar], edge: EdgeLayer, services: Services) -> Iterator[Wire]:
-    """The running application behind its protocol."""
+    """The running application, called over its real protocol."""
     with wired(server, edge, services.connections) as wire:
         yield wire
 
 
 @pytest.fixture
 def forbid_framework(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Lets requests fail from now on if they reach the framework."""
+    """Return a function that makes later requests fail if they reach the framework."""
 
     async def fail(*_: object) -> None:
         raise AssertionError("this request reached the framework")

@@ -1,4 +1,4 @@
-"""An identity provider for tests on the loopback interface, which can send any false answer."""
+"""An identity provider for tests, on the loopback interface. It can send any wrong response."""
 
 import json
 import threading
@@ -18,12 +18,14 @@ Answer = tuple[int, Any]
 
 @cache
 def _key() -> RSAKey:
-    """The first key of every provider, cached because generating one takes a tenth of a second."""
+    """The key that every provider uses first. Cached because generating it takes a tenth of a
+    second.
+    """
     return RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
 
 
 class IdentityProvider:
-    """A fake provider. answers: false answers by path. requests: received forms by path."""
+    """A fake provider. answers: wrong responses by path. requests: received forms by path."""
 
     client_secret = "s3cret/+ &"
 

@@ -1,4 +1,6 @@
-"""`penstock` with limits that no setting changes: `TEST_LIMITS='{...}' python -m tests.limited`."""
+"""`penstock` with limits that no setting can change: `TEST_LIMITS='{...}' python -m
+tests.limited`.
+"""
 
 import json
 import os
@@ -9,7 +11,7 @@ VARIABLE = "TEST_LIMITS"
 
 
 def run() -> None:
-    """Run the command of this process's arguments."""
+    """Run the command given by this process's arguments."""
     app(obj=json.loads(os.environ.get(VARIABLE, "{}")))
 
 

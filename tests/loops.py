@@ -1,6 +1,6 @@
-"""Running coroutines from a test.
+"""Runs coroutines from a test.
 
-Playwright keeps an event loop running in the tests' thread, so coroutines need another thread.
+Playwright keeps an event loop running in the test's thread, so coroutines need another thread.
 """
 
 from collections.abc import Awaitable, Callable

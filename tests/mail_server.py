@@ -1,4 +1,4 @@
-"""A mail server for tests on the loopback interface."""
+"""A mail server for tests, on the loopback interface."""
 
 import asyncio
 import email.policy
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class MailServer:
-    """Stores accepted mails. answers: replies to the next mails instead of 250."""
+    """Stores accepted messages. answers: replies to the next messages, instead of 250."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: the system's package on a Unix socket in a temporary folder."""
+"""A PostgreSQL server for tests: the system's package, on a Unix socket in a temporary folder."""
 
 import os
 import pwd
@@ -37,7 +37,7 @@ class PostgresServer:
     """A running server. `fresh()` returns the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
-        # Keep the path short: a Unix socket's path has at most about 100 characters.
+        # The path must be short: a Unix socket's path has at most about 100 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
         self._numbers = count(1)
         self._as: dict[str, Any] = {}

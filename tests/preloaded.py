@@ -1,7 +1,7 @@
 """Modules and objects that `penstock` commands need, preloaded by the tests' fork server.
 
-The library of the embedded engine is only loaded: importing its package would start the engine,
-whose threads would not survive a fork.
+The library of the embedded engine is only loaded, because importing its package would start the
+engine, whose threads would not survive a fork.
 """
 
 import ctypes
@@ -39,7 +39,9 @@ from tests.quick_passwords import hash_cheaply
 
 
 def _load_engine() -> None:
-    """Load the library, so that its package finds it loaded. Only needed on Linux."""
+    """Load the engine's library, so that importing its package later is quick. Only needed on
+    Linux.
+    """
     if sys.platform != "linux":
         return
     package = find_spec("chdb")
@@ -51,6 +53,7 @@ def _load_engine() -> None:
 
 hash_cheaply()
 build_ahead()
-parse_user_agent("")  # builds its patterns
+parse_user_agent("")  # builds the parser's patterns
 _load_engine()
-gc.freeze()  # otherwise a collection in a forked process would visit, and so copy, everything
+# otherwise a garbage collection in a forked process would touch, and so copy, every object
+gc.freeze()

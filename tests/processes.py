@@ -1,8 +1,8 @@
-"""Processes that tests start and kill, forked from one that has imported the application.
+"""Processes that tests start and kill, forked from a process that has imported the application.
 
-Imports take most of the start of a command, and the tests start about two hundred. The standard
-library's fork server imports once for each worker of pytest. A forked process runs the module like
-`python -m`, with its own memory, files and signals.
+Imports take most of the time of starting a command, and the tests start about two hundred. The
+standard library's fork server imports once for each pytest worker. A forked process runs the module
+like `python -m`, with its own memory, files and signals.
 """
 
 import atexit
@@ -31,7 +31,9 @@ def new_python(
     stderr: Path,
     descriptors: tuple[int, int] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Like `ForkedProcess`, but starts a new interpreter, imports included, as users do."""
+    """Like `ForkedProcess`, but start a new interpreter that imports everything itself, as in real
+    use.
+    """
     with stdout.open("ab") as output, stderr.open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -46,7 +48,7 @@ def new_python(
 
 
 class ForkedProcess:
-    """A running module with the methods of `subprocess.Popen`."""
+    """A running module, with the same methods as `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -66,18 +68,18 @@ class ForkedProcess:
         self._process = _CONTEXT.Process(
             target=_run,
             args=(module, arguments, dict(environment), Path.cwd(), stdout, stderr, descriptors),
-            daemon=True,  # ends with the tests
+            daemon=True,  # the process ends with the tests
         )
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None if the process is running."""
         return self._process.exitcode
 
     def wait(self, timeout: float) -> int:
-        """Wait for the exit code. `subprocess.TimeoutExpired` after `timeout` seconds."""
+        """Wait for the exit code. Raises `subprocess.TimeoutExpired` after `timeout` seconds."""
         self._process.join(timeout)
         if (code := self.poll()) is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)

@@ -1,4 +1,6 @@
-"""A TCP proxy that can stop forwarding, so that the server behind it hangs, or cut connections."""
+"""A TCP proxy that can cut connections, or stop forwarding so that the server behind it seems to
+hang.
+"""
 
 import socket
 from contextlib import suppress
@@ -6,7 +8,9 @@ from threading import Event, Lock, Thread
 
 
 class FaultyProxy:
-    """Forwards connections to 127.0.0.1. While frozen, it only accepts them."""
+    """Forwards connections to a server. While frozen, it accepts connections but forwards
+    nothing.
+    """
 
     def __init__(self, target: str | int) -> None:
         """target: path of a Unix socket, or a port on 127.0.0.1."""
@@ -32,14 +36,14 @@ class FaultyProxy:
         self._flowing.set()
 
     def cut_answers(self, after_bytes: int | None) -> None:
-        """Forward this many more answer bytes, then close the connections. None forwards all."""
+        """Close connections after this many more response bytes. None forwards everything."""
         with self._cutting:
             self._answer_bytes = after_bytes
 
     def refuse_requests(self, text: str | None) -> None:
-        """Close connections whose requests contain the text, instead of forwarding the requests.
+        """Close connections whose requests contain the text, without forwarding the requests.
 
-        None forwards all.
+        None forwards everything.
         """
         self._refused = text.encode() if text else None
 

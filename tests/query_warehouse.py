@@ -2,7 +2,7 @@
 
     python -m tests.query_warehouse DATA STATEMENT...
 
-Prints a JSON array with the rows of each statement; empty for a statement without a result.
+Prints a JSON array with the rows of each statement. A statement without a result has an empty list.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Cheap password hashes.
 
 A real hash takes 0.2 s of CPU time, and tests sign up hundreds of times. Services that tests start
-with `new_python` use real ones.
+with `new_python` use real hashes.
 """
 
 from argon2 import PasswordHasher

@@ -1,4 +1,4 @@
-"""A real warehouse that records its funnel statements, and can hold them or slow them down."""
+"""A real warehouse that records its funnel statements, and can hold them back or slow them down."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from penstock.warehouse.work import Work, current_work
 ENDLESS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
 BURNING = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) % 7 = 9"
-"""A statement that never ends and constantly reads rows."""
+"""A statement that never ends and keeps reading rows."""
 
 MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 
 
 AT_START = [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]
-"""Statements of the worker that maintains outcomes, which may run at any time."""
+"""Statements of the worker that maintains outcomes. They may run at any time."""
 
 NO_REPORTS = [
     *AT_START,
@@ -31,7 +31,7 @@ NO_REPORTS = [
 
 
 class HeldStatements:
-    """Funnel statements that wait for `release`, each holding a connection of the engine."""
+    """Funnel statements held back until `release`. Each occupies a connection of the engine."""
 
     def __init__(self) -> None:
         self._released, self._works = Event(), list[Work]()
@@ -43,7 +43,7 @@ class HeldStatements:
 
     @property
     def requests(self) -> int:
-        """Number of requests that wait for the rows of these statements."""
+        """Number of requests waiting for the rows of these statements."""
         return sum(len(work._waiters) for work in self._works)
 
     def release(self) -> None:
@@ -60,7 +60,7 @@ class HeldStatements:
 class RecordingWarehouse(Warehouse):
     """Wraps the engine of another warehouse.
 
-    reports: funnel statements that it ran. before: a statement to run before each of them.
+    reports: funnel statements that have run. before: a statement to run before each of them.
     """
 
     def __init__(self, real: Warehouse) -> None:
@@ -104,7 +104,7 @@ class RecordingWarehouse(Warehouse):
 
     @contextmanager
     def running_before_reports(self, statement: str) -> Iterator[None]:
-        """In the context, each funnel statement first runs this statement."""
+        """Within the context, run this statement before each funnel statement."""
         self.before = statement
         try:
             yield
@@ -113,7 +113,7 @@ class RecordingWarehouse(Warehouse):
 
     @contextmanager
     def holding(self) -> Iterator[HeldStatements]:
-        """In the context, funnel statements wait for their release or the end of the context."""
+        """Hold back funnel statements until they are released or the context ends."""
         self._hold = hold = HeldStatements()
         try:
             yield hold
@@ -122,4 +122,4 @@ class RecordingWarehouse(Warehouse):
             hold.release()
 
     def close(self) -> None:
-        """Does nothing: the owner of the real warehouse closes it."""
+        """Do nothing: the owner of the real warehouse closes it."""

@@ -1,9 +1,9 @@
-"""The report of a test run: long counting tests as they end, then one table.
+"""Reports a test run: prints long counting tests as they finish, then a summary table.
 
-At the end it also names slow tests without a reason. A test that counts something adds it to its
-user properties: `("examples", 400)`, `("kills", 20)`. For a test in shares, the column `tests`
-shows the number of shares. `PENSTOCK_RUNS` names a file for several runs in a row: each run adds
-its results, so that the last one ends with a table of all.
+The report also names slow tests that do not give a reason. A test that counts something adds the
+number to its user properties: `("examples", 400)`, `("kills", 20)`. If a test is split into shares,
+the `tests` column shows how many. `PENSTOCK_RUNS` names a file for several runs in a row: each run
+appends its results, and the last one prints the combined table.
 """
 
 import os
@@ -26,7 +26,7 @@ _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
 @dataclass
 class Tally:
-    """Results of a test or a group of tests. seconds: sum over all workers."""
+    """Results of a test or a group of tests. seconds: total over all workers."""
 
     tests: int = 0
     failed: int = 0
@@ -49,7 +49,7 @@ class Tally:
 
 
 class RunReport:
-    """A plugin that collects the reports of all workers in the process that prints the summary."""
+    """A plugin for the process that prints the summary; it collects the reports of all workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -57,7 +57,9 @@ class RunReport:
         self.slow: list[tuple[float, str]] = []
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Copy the reason of `slow`: reports of workers carry properties, not markers."""
+        """Copy the reason given in the `slow` marker, because workers report properties but not
+        markers.
+        """
         if mark := item.get_closest_marker("slow"):
             if not (mark.args and isinstance(mark.args[0], str)):
                 raise pytest.UsageError(f"{item.nodeid}: pytest.mark.slow needs a reason")
@@ -79,7 +81,7 @@ class RunReport:
             self.slow.append((report.duration, report.nodeid))
 
     def _write_progress(self, test: str, tally: Tally) -> None:
-        """Name a share of a long run when it ends, because it takes minutes."""
+        """Print a line when a share of a long run ends, because each takes minutes."""
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if _IS_WORKER or terminal is None:
             return
@@ -113,7 +115,7 @@ def _earlier_runs() -> dict[str, dict[str, Tally]]:
 
 
 def _table(runs: Mapping[str, Mapping[str, Tally]]) -> Iterator[str]:
-    """For each run, a line per folder and a line per test that counts something; then the total."""
+    """For each run, yield a line per folder and per test that counts something, then the total."""
     rows: list[tuple[str, list[str]]] = [("", ["tests", "failed", "skipped", "seconds", *COUNTED])]
     total = Tally()
     for engine, tests in runs.items():

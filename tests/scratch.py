@@ -1,4 +1,4 @@
-"""The place of tests' files: in memory, if the machine has a file system for that."""
+"""Chooses where tests store their files: in memory, if the machine has a file system for that."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ _NEEDED_BYTES = 4 * 1024**3
 
 
 def use_memory() -> None:
-    """Set `TMPDIR` to a file system in memory with enough room, unless the caller has set it.
+    """Set `TMPDIR` to an in-memory file system with enough space, unless the caller has set it.
 
     pytest, PostgreSQL, Chromium and every `penstock` process use `TMPDIR`. Waiting tests mostly
     wait for a sync of one of the stores. A sync protects against a power failure, which no test
@@ -21,4 +21,4 @@ def use_memory() -> None:
         return
     if shutil.disk_usage(_MEMORY).free >= _NEEDED_BYTES:
         os.environ["TMPDIR"] = str(_MEMORY)
-        tempfile.tempdir = None  # the module remembers its first answer
+        tempfile.tempdir = None  # the module caches the folder

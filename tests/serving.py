@@ -24,13 +24,13 @@ LIMITED = ("tests.limited",)
 Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
 """Starts a process: `ForkedProcess` or `new_python`."""
 
-_START_S = 2 * PATIENCE_S  # the demo first stores its events
+_START_S = 2 * PATIENCE_S  # the demo stores its events before it is ready
 
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment and `more`, without the machine's `PENSTOCK_*` variables.
 
-    Python may store compiled modules: compiling them takes half the time of a start.
+    Python may cache compiled modules, because compiling them takes half of the startup time.
     """
     inherited = {
         name: value
@@ -74,14 +74,15 @@ class Served:
     ) -> None:
         """descriptors: soft and hard limit of open files.
 
-        migrates: whether the service creates its stores itself. limits: fields of `Limits`.
+        migrates: whether the service itself creates its stores. limits: values for fields of
+        `Limits`.
         """
         data.parent.mkdir(parents=True, exist_ok=True)
         if command == "serve" and not (migrates or data.exists()):
             shutil.copytree(_migrated_data().name, data, symlinks=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
-        # A page or report that is read right after sending events must include them.
+        # A page or report that is read right after sending events must include these events.
         limits = {"fresh_wait_s": PATIENCE_S, **limits}
         module, *first = program
         self.process = start(
@@ -112,7 +113,9 @@ class Served:
         ).json()["id"]
 
     def await_shipped(self) -> None:
-        """Wait until all acknowledged events are in the event store; a stop only ships for 5 s."""
+        """Wait until the event store has all acknowledged events. A stopping service waits at most
+        5 s for this.
+        """
         eventually(
             lambda: self.client.get("/health/ready").json()["outbox"]["bundles"] == 0,
             within_s=5 * PATIENCE_S,
@@ -129,7 +132,7 @@ class Served:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        self.process.send_signal(signal.SIGUSR2)  # makes it write the stack of each thread
+        self.process.send_signal(signal.SIGUSR2)  # makes the service write the stack of each thread
         time.sleep(0.5)
         self.kill()
         raise AssertionError(f"the service did not start:\n{self.output()}")
@@ -156,7 +159,7 @@ class Served:
 def penstock(
     *arguments: str, start: Start = ForkedProcess, **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
+    """Run one command and wait until it ends."""
     return run_module(*PENSTOCK, *arguments, start=start, descriptors=None, **settings)
 
 
@@ -167,7 +170,8 @@ def run_module(
     descriptors: tuple[int, int] | None = None,
     **settings: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end, like `python -m`, with these settings in its environment.
+    """Run a module like `python -m`, with these settings in its environment, and wait until it
+    ends.
 
     descriptors: soft and hard limit of open files.
     """
@@ -191,7 +195,7 @@ def run_module(
 
 
 def query_warehouse(data: Path, *statements: str) -> list[list[list[Any]]]:
-    """The rows of each statement, run on the embedded event store of a stopped service."""
+    """Run statements on the embedded event store of a stopped service. Returns the rows of each."""
     run = run_module("tests.query_warehouse", str(data), *statements)
     assert run.returncode == 0, run.stderr
     results: list[list[list[Any]]] = json.loads(run.stdout)

@@ -1,7 +1,7 @@
-"""An event store whose tables are in two shards: real servers that talk to each other over TCP.
+"""An event store on two shards, which are real servers that talk to each other over TCP.
 
-The statements are rendered by `penstock.warehouse.cluster`. Without Keeper there are no replicated
-tables and no DDL on a cluster: statements `ON CLUSTER` run on one server after the other, and a
+The statements are rendered by `penstock.warehouse.cluster`. Without Keeper, there are no replicated
+tables and no distributed DDL. So `ON CLUSTER` statements run on one server after the other, and a
 distributed table copies the merges of visitors to every server.
 """
 
@@ -26,13 +26,13 @@ _WITHOUT_KEEPER = (
 
 
 class ClusterWithoutKeeper(Cluster):
-    """The cluster of `tests.clickhouse_server.two_shards`."""
+    """The cluster from `tests.clickhouse_server.two_shards`."""
 
     def __init__(self) -> None:
         super().__init__(CLUSTER)
 
     def runs_everywhere(self, statement: str) -> bool:
-        """Whether every server runs the statement itself."""
+        """Whether the statement must be run on each server in turn."""
         return _ON_CLUSTER in super().render(statement)
 
     def render(self, statement: str) -> str:
@@ -50,7 +50,7 @@ class ClusterWithoutKeeper(Cluster):
 
 
 class ShardedWarehouse(Warehouse):
-    """A warehouse of two shards. It outlives its users: `close_all` closes it."""
+    """A warehouse on two shards. It stays open for later tests until `close_all`."""
 
     def __init__(self, data: Path, servers: Sequence[ClickHouseServer], **options: Any) -> None:
         """servers: all servers of the cluster; reads and inserts use the first.

@@ -1,4 +1,4 @@
-"""The source code of Penstock as syntax trees. Each file is parsed once per process."""
+"""The source code of Penstock as syntax trees. Each process parses a file once."""
 
 import ast
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ SOURCE = Path(penstock.__file__).parent
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file. Do not change it: other tests get the same tree."""
+    """The syntax tree of a file. Do not change it, because it is shared between tests."""
     return ast.parse(path.read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Reading the warehouse of a service that has stopped."""
+"""Reads the warehouse of a service that has stopped."""
 
 import json
 import subprocess
@@ -19,7 +19,9 @@ warehouse.close()
 
 
 def rows_of(data: Path, sql: str) -> list[list[Any]]:
-    """Rows of a query, from a separate process: the engine opens one folder per process."""
+    """Return the rows of a query. Uses another process, because the engine opens one folder per
+    process.
+    """
     read = subprocess.run(
         [sys.executable, "-c", _READ, str(data), sql],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Workspaces for tests, over HTTP."""
+"""Workspaces for tests, created over HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 
 def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = None) -> httpx.Client:
-    """A client of the running application with its own cookies and headers."""
+    """A client for the running application, with its own cookies and headers."""
     transport: Any = TestClientTransport(server)
     return httpx.Client(
         transport=transport, base_url=BASE_URL, headers={**SAME_ID, **(headers or {})}
@@ -27,7 +27,7 @@ def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = No
 
 
 def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
-    """The application for a client at this IP address."""
+    """The application as seen by a client at this IP address."""
 
     async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -82,7 +82,7 @@ def join(tenant: Tenant, role: str = "member") -> httpx.Client:
 
 
 def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Tenant:
-    """Create an account with a key and a website. Needs open sign-up or a setup token."""
+    """Create an account with an API key and a website. Needs open sign-up or a setup token."""
     browser, email = visitor(server), f"{uuid4().hex}@example.com"
     headers = {"X-Setup-Token": setup_token} if setup_token else {}
     form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}

@@ -132,7 +132,7 @@ ROBOTS = {
         "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, "
         "like Gecko) Version/9.0.1 Safari/601.2.4 facebookexternalhit/1.1 Facebot "
         "Twitterbot/1.0"
-    ): "preview:facebook",  # iMessage
+    ): "preview:facebook",  # from iMessage
     "Twitterbot/1.0": "preview:x",
     (
         "LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)"
@@ -167,4 +167,4 @@ ROBOTS = {
     "BarracudaCentral.org": "crawler",
     "": "no_user_agent",
 }
-"""User-Agents by the reason why they are not a person."""
+"""User-Agents of robots -> the reason why they do not count as a person."""

@@ -1,8 +1,8 @@
-"""How tests wait: for a state, never for a time.
+"""How tests wait: for a state, never for a fixed time.
 
-A loaded machine is slow, not wrong. So a test polls until the state is reached, and gives up only
-after `PATIENCE_S`, which no working machine needs. Polls slow down the work that they wait for, so
-they become rarer.
+A loaded machine is slow but not wrong. So a test polls until the state is reached, and gives up
+only after `PATIENCE_S`, which no working machine needs. Polls slow down the work that they wait
+for, so they become less frequent.
 """
 
 import time
@@ -14,7 +14,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.1
 
 
 def eventually(holds: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
-    """The first true result of repeated calls."""
+    """Call `holds` repeatedly, and return its first true result."""
     until_s, pause_s = time.monotonic() + within_s, _FIRST_PAUSE_S
     while not (result := holds()):
         assert time.monotonic() < until_s, "the condition never became true"

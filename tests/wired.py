@@ -1,4 +1,4 @@
-"""A test's application behind its real protocol, on a loopback port."""
+"""A test's application served over its real protocol, on a loopback port."""
 
 import asyncio
 import socket
@@ -34,7 +34,7 @@ class Wire:
         return socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
 
     def begin_shutdown(self) -> None:
-        """Shut down the connections like a stopping server."""
+        """Shut down the connections as a stopping server does."""
 
         def shut_down() -> None:
             for connection in list(self.state.connections):

@@ -1,4 +1,6 @@
-"""The browser for tests and pictures: the system's Chromium (`scripts/setup tests`)."""
+"""The browser for tests and screenshots: the system's Chromium, installed by `scripts/setup
+tests`.
+"""
 
 import shutil
 from typing import Any
@@ -6,12 +8,12 @@ from typing import Any
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Programs in order of preference.
 
-The shell is the same engine without a browser around it: a new context with three pages costs 0.7 s
-of CPU time instead of 2.0 s.
+The headless shell is the same engine without a browser around it. With it, a new context with three
+pages takes 0.7 s of CPU time instead of 2.0 s.
 """
 
 _DISABLED_FEATURES = (
-    "LocalNetworkAccessChecks",  # tests invent sites that call the service on this machine
+    "LocalNetworkAccessChecks",  # tests use invented sites that call the service on this machine
     "SpareRendererForSitePerProcess",  # an extra process per context that few tests use
     "HttpsUpgrades",
     "MediaRouter",
@@ -30,8 +32,8 @@ LAUNCH: dict[str, Any] = {
         f"--disable-features={','.join(_DISABLED_FEATURES)}",
     ],
 }
-"""Arguments of Playwright's `launch`.
+"""Arguments for Playwright's `launch`.
 
-The sandbox needs rights that containers lack, and only our own pages are opened. Chromium only
-reads the last `--disable-features`, so the list repeats those of Playwright's that matter here.
+The sandbox needs rights that containers lack, and only our own pages are opened. Chromium uses only
+the last `--disable-features`, so the list repeats Playwright's entries that matter here.
 """

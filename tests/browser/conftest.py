@@ -1,7 +1,8 @@
-"""Fixtures that run Chromium on real services.
+"""Fixtures that run Chromium against real services.
 
-`account` and `signed_in` use a new workspace for each test, on one service for all tests of this
-process. `service` is a new installation for one test, without an account. `demo` has the demo data.
+`account` and `signed_in` use a new workspace for each test, on one service shared by all tests of
+this process. `service` is a new installation for one test, without an account. `demo` has the demo
+data.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ CONTEXT: dict[str, Any] = {
     "reduced_motion": "reduce",
     "timezone_id": "Europe/Berlin",
 }
-"""The default visitor: arguments of Playwright's `new_context`."""
+"""The default visitor: arguments for Playwright's `new_context`."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -60,7 +61,7 @@ def context(context: BrowserContext) -> BrowserContext:
 
 @dataclass(frozen=True)
 class Account:
-    """The owner of a new workspace. client: sends the owner's session."""
+    """The owner of a new workspace. client: sends requests with the owner's session."""
 
     url: str
     email: str
@@ -68,7 +69,7 @@ class Account:
 
 
 def new_email(name: str) -> str:
-    """An address without an account, because the tests of this process share an installation."""
+    """Return an unused address. The tests of this process share an installation."""
     return f"{name}-{uuid4().hex[:12]}@example.com"
 
 
@@ -88,7 +89,7 @@ def service(tmp_path) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory) -> Iterator[Served]:
-    """A running service with open sign-up. It starts only once, because that takes two seconds."""
+    """A running service with open sign-up. It is shared because starting it takes two seconds."""
     with Served(tmp_path_factory.mktemp("shared") / "data", PENSTOCK_SIGNUP_OPEN="true") as running:
         yield running
 
@@ -118,7 +119,7 @@ def demo(tmp_path_factory) -> Iterator[Demo]:
 
 @pytest.fixture
 def base_url(request) -> str:
-    """The base URL of paths: the service that the test uses."""
+    """The base URL for paths: the URL of the service that the test uses."""
     names = [name for name in ("demo", "service") if name in request.fixturenames]
     url: str = request.getfixturevalue([*names, "shared_service"][0]).url
     return url
@@ -126,7 +127,7 @@ def base_url(request) -> str:
 
 @pytest.fixture
 def watch(page) -> Iterator[Watch]:
-    """Fails the test at its end if the page logged an error or sent a request to another host."""
+    """Fail the test afterwards if the page logged an error or sent a request to another host."""
     watching = Watch(page)
     yield watching
     watching.assert_clean()

@@ -1,4 +1,4 @@
-"""Data for the pages: the shop of `penstock demo`, and some extra records."""
+"""Data for the pages: the shop from `penstock demo`, and some extra records."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ GOAL = {
 
 
 class Demo:
-    """A running demo with a session of its account. ids: IDs of records, for URLs."""
+    """A running demo and a session of its account. ids: IDs of records, for URLs."""
 
     def __init__(self, folder: Path) -> None:
         self.service = Served(folder / "data", command="demo")
@@ -105,7 +105,7 @@ class Demo:
             assert client.post("/api/track", json=invalid).status_code == 422
 
     def _import(self) -> str:
-        """Create a deletion, and an import with rejected lines; returns the ID of the import."""
+        """Create a deletion, and an import with rejected lines. Returns the ID of the import."""
         client, website_id = self.service.client, self.ids["blog"]
         line = '{{"type": "event", "name": "{0}", "timestamp": "{1}", "userId": "eve"}}\n'
         lines = [line.format("subscribed", f"2024-05-{day:02}T10:00:00Z") for day in range(1, 29)]
@@ -129,7 +129,7 @@ class Demo:
         return import_id
 
     def _report(self) -> dict[str, str]:
-        """The checkout funnel, and an attempt of it with a skipped event."""
+        """Create the checkout funnel and an attempt with a skipped event. Returns their IDs."""
         funnels = {
             funnel["name"]: funnel["id"]
             for funnel in self.service.client.get("/api/funnels").json()["data"]

@@ -1,4 +1,4 @@
-"""Texts that try to run code or to reverse or break a page, and workspaces full of them."""
+"""Texts that try to run code, or to reverse or break a page, and workspaces full of such texts."""
 
 import json
 import time
@@ -23,7 +23,9 @@ TEXTS = {
     "markup": " ".join([*HOSTILE[:3], HOSTILE[4][:78]]),
     "turning": f"{HOSTILE[5]} {HOSTILE[3]}",
 }
-"""The same texts combined into two of at most 200 bytes, so that each page is opened only twice."""
+"""The same texts, combined into two of at most 200 bytes each, so that each page is opened only
+twice.
+"""
 
 ADDRESSES = {
     "markup": "o'&{{7*7}}${7*7}`x`@example.com",
@@ -89,7 +91,7 @@ class Workspace:
         return answer.json()
 
     def _track(self, website: str) -> None:
-        """Send a browser's events, accepted ones and a rejected one."""
+        """Send events from a browser: some that are accepted and one that is rejected."""
         text, seen = (
             self.text,
             {"websiteId": website, "visitorId": self.text, "sessionId": self.text},
@@ -111,7 +113,7 @@ class Workspace:
         )
 
     def _events(self, website: str) -> None:
-        """Send a backend's events: three attempts, one of which completes."""
+        """Send events from a backend: three attempts, one of which completes."""
         text, now_ms = self.text, int(time.time() * 1000)
 
         def event(attempt: str, name: str, ago_ms: int, **more: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Firefox over WebDriver BiDi and WebKitGTK over WebDriver; Playwright supports neither on Debian.
 
-`make browsers` installs them. A page of each opens URLs and runs scripts.
+`make browsers` installs them. `Firefox` and `WebKit` each open URLs and run scripts in one page.
 """
 
 import json
@@ -40,7 +40,7 @@ class Program:
 
 
 class WebSocket:
-    """Sends and receives texts shorter than 64 KB. Source: RFC 6455."""
+    """Sends and receives text messages shorter than 64 KB. Source: RFC 6455."""
 
     def __init__(self, port: int, path: str) -> None:
         """port: a port on this machine."""
@@ -60,7 +60,7 @@ class WebSocket:
         assert b" 101 " in answer[0], answer
 
     def send(self, text: str) -> None:
-        data, mask = text.encode(), b"\1" * 4  # Firefox rejects a mask of zeros
+        data, mask = text.encode(), b"\1" * 4  # Firefox rejects an all-zero mask
         size = len(data)
         header = struct.pack(">BB", 0x81, 0x80 | min(size, 126))
         long_size = struct.pack(">H", size) if size > 125 else b""
@@ -142,7 +142,9 @@ class WebKit:
 
     @staticmethod
     def program() -> str | None:
-        """The browser, if its driver and a virtual display are also installed."""
+        """The path of the browser; None unless its driver and a virtual display are also
+        installed.
+        """
         browsers = Path("/usr").glob("lib*/*/webkit*/MiniBrowser")
         has_rest = shutil.which("WebKitWebDriver") and shutil.which("Xvfb")
         return next(map(str, sorted(browsers)), None) if has_rest else None
@@ -192,7 +194,7 @@ class WebKit:
 
 
 def _new_display() -> tuple[str, Program]:
-    """The number of a new virtual display, and its server."""
+    """Start a new virtual display. Returns its number and its server."""
     reading, writing = os.pipe()
     server = Program("Xvfb", "-displayfd", str(writing), pass_fds=[writing])
     os.close(writing)

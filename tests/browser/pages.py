@@ -1,21 +1,21 @@
 """Every page of the dashboard, for tests of accessibility and weight, and for `make screenshots`.
 
-A test checks that no page is missing here.
+A test checks that this list is complete.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records in URLs: `website`, `app`, `funnel`, `goal`, `unit` and more (`Demo.ids`)."""
+"""Record IDs for URLs, such as `website`, `app`, `funnel`, `goal` and `unit` (`Demo.ids`)."""
 
 
 @dataclass(frozen=True)
 class ShownPage:
-    """One page. name: name of its pictures. route: the application's route. path: URL in the demo
-    data.
+    """One page. name: name of its screenshots. route: the application's route. path: URL in the
+    demo data.
 
-    dark: whether to take a picture in dark mode, too.
+    dark: whether to take a screenshot in dark mode as well.
     """
 
     name: str
@@ -26,7 +26,7 @@ class ShownPage:
 
 
 def at(path: str) -> Callable[[Ids], str]:
-    """A URL that contains IDs by name: `/settings/websites/{app}`."""
+    """Return a function that fills in IDs by name, such as in `/settings/websites/{app}`."""
     return lambda ids: path.format_map(ids)
 
 
@@ -125,4 +125,4 @@ ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages without content, such as redirects."""
 
 PARTS = {"/funnels/{funnel_id}/row", "/funnels/{funnel_id}/outcomes"}
-"""Routes of fragments that pages load."""
+"""Routes of fragments that pages load separately."""

@@ -1,6 +1,6 @@
-"""`make screenshots`: pictures of every page at three widths, from the demo, in docs/images/.
+"""`make screenshots`: takes screenshots of every demo page at three widths, into docs/images/.
 
-Arguments: names of pages, to take only those.
+Arguments: names of pages, to take only theirs.
 """
 
 import sys

@@ -17,7 +17,7 @@ _RULES: Mapping[Scheme, list[str]] = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "dark": ["color-contrast", "link-in-text-block"],
 }
-"""All rules in light mode; in dark mode only those about colours, because nothing else differs."""
+"""All rules in light mode. Dark mode checks only the colour rules, because nothing else differs."""
 
 _TWO_FRAMES = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -29,7 +29,9 @@ _WIDE = """[...document.querySelectorAll("main *")]
 
 
 class Watch:
-    """Records errors and foreign requests. A violation of the policy is a console error, too."""
+    """Records errors and requests to other hosts. Content-Security-Policy violations count as
+    errors, because the browser logs them to the console.
+    """
 
     def __init__(self, page: Page) -> None:
         self._page, self._hosts, self.errors = page, set[str](), list[str]()
@@ -46,7 +48,7 @@ class Watch:
         self.errors.append(text)
 
     def allow(self, part: str) -> None:
-        """Forget errors that a test causes, such as a rejected request, by part of their text."""
+        """Ignore expected errors, such as a rejected request, whose text contains `part`."""
         self.errors = [error for error in self.errors if part not in error]
 
     def assert_clean(self) -> None:
@@ -56,7 +58,7 @@ class Watch:
 
 
 class HeldRequests:
-    """Requests of a page that wait until the test releases them."""
+    """A page's requests, held back until the test releases them."""
 
     def __init__(self, page: Page, url: str | re.Pattern[str]) -> None:
         self.routes, self._released = list[Route](), False
@@ -75,7 +77,7 @@ class HeldRequests:
 
 
 def assert_accessible(page: Page, schemes: Collection[Scheme] = ("light", "dark")) -> None:
-    """Assert that axe finds no violation, in light and in dark mode."""
+    """Assert that axe finds no violations in light or dark mode."""
     for scheme in schemes:
         rules = _RULES[scheme]
         page.emulate_media(color_scheme=scheme)

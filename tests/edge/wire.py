@@ -1,4 +1,4 @@
-"""Clients that talk to a service byte by byte, and the answers they get."""
+"""Clients that talk to a service byte by byte, and parse its responses."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ def send(client: socket.socket, *pieces: bytes) -> None:
 
 
 def read_to_end(client: socket.socket) -> bytes:
-    """All bytes until the service closes the connection; times out if it does not."""
+    """Return all bytes until the service closes the connection. Times out if it stays open."""
     received = b""
     with suppress(ConnectionError):
         while chunk := client.recv(65536):
@@ -48,7 +48,7 @@ def answer_in(received: bytes) -> RawAnswer:
 
 
 def answer_to(client: socket.socket) -> RawAnswer:
-    """The only answer before the service closes the connection."""
+    """Return the only response before the service closes the connection."""
     return answer_in(read_to_end(client))
 
 

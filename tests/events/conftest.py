@@ -1,4 +1,4 @@
-"""Sending events over HTTP, and reading them from the warehouse."""
+"""Fixtures that send events over HTTP and read them from the warehouse."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ Import = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def limits() -> dict[str, Any]:
-    """Settings and limits to override. Parametrize this fixture to set them."""
+    """Settings and limits to override. Empty by default; parametrize this fixture to set them."""
     return {}
 
 
@@ -53,7 +53,7 @@ def app_site(workspace: Tenant) -> str:
 
 @pytest.fixture
 def post_event(workspace: Tenant, site: str) -> Post:
-    """Post a server event of the site; unspecified fields have valid defaults."""
+    """Post a server event for the website. Unspecified fields have valid defaults."""
 
     def post(*, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", **fields}
@@ -94,7 +94,7 @@ def stored(stored_at: Callable[[str], list[dict[str, Any]]], site: str) -> Store
 
 
 def faults(answer: httpx.Response) -> dict[str, str]:
-    """The error codes of a rejection, by field."""
+    """Error codes of a rejection by field."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     return {error["field"]: error["code"] for error in answer.json()["errors"]}
 
@@ -106,12 +106,12 @@ def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
 def read_rows_by(
     patch: pytest.MonkeyPatch, rows: Callable[[Path, ReaderLimits], Iterator[Row]]
 ) -> None:
-    """Let imports of NDJSON read their rows by this function."""
+    """Make NDJSON imports read their rows with the given function."""
     patch.setattr(worker, "reader_named", lambda _: replace(NDJSON, rows=rows))
 
 
 def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
-    """The import, once it has ended."""
+    """Wait until the import has ended, and return it."""
 
     def ended() -> dict[str, Any] | None:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
@@ -123,7 +123,7 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
 
 @pytest.fixture
 def run_import(workspace: Tenant) -> Import:
-    """Import lines or a raw body, and wait for the end."""
+    """Import lines or a raw body, and wait until the import has ended."""
 
     def run(
         lines: Iterable[dict[str, Any]] | bytes,

@@ -1,12 +1,13 @@
-"""The cost of hostile bodies and files for a service: `python -m tests.faults.attacks [NAME ...]`.
+"""Measures what hostile bodies and files cost a service: `python -m tests.faults.attacks [NAME
+...]`.
 
 Each attack sends eight bodies, two at a time, to a separate service, while another workspace posts
-an event every 20 ms. One line per run shows the growth of resident memory, afterwards and at its
-peak, the CPU time, and the slowest post of the other workspace; the first run has no attack. Import
-files are sent with a key, and measured until they are read; meanwhile the other workspace
-repeatedly imports a file of one line.
+an event every 20 ms. One line per run shows the growth of resident memory (final and peak), the CPU
+time, and the slowest post of the other workspace. The first run has no attack. Import files are
+sent with an API key, and are measured until they have been read; meanwhile, the other workspace
+repeatedly imports a one-line file.
 
-BODIES=1000 sends more bodies, RUNS=1 repeats less.
+Environment variables: `BODIES=1000` sends more bodies, `RUNS=1` repeats less.
 """
 
 import gzip
@@ -54,7 +55,10 @@ def _zipped(body: Callable[[str], bytes]) -> Callable[[str], bytes]:
 
 
 def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]:
-    """A body with a list of equal items. count: number of items; by default as many as fit."""
+    """Return a function that builds a body with a list of equal items.
+
+    count: number of items; by default, as many as fit.
+    """
 
     def body(website_id: str) -> bytes:
         head = b'{"writeKey":"%s",' % website_id.encode() if name == "batch" else b"{"
@@ -80,7 +84,9 @@ def _one_item(website_id: str) -> bytes:
 
 
 def _wide_items(website_id: str) -> bytes:
-    """A body with the maximum number of events, each below its limit, with many empty lists."""
+    """A body with the maximum number of events. Each is below the size limit and has many empty
+    lists.
+    """
     event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
     head = json.dumps(event, separators=(",", ":")).encode()[:-1]
     item = head + b',"x":[%s0]}' % (b"[]," * 3_200)
@@ -106,7 +112,7 @@ ATTACKS = {
 
 
 def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
-    """Upload a file and wait until it is read. Returns the state of the import."""
+    """Upload a file and wait until it has been read. Returns the state of the import."""
     answer = client.post(
         _IMPORTS,
         params={"websiteId": website_id},
@@ -121,7 +127,7 @@ def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
 
 
 def run(name: str | None, bodies: int) -> str:
-    """A line with the results of one run. name: None for no attack."""
+    """Measure one run and return a line with the results. name: None for no attack."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-attack-"))
     with Served(folder / "data", start=new_python, PENSTOCK_SIGNUP_OPEN="true") as service:
         key, neighbour_id = service.first_account()

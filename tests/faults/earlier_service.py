@@ -1,4 +1,4 @@
-"""A service that merges any number of public claims into a user, as the first release did.
+"""A service that merges any number of public claims into a user, like the first release.
 
 `python -m tests.faults.earlier_service serve ...`
 """

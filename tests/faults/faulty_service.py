@@ -1,7 +1,8 @@
 """A service with one fault: `python -m tests.faults.faulty_service FAULT NUMBER serve ...`.
 
-FAULT: a name in `KILLS` (the process dies by SIGKILL at the NUMBERth pass), `engine_refuses` (the
-first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours at every NUMBERth reading).
+FAULT: a name in `KILLS` (the process dies by SIGKILL when it passes that point for the NUMBERth
+time), `engine_refuses` (the first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours
+at every NUMBERth reading).
 """
 
 import importlib
@@ -78,7 +79,7 @@ KILLS = {
     "backup_frozen": ("penstock.backup.fence", "freeze", "after"),
     "backup_before_freeze": ("penstock.backup.fence", "freeze", "before"),
 }
-"""Boundaries on the path of the data, in order."""
+"""Points on the path of the data at which the process can be killed, in order."""
 
 
 def die() -> None:

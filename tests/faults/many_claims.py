@@ -1,10 +1,10 @@
-"""The cost of strangers' claims of one user: `python -m tests.faults.many_claims [NUMBER]`.
+"""Measures what strangers' claims of one user cost: `python -m tests.faults.many_claims [NUMBER]`.
 
-As many browsers claim one user ID publicly, and the quarantine of the website is full. Then its
-backend sends the first event with that user and another visitor; at last the user is deleted. All
-the time another workspace posts an event every 50 ms. A line for each step shows its time, the
-slowest post meanwhile, the growth of resident memory and the CPU time. At first the claims are sent
-to this release, then to one that merges them all, as the first release did.
+NUMBER browsers publicly claim one user ID, and the website's quarantine is full. Then the website's
+backend sends the first event with that user and another visitor. Finally, the user is deleted.
+Meanwhile, another workspace posts an event every 50 ms. A line for each step shows its duration,
+the slowest of these posts, the growth of resident memory and the CPU time. The claims are sent to
+this release first, and then to a service that merges them all, like the first release.
 """
 
 import gzip
@@ -39,7 +39,7 @@ _USER = "ada"
 
 
 class Attack:
-    """A running service with the website under attack, and its neighbour's posts."""
+    """A running service, the website under attack, and the other workspace's posts."""
 
     def __init__(self, service: Served, key: str, website_id: str, posts: list[float]) -> None:
         self._service, self._website_id, self._posts = service, website_id, posts
@@ -63,14 +63,14 @@ class Attack:
         )
 
     def claim(self, number: int) -> None:
-        """Send public identify calls of different browsers for one user."""
+        """Send public identify calls from different browsers for one user."""
         for start in range(0, number, _BATCH):
             ids = [f"stranger-{at:06}" for at in range(start, min(start + _BATCH, number))]
             calls = [{"type": "identify", "anonymousId": own, "userId": _USER} for own in ids]
             self._send("/v1/batch", {"writeKey": self._website_id, "batch": calls})
 
     def fill_quarantine(self) -> None:
-        """Send rejected events, more and larger ones than a quarantine keeps."""
+        """Send rejected events that exceed a quarantine's limits in number and size."""
         event = {"websiteId": self._website_id, "type": "nothing", "text": "stranger-" * 1_200}
         for _ in range(12):
             self._send("/api/track", {"events": [event] * 100})
@@ -122,7 +122,9 @@ def _neighbour(service: Served, key: str, website_id: str) -> Iterator[list[floa
 
 
 def run(number: int, planted_with: Sequence[str]) -> None:
-    """One service: claims, the first event, and the deletion of a user with as many claims."""
+    """Run one service: claims, the first event, and the deletion of a user with that many
+    claims.
+    """
     folder = Path(tempfile.mkdtemp(prefix="penstock-claims-"))
     open_signup = {"PENSTOCK_SIGNUP_OPEN": "true"}
     with Served(

@@ -1,4 +1,4 @@
-"""Another workspace beside an attack: how long its calls take, and what the service uses."""
+"""Another workspace during an attack: measures its calls, and the memory of the service."""
 
 import os
 import time
@@ -25,7 +25,7 @@ def cpu_s(service: Served) -> float:
 
 @contextmanager
 def repeated(call: Callable[[], object], pause_s: float) -> Iterator[list[float]]:
-    """Call again and again in a thread. Yields the seconds of each call."""
+    """Call `call` repeatedly in a thread. Yields the durations of the calls in seconds."""
     seconds, stop = list[float](), Event()
 
     def repeat() -> None:
@@ -49,7 +49,7 @@ def post_event(client: httpx.Client, website_id: str) -> None:
 
 
 def sign_up(service: Served, name: str) -> tuple[str, str]:
-    """An API key and a website in another workspace than the neighbour's."""
+    """Create another workspace. Returns its API key and website ID."""
     form = {
         "email": f"{name}@example.com",
         "password": "correct horse battery",

@@ -1,9 +1,9 @@
-"""A service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
+"""Runs a service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
 
 After an import of 300,000 events, posts, reports, imports and clicks run concurrently, and two
 backups are taken. A line every half minute shows memory, open descriptors, and the 99th percentile
-of each kind of request. The end shows how fast memory and descriptors grew in the second half, and
-verifies both stores.
+of each kind of request. The final lines show how fast memory and descriptors grew in the second
+half, and the result of verifying both stores.
 """
 
 import json
@@ -36,7 +36,7 @@ _COLUMNS = ("post", "report", "import", "click")
 
 
 class Latencies:
-    """Durations of requests in seconds, by kind, since the last `take`."""
+    """Durations of requests in seconds since the last `take`, by kind of request."""
 
     def __init__(self) -> None:
         self._lock, self._seconds = Lock(), defaultdict[str, list[float]](list)
@@ -88,8 +88,8 @@ def soak(minutes: float) -> None:
             path = f"/api/funnels/{workload.funnel_id}/results"
             with client() as own:
                 while not stop.is_set():
-                    # The period has a fixed length, because the store grows, and with it the cost
-                    # of a report.
+                    # The period has a fixed length, because the cost of a report grows with the
+                    # store.
                     now_ms = time.time_ns() // 1_000_000
                     period = {"startAt": now_ms - _PERIOD_MS, "endAt": now_ms}
                     latencies.measure("report", lambda: own.get(path, params=period))  # noqa: B023
@@ -147,7 +147,7 @@ def soak(minutes: float) -> None:
 
 
 def _fill(service: Served, website_id: str) -> None:
-    """Import events first, to fill caches that grow with the stores."""
+    """Import events, to fill the caches that grow with the stores."""
     query, kind = {"websiteId": website_id}, {"Content-Type": "application/x-ndjson"}
     for number in range(FIRST_EVENTS // _FILE_LINES):
         file = service.client.post(

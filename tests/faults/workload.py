@@ -1,8 +1,8 @@
-"""Work for a service with a fault, and checks of its result.
+"""Work for a service with a fault, and checks of the result.
 
 The work is a fixed set of checkouts: posted, imported, and some of them deleted. Like real senders,
-it repeats everything with the same IDs until it is acknowledged. So the final report is known in
-advance, whatever the fault is.
+the tasks repeat each request with the same IDs until it is acknowledged. So the final report is
+known in advance, whatever the fault.
 """
 
 import json
@@ -43,7 +43,9 @@ def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
 
 
 def expected_counts(*, deleted: bool) -> list[int]:
-    """Checkouts that reached each step. deleted: without the deleted user's checkouts."""
+    """Number of checkouts that reached each step. deleted: leave out the deleted user's
+    checkouts.
+    """
     reached_steps = [
         number % len(STEPS)
         for numbers in (range(POSTED), range(IMPORTED))
@@ -57,7 +59,9 @@ class Workload:
     """One installation with its account, funnel and link; each task runs once."""
 
     def __init__(self, service: Served, *, deletes: bool = True) -> None:
-        """deletes: whether a user is deleted. The clock affects that, so it must be right."""
+        """deletes: whether a user is deleted. Set it to False if the service's clock is wrong,
+        because deletions depend on it.
+        """
         self._deletes = deletes
         self.key, self.website_id = service.first_account()
         self.acknowledged: dict[str, str] = {}
@@ -83,7 +87,7 @@ class Workload:
         self._counts = [0] * len(STEPS)
 
     def run_to_end(self, service: Served, give_up_s: float = 120) -> None:
-        """Finish the remaining tasks on a service that recovers without help."""
+        """Finish the remaining tasks on a service that recovers by itself."""
         deadline = time.monotonic() + give_up_s
         while not self.work(service):
             assert service.process.poll() is None, service.output()
@@ -91,7 +95,7 @@ class Workload:
             time.sleep(0.05)
 
     def work(self, service: Served) -> bool:
-        """Run the remaining tasks; False when the service disconnects or is unavailable."""
+        """Run the remaining tasks. Returns False if the service disconnects or is unavailable."""
         service.client.headers["Authorization"] = f"Bearer {self.key}"
         while self._tasks:
             try:
@@ -144,7 +148,9 @@ class Workload:
         _await_end(service, f"/api/deletions/{job['id']}")
 
     def counts(self, service: Served) -> list[int] | None:
-        """Checkouts that reached each step, as reported; None without a complete report."""
+        """Reported number of checkouts that reached each step; None if the report is not
+        complete.
+        """
         try:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")
         except NoAnswer:
@@ -157,7 +163,7 @@ class Workload:
         """Start a service without faults, run the remaining tasks, and check everything."""
         with Served(data, **settings) as service:
             assert self.work(service), service.output()
-            # An import or deletion may be running for an earlier request whose answer was lost.
+            # An earlier request whose response was lost may have started an import or deletion.
             for path in ("/api/imports", "/api/deletions"):
                 for job in _call(service, "GET", path)["data"]:
                     _await_end(service, f"{path}/{job['id']}")
@@ -173,7 +179,10 @@ class Workload:
 
 
 def _call(service: Served, method: str, path: str, **request: Any) -> Any:
-    """The JSON of a success; `NoAnswer` for no answer or 503; anything else is a bug."""
+    """Return the JSON of a successful response.
+
+    Raises `NoAnswer` if there is no response or it is a 503. Any other error is a bug.
+    """
     try:
         answer = service.client.request(method, path, **request)
     except httpx.TransportError as error:

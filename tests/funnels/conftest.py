@@ -1,4 +1,4 @@
-"""Fixtures of the property tests, and the count of their examples."""
+"""Fixtures for the property tests, and a count of their examples."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def bare_warehouse(warehouse: Warehouse) -> Iterator[Warehouse]:
 
 @pytest.fixture
 def count_examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Report the number of cases that a test stored."""
+    """Report the number of cases that a test has stored."""
     before = seed.stored_cases()
     yield
     request.node.user_properties.append(("examples", seed.stored_cases() - before))

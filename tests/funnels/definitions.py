@@ -1,4 +1,6 @@
-"""Definitions as the API takes them, made ready to be evaluated by the service's own code."""
+"""Reads definitions in the API's format with the service's own code, so that tests can evaluate
+them.
+"""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ Json = Mapping[str, Any]
 
 
 def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definition:
-    """Return the funnel as the service evaluates it.
+    """Return the funnel in the form that the service evaluates.
 
     Raises ValidationError if the API would reject it.
 

@@ -1,7 +1,7 @@
 """The number and choice of random cases that the property tests try.
 
-`make test` tries the same cases every time, so that it fails because of a change and not by chance.
-With `PENSTOCK_EXAMPLES`, as in `make property` and `make test-full`, the cases are new each time.
+`make test` tries the same cases every time, so that only a change can make it fail. With
+`PENSTOCK_EXAMPLES`, as in `make property` and `make test-full`, the cases are new each time.
 """
 
 import os
@@ -21,9 +21,9 @@ def example_count(default: int) -> int:
 
 
 def shares_of(count: int, least: int) -> range:
-    """Shares of a property with this many cases, which the workers divide.
+    """Shares of a property with `count` cases, for the workers to run in parallel.
 
-    A share has at most 50 cases: in a long run, no worker should start an hour's work last.
+    A share has at most 50 cases, so that no worker of a long run starts an hour of work last.
     """
     return range(max(least, count // 50))
 
@@ -39,5 +39,5 @@ def example_settings(count: int) -> settings:
 
 
 def share_of_cases(share: int) -> Callable[[Test], Test]:
-    """Decorates a property, so that each of its shares tries different cases."""
+    """Decorate a property test so that each share tries different cases."""
     return seed(share) if _NUMBER is None else lambda test: test

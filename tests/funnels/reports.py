@@ -1,4 +1,4 @@
-"""A report directly from the engine, without cache, authorisation or coverage."""
+"""Evaluates a report directly on the engine, without cache, authorisation or coverage."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def evaluate(
     strategy: Strategy = Strategy.AUTO,
     profile: DataProfile | None = None,
 ) -> dict[str, Any]:
-    """The parts `aggregate`, `cohorts` and `dataQuality` of a report."""
+    """Return the parts `aggregate`, `cohorts` and `dataQuality` of a report."""
     statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
     settings = {**ENGINE_SETTINGS, **statement.settings}
     names, rows = warehouse.query(statement.sql, statement.parameters, settings)

@@ -1,7 +1,7 @@
-"""Short stories of events sent to a running Penstock over HTTP, and funnels over them.
+"""Short stories: events sent to a running Penstock over HTTP, and funnels over them.
 
 A story uses the notation of the worked examples in the counting rules: `0/A(1) 10/B` is an event A
-after 0 seconds with sequence number 1, then an event B after 10 seconds without one.
+after 0 seconds with sequence number 1, then an event B after 10 seconds without a sequence number.
 """
 
 import json
@@ -31,7 +31,7 @@ def step(name: str, *alternatives: str, **more: Any) -> Json:
 
 
 class Scene:
-    """A website with stories, which start 100 days ago by default: every window has ended."""
+    """A website with stories. They start 100 days ago by default, so every window has ended."""
 
     def __init__(self, tenant: Tenant, clock: ShiftedClock, ago_s: float = 100 * DAY_S) -> None:
         self.tenant, self.client = tenant, tenant.client
@@ -51,7 +51,7 @@ class Scene:
     ) -> None:
         """Track a story's events, each with `properties` and the attempt ID, unless it is None.
 
-        sent: order of sending, `as told` or `backwards`.
+        sent: order of sending, either `as told` or `backwards`.
         """
         items = []
         for seconds, name, number in _EVENT.findall(text):
@@ -134,7 +134,9 @@ def outcome(part: Json) -> tuple[int, int, int, int]:
 
 
 def by_cohort(report: Json, *properties: str) -> dict[Any, int]:
-    """Entered units by cohort, whose key is its value, or the tuple of its values."""
+    """Number of entered units by cohort. The key is the cohort's value, or the tuple of its
+    values.
+    """
     entered = {}
     for row in report["cohorts"]["data"]:
         values = tuple(row["cohort"][name] for name in properties)

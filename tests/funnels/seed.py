@@ -1,4 +1,4 @@
-"""Stores a history in the warehouse directly, like the shipper."""
+"""Stores a history directly in the warehouse, like the shipper."""
 
 import json
 from collections import Counter
@@ -36,9 +36,9 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Maximum cases in the warehouse at a time.
+"""Maximum number of cases in the warehouse at a time.
 
-Each has its own property keys, so thousands of cases would keep the engine busy with merges.
+Each case has its own property keys, so thousands of cases would keep the engine busy with merges.
 """
 
 _numbers = count(1)
@@ -46,7 +46,7 @@ _stored = Counter[str]()
 
 
 def stored_cases() -> int:
-    """The number of cases that this process has stored."""
+    """Number of cases that this process has stored."""
     return _stored["cases"]
 
 
@@ -67,7 +67,9 @@ def make_room(warehouse: Warehouse) -> None:
 
 
 def isolated(history: History) -> tuple[History, str]:
-    """The same history on unused websites and in unused scopes, and the prefix of their IDs."""
+    """Return the same history on unused websites and in unused scopes, and the prefix of
+    their IDs.
+    """
     mark = f"{next(_numbers)}_"
     events = tuple(
         replace(event, website_id=mark + event.website_id, scope_id=mark + event.scope_id)
@@ -85,7 +87,7 @@ def isolated(history: History) -> tuple[History, str]:
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
     """Insert the events in order, in `inserts` portions, and the merges.
 
-    Each absorbed visitor also gets an older alias that leads elsewhere.
+    Each absorbed visitor also gets an older alias that points to another visitor.
     """
     for portion in range(inserts):
         _insert(

@@ -63,7 +63,7 @@ def page(warehouse: Warehouse) -> str:
 
 
 def wrapped(line: str) -> list[str]:
-    """A long line broken at its longest bracket, with one line for each item in the bracket."""
+    """Break a long line at its longest bracket, with one line for each item in the bracket."""
     text = line.lstrip()
     indent = line[: len(line) - len(text)]
     bracket = _longest_bracket(text) if len(line) > WIDTH else None
@@ -91,7 +91,7 @@ def _length(pair: tuple[int, int]) -> int:
 
 
 def _items(text: str) -> list[str]:
-    """The text split after its top-level commas, or before its top-level AND or OR."""
+    """Split the text after its top-level commas, or before its top-level AND or OR."""
     outside = {place for place, before, depth in _depths(text) if before == depth == 0}
     places = [place + 1 for place in outside if text[place] == ","] or [
         match.start() for match in re.finditer(r"(?<= )(AND|OR) ", text) if match.start() in outside
@@ -101,7 +101,9 @@ def _items(text: str) -> list[str]:
 
 
 def _depths(text: str) -> list[tuple[int, int, int]]:
-    """Position of each character outside quotes, and bracket depth before and after it."""
+    """For each character outside quotes: its position, and the bracket depth before and after
+    it.
+    """
     depths, depth, quoted = [], 0, False
     for place, character in enumerate(text):
         quoted ^= character == "'"

@@ -1,7 +1,7 @@
 """Random funnels and histories for the property tests.
 
 The alphabet is small, so that ties, repeats and edge cases are common. Events loosely follow the
-definition's rows, with noise, so that many units get far. Most choices of an event are drawn at
+definition's rows, with noise, so that many units get far. Most choices for an event are drawn at
 once as a tuple of indexes, which keeps an example cheap.
 """
 
@@ -40,7 +40,7 @@ from tests.funnels.reference.matching import matches as matches_event
 from tests.funnels.reference.report import with_defaults
 
 START_MS = 1_704_164_640_000
-"""2024-01-02T03:04:00Z: close to the dates among the property values."""
+"""2024-01-02T03:04:00Z, close to the dates among the property values."""
 
 YEARS_MS = 12 * 366 * 86_400_000
 WINDOWS_S = (3600, 86_400, 604_800, 1_209_600, 2_592_000, 7_776_000)
@@ -89,7 +89,7 @@ DATES = (
     "0001-01-01",
 )
 BEYOND_DATES = ("9999-12-31T23:59:59-23:59",)
-"""Values that a property may have, but a filter may not."""
+"""Values that are allowed in a property, but not in a filter."""
 NOT_DATES = (
     *("2024-02-30", "2024", "soon", "2024-1-2", "1704164645000"),
     *("2024-00-10", "2024-01-00", "0000-01-02", "2024-01-02T03:04+05:75", "2024-01-02T24:00Z"),
@@ -148,7 +148,7 @@ VALUES_OF: Mapping[Operand[Any], Sequence[str]] = {
     NUMBER: ("1", "1.5", "-3", "1e3", "0"),
     TIME: DATES,
 }
-"""Values to compare with, by the kind of operand."""
+"""Operands by kind of operand."""
 
 PATH_VALUES: Mapping[Operand[Any], Sequence[str]] = {
     **VALUES_OF,
@@ -156,7 +156,7 @@ PATH_VALUES: Mapping[Operand[Any], Sequence[str]] = {
     PART: ("/p", "/x/", "x", "/p/x/y"),
     LIST: ('["/p/", "/q/x#y"]', '["pro", "/", 1]'),
 }
-"""The same for page paths."""
+"""Operands for filters on page paths, by kind of operand."""
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "Event": ("a", "b", "c", 'it\'s "q" 😀'),
@@ -165,7 +165,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Pageview": ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
-"""Paths in the form that the intake stores: without query, fragment and trailing slash."""
+"""Paths in the form that the intake stores: without query, fragment or trailing slash."""
 
 NUMBERS: tuple[tuple[Any, ...], ...] = (
     (0, 1, 2, 3, 4, 5, 6, None),
@@ -219,8 +219,8 @@ NO_ATTEMPT: tuple[Any, ...] = (
 class Case:
     """One example: a funnel, a history, and the parameters of a query.
 
-    funnel: as the API takes it. goals: the match of each goal by name. definition: the funnel as
-    the service reads it.
+    funnel: in the API's format. goals: the match of each goal by name. definition: the funnel as
+    read by the service.
     """
 
     funnel: Json
@@ -268,7 +268,7 @@ matches = st.builds(
 
 @st.composite
 def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping[str, Json]]:
-    """A funnel and the matches of its goals by name, as the API takes them."""
+    """Draw a funnel and its goals' matches by name, in the API's format."""
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
     least, most = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
     shapes = draw(
@@ -314,7 +314,7 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
 
 
 def row_of(shape: str, chosen: Sequence[int], pool: Sequence[Json]) -> Json:
-    """A row of the matches at the chosen places of the pool."""
+    """Build a row from the matches at the chosen positions of the pool."""
     is_group = shape.endswith("group") and len(set(chosen)) > 1
     places = list(dict.fromkeys(chosen)) if is_group else chosen[: 1 if shape == "plain" else 3]
     parent, *others = [pool[place] for place in places]
@@ -329,7 +329,9 @@ def row_of(shape: str, chosen: Sequence[int], pool: Sequence[Json]) -> Json:
 
 
 def accepted(funnel: Json, goals: Mapping[str, Json]) -> Definition:
-    """The funnel as the service reads it; without the few examples that the API refuses."""
+    """Return the funnel as read by the service. Discards the few examples that the API would
+    reject.
+    """
     try:
         return resolved(funnel, goals)
     except ValidationError as error:
@@ -381,7 +383,9 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """The choices for one event, each from 0 to 255. 0, in the simplest example, is usual."""
+    """Choices for one event, each from 0 to 255. In the simplest example all are 0, the usual
+    case.
+    """
 
     target_choice: int
     option: int
@@ -475,7 +479,9 @@ class Script:
 
 
 def _targets(definition: Json) -> list[list[Json]]:
-    """The matches on a unit's way: every part of a group, and any one option of other rows."""
+    """The matches that a unit must satisfy in order: every part of a group, and one option of other
+    rows.
+    """
     targets: list[list[Json]] = []
     for row in definition["steps"]:
         targets += [[part] for part in row["matches"]] if row["mode"] else [row["matches"]]
@@ -497,7 +503,7 @@ def _property_keys(definition: Json) -> list[str]:
 
 
 def satisfy(match: Json, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
-    """Give the event values that satisfy the match's filters, if a value does."""
+    """Set values that satisfy the match's filters, where possible."""
     for condition in match["filters"]:
         key = condition["property"]
         if key in ("$country", "$referrer_host", *TOUCHES):
@@ -511,12 +517,12 @@ def satisfy(match: Json, properties: dict[str, Any], fields: dict[str, str], fir
 
 
 def _own_field(key: str) -> str:
-    """The event's own field that provides a touch field; any other property unchanged."""
+    """The event's own field behind a touch field; other keys are returned unchanged."""
     return f"${TOUCH_FIELDS[key][1]}" if key in TOUCH_FIELDS else key
 
 
 def arrived(events: Sequence[Event], seed: int) -> tuple[Event, ...]:
-    """The events in a random order of arrival, which their IDs follow."""
+    """Return the events in a random order of arrival. Their IDs follow that order."""
     shuffled = list(events)
     if seed:
         Random(seed).shuffle(shuffled)
@@ -529,7 +535,7 @@ def _with_id(event: Event, event_id: str) -> Event:
 
 
 def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
-    """Random merges within scopes. No canonical visitor is itself absorbed."""
+    """Random merges within scopes. Canonical visitors are never absorbed."""
     random, merges = Random(seed), dict[tuple[str, str], str]()
     for scope in sorted({event.scope_id for event in events}):
         visitors = sorted({event.visitor_id for event in events if event.scope_id == scope})
@@ -541,7 +547,7 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
 
 
 def cohort_filter(definition: Json, events: Sequence[Event], seed: int) -> dict[str, Scalar | None]:
-    """A cohort filter for a quarter of the examples.
+    """Draw a cohort filter for a quarter of the examples.
 
     It covers some of the properties, mostly with values of an entry event.
     """

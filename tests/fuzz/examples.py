@@ -1,7 +1,7 @@
-"""The number and choice of random cases that the tests of this folder try.
+"""The number and choice of random cases that the tests in this folder try.
 
-`make test` tries the same few each time, so that it fails because of a change and not by chance.
-`make fuzz` tries `PENSTOCK_FUZZ_EXAMPLES` new cases of each kind.
+`make test` tries the same few each time, so that only a change can make it fail. `make fuzz` tries
+`PENSTOCK_FUZZ_EXAMPLES` new cases of each kind.
 """
 
 import os
@@ -13,12 +13,12 @@ BY_HAND = _NUMBER is not None
 
 
 def fuzz_examples(sample: int) -> int:
-    """Number of cases. sample: the number in `make test`."""
+    """Number of cases to try. sample: the number in `make test`."""
     return int(_NUMBER or sample)
 
 
 def fuzz_settings(sample: int, *, times: float = 1) -> settings:
-    """Settings for a property. times: factor for `make fuzz`, by the cost of a case."""
+    """Settings for a property test. times: factor for `make fuzz`; lower it for expensive cases."""
     return settings(
         max_examples=max(1, round(fuzz_examples(sample) * (times if BY_HAND else 1))),
         derandomize=not BY_HAND,

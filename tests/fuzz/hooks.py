@@ -1,7 +1,8 @@
-"""Hooks for schemathesis: NDJSON bodies, names of real records, and two checks.
+"""Hooks for schemathesis: NDJSON bodies, IDs of real records, and two checks.
 
-Schemathesis invents IDs, and a route that finds no record tests little. So most valid requests name
-records that exist: those in the environment variable `KNOWN`, a JSON object from field to ID.
+Schemathesis invents IDs, but a request for an unknown record tests little. So most valid requests
+refer to existing records, listed in the environment variable `KNOWN`: a JSON object from field to
+ID.
 """
 
 import json
@@ -21,10 +22,10 @@ SERVICE = "PENSTOCK_FUZZ_SERVICE"
 """URL of the service and a key that may read its imports, separated by a space."""
 KNOWN = "PENSTOCK_FUZZ_KNOWN"
 ANSWERS = "PENSTOCK_FUZZ_ANSWERS"
-"""Name of the output file for the number of answers by operation and status."""
+"""File that receives the number of responses by operation and status."""
 
 _MAX_IMPORTS = 10
-"""Maximum unfinished imports; as documented, a workspace with 20 gets 503."""
+"""Maximum unfinished imports. As documented, a workspace that already has 20 gets a 503."""
 _known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
 _codes = frozenset(entry.name for entry in PROBLEMS)
 
@@ -40,9 +41,10 @@ def as_lines(_: Any, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Name real records in valid requests, and keep the website that other requests name.
+    """Put real records into valid requests, but do not change the website that other requests refer
+    to.
 
-    Imports wait until earlier ones have ended, and each query gets at least a minute: otherwise
+    Imports wait until earlier ones have ended, and each query gets at least a minute. Otherwise,
     both would return 503, as documented.
     """
     if case.meta is None or not case.meta.generation.mode.is_negative:
@@ -78,7 +80,7 @@ def _name_records(place: dict[str, Any]) -> None:
 
 @schemathesis.check
 def errors_are_problem_documents(_: Any, response: Any, case: Any) -> None:
-    """Every error is a problem document with a documented code."""
+    """Check that every error is a problem document with a documented code."""
     if response.status_code < 400 or response.request.method == "HEAD":
         return
     assert response.headers["content-type"] == ["application/problem+json"], "not a problem"
@@ -89,7 +91,7 @@ def errors_are_problem_documents(_: Any, response: Any, case: Any) -> None:
 
 @schemathesis.check
 class counts_answers:  # noqa: N801 - the name of a check
-    """Counts the answers by operation and status, for the numbers in the docs."""
+    """Counts responses by operation and status, for the numbers in the docs."""
 
     def __init__(self) -> None:
         self.answers: Counter[str] = Counter()

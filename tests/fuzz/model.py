@@ -1,4 +1,6 @@
-"""A model of Penstock's state in dictionaries and lists: no store, no HTTP, no code of Penstock."""
+"""A model of Penstock's state in dictionaries and lists, without stores, HTTP or Penstock's
+code.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class SentEvent:
-    """An acknowledged event. person: the visitor that it was stored for."""
+    """An acknowledged event. person: the visitor for whom it was stored."""
 
     event_id: str
     name: str
@@ -38,7 +40,7 @@ class SiteModel:
         return visitor
 
     def resolve(self, visitor: str | None, user: str | None) -> tuple[str, bool]:
-        """The visitor that an event or a call belongs to, and whether there is a conflict.
+        """Return the visitor that an event or a call belongs to, and whether there is a conflict.
 
         Source: docs/events.md, Identity.
         """
@@ -63,7 +65,7 @@ class SiteModel:
         self.visitor_of[user], self.user_of[visitor] = visitor, user
 
     def forget(self, visitor: str) -> None:
-        """Delete a visitor with all visitors merged with it."""
+        """Delete a visitor and all visitors merged with them."""
         person = self.canonical(visitor)
         self.events = [event for event in self.events if self.canonical(event.person) != person]
         self.merged = {
@@ -94,7 +96,7 @@ def _furthest(happened: Sequence[tuple[int, str]], steps: Sequence[str]) -> int:
 
 @dataclass
 class KeyModel:
-    """An API key. website_id: the only website that it is for, if any."""
+    """An API key. website_id: the only website that it can access; None if not limited."""
 
     id: str
     secret: str
@@ -105,7 +107,7 @@ class KeyModel:
 
 @dataclass
 class LinkModel:
-    """A managed link with a web page as its target."""
+    """A managed link whose target is a web page."""
 
     id: str
     slug: str

@@ -1,4 +1,4 @@
-"""Random hostile texts and bytes: pieces of valid ones, mixed with anything."""
+"""Random hostile texts and bytes: pieces of valid input mixed with arbitrary characters."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def spliced(*pieces: str) -> st.SearchStrategy[str]:
 
 
 def repeated(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
-    """Long texts of repeated pieces, which expose more than linear time."""
+    """Long texts of repeated pieces. They expose code that takes more than linear time."""
 
     def long_text(start: str, middle: Sequence[str], end: str) -> str:
         unit = "".join(middle)
@@ -42,7 +42,7 @@ def texts(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
 
 
 def objects(*fields: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with some of these fields, any values, and occasionally an unknown field."""
+    """Objects with some of these fields and arbitrary values, and occasionally an unknown field."""
     names = st.sampled_from(fields) | st.text(max_size=6)
     return st.dictionaries(names, JSON_VALUES, max_size=10)
 
@@ -75,4 +75,4 @@ JSON_BODIES = (
 )
 GZIP_BODIES = st.binary() | _broken(lambda value: gzip.compress(_json(value)))
 HEADER_VALUES = st.text(st.characters(max_codepoint=255, exclude_characters="\0\r\n"), max_size=300)
-"""Header values in the form that servers read: ISO 8859-1 without line breaks."""
+"""Header values as servers read them: ISO 8859-1 without line breaks."""

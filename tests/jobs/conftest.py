@@ -14,7 +14,9 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 
 @pytest.fixture
 def without_merges(warehouse: Warehouse) -> Iterator[None]:
-    """Stops merges of parts, after which data count as changed and jobs would count them again."""
+    """Stop merges of parts. After a merge, data count as changed, and jobs would count them
+    again.
+    """
     warehouse.command("SYSTEM STOP MERGES")
     yield
     warehouse.command("SYSTEM START MERGES")

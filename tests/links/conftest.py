@@ -1,4 +1,4 @@
-"""An app, its links, and the clicks on them."""
+"""Fixtures for an app, its links, and clicks on them."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ APP = {
 
 @pytest.fixture
 def make_app(client: httpx.Client) -> Callable[..., str]:
-    """Creates a mobile app; returns its ID."""
+    """Create a mobile app and return its ID."""
 
     def make(**fields: Any) -> str:
         answer = client.post(
@@ -49,7 +49,7 @@ def app_id(make_app) -> str:
 
 @pytest.fixture
 def make_link(client: httpx.Client, app_id: str) -> Make:
-    """Creates a link; returns its record."""
+    """Create a link and return its record."""
     numbers = count(1)
 
     def make(**fields: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def make_link(client: httpx.Client, app_id: str) -> Make:
 
 @pytest.fixture
 def open_link(server):
-    """Opens a link like a browser, without following redirects."""
+    """Open a link like a browser, without following redirects."""
 
     def open_link(slug, user_agent=user_agents.IOS["safari"], method="GET", **headers):
         sent = {"User-Agent": user_agent} | {
@@ -82,7 +82,7 @@ def open_link(server):
 
 @pytest.fixture
 def open_on_wire(wire):
-    """Like `open_link`, over the protocol."""
+    """Like `open_link`, but over the real protocol."""
 
     def open_link(slug, user_agent, **headers):
         return wire.client.get(f"/l/{slug}", headers={"User-Agent": user_agent, **headers})
@@ -92,7 +92,7 @@ def open_on_wire(wire):
 
 @pytest.fixture
 def clicks(services):
-    """A link's clicks in the warehouse, in order, once the expected number has arrived."""
+    """A link's clicks in the warehouse, in order. Waits until the expected number has arrived."""
 
     def clicks(link, expected):
         statement = (

@@ -1,1 +1,1 @@
-"""Several nodes over one PostgreSQL: each learns what another changes."""
+"""Several nodes that share a PostgreSQL database: each learns about the others' changes."""

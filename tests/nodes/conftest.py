@@ -1,4 +1,6 @@
-"""Two nodes: two applications over one PostgreSQL and one event store, in one process."""
+"""Two nodes: two applications in one process that share a PostgreSQL database and an event
+store.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,7 +25,7 @@ from tests.tenant import BASE_URL, Tenant, sign_up, visitor
 
 @dataclass(frozen=True)
 class Node:
-    """client: sends an API key of the workspace. browser: sends the session of its owner."""
+    """client: sends an API key of the workspace. browser: sends its owner's session."""
 
     services: Services
     server: TestClient[Litestar]
@@ -70,7 +72,7 @@ def workspace(servers: list[tuple[Services, TestClient[Litestar]]]) -> Tenant:
 def nodes(
     servers: list[tuple[Services, TestClient[Litestar]]], workspace: Tenant
 ) -> tuple[Node, Node]:
-    """The node where everything was created, and another one."""
+    """Two nodes: the first has created everything so far."""
     key = {"Authorization": workspace.client.headers["Authorization"]}
     (services, server), (others, other) = servers
     browser = visitor(other)

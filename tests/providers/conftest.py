@@ -1,4 +1,4 @@
-"""Webhooks signed with the providers' own libraries, and the resulting events."""
+"""Webhooks signed with the providers' own libraries, and the events that result."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def stripe_event(
 
 @dataclass
 class Sender:
-    """Sends signed webhooks to one website, without credentials."""
+    """Sends signed webhooks to one website, without an API key or session."""
 
     tenant: Tenant
     client: httpx.Client
@@ -131,7 +131,7 @@ class Sender:
 
 @pytest.fixture
 def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
-    """A sender for a website that accepts webhooks of all providers."""
+    """A sender for a website that accepts webhooks from all providers."""
     sender = Sender(workspace, visitor(server), clock)
     for provider, secret in SECRETS.items():
         assert sender.set_secret(provider, secret).status_code == 200

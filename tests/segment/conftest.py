@@ -1,4 +1,4 @@
-"""Calls in the tracking protocol over plain HTTP, and the stored results."""
+"""Sends tracking protocol calls over plain HTTP, and reads the stored results."""
 
 import json
 from base64 import b64encode
@@ -62,7 +62,7 @@ def trusted(server: TestClient[Litestar], workspace: Tenant, site: str) -> Clien
 
 
 def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
-    """The error codes of each rejected call by field, by the call's index."""
+    """The error codes of each rejected call: field -> code, by the index of the call."""
     assert answer.status_code == 200, answer.text
     return {
         record["index"]: {error["field"]: error["code"] for error in record["errors"]}
@@ -71,7 +71,7 @@ def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
 
 
 def plans_of(tenant: Tenant, user_id: str) -> set[str]:
-    """The stored values of a user's trait `plan`."""
+    """The stored values of the user's trait `plan`."""
     params = {"websiteId": tenant.website_id, "userId": user_id}
     lines = tenant.client.get("/api/personal-data", params=params).text.splitlines()
     users = [line["data"] for line in map(json.loads, lines) if line["type"] == "user"]

@@ -1,7 +1,7 @@
-"""A host for clients, which forwards to the service and fails like a service under stress.
+"""A host for clients that forwards to the service, and fails like a service under stress.
 
-The first posts are rejected with 429, lost on the way, or stored without an answer, as if the
-service were killed before or after the commit.
+The first posts are rejected with 429, lost before they arrive, or stored without a response, as if
+the service were killed before or after the commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ FAULTS = (OVERLOADED, UNANSWERED, LOST)
 
 _NOT_FORWARDED = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
 _NOT_RETURNED = {"content-length", "content-encoding", "connection", "date", "server"}
-"""Response headers that no longer apply, because httpx has decoded the body."""
+"""Response headers that are not passed on, because httpx has decoded the body."""
 
 
 class FaultyHost:
-    """url: URL for the client. statuses: result of each post.
+    """A proxy that fails some posts.
 
-    failed: total number of posts that fail.
+    url: URL for the client. statuses: result of each post. failed: total number of posts that fail.
     """
 
     def __init__(self, service_url: Callable[[], str], faults: Sequence[str] = FAULTS) -> None:
-        """service_url: returns the current URL, which changes at a restart."""
+        """service_url: returns the current URL, which changes when the service restarts."""
         self.statuses = list[int | str]()
         self._faults, self._lock = list(faults), Lock()
         self.failed = len(faults)
@@ -44,7 +44,7 @@ class FaultyHost:
         self._client.close()
 
     def fail(self, *faults: str) -> None:
-        """Fail the next posts."""
+        """Fail the next posts with these faults."""
         with self._lock:
             self._faults += faults
             self.failed += len(faults)
@@ -55,7 +55,7 @@ class FaultyHost:
             self._faults.clear()
 
     def fault(self) -> str | None:
-        """The fault of the next post, if any."""
+        """Return the fault for the next post, if any."""
         with self._lock:
             fault = self._faults.pop(0) if self._faults else None
             if fault is not None:

@@ -25,7 +25,7 @@ def node() -> str:
 
 
 class Service:
-    """A service that tests kill. client: sends the session of the owner."""
+    """A service that tests can kill. client: sends the owner's session."""
 
     def __init__(self, data: Path) -> None:
         self._data, self._served = data, Served(data)
@@ -54,14 +54,14 @@ class Service:
 
 @dataclass(frozen=True)
 class Site:
-    """A website of the service, and an API key for it as write key."""
+    """A website of the service, and an API key for it that serves as the write key."""
 
     service: Service
     website_id: str
     write_key: str
 
     def results(self, funnel_id: str) -> Json:
-        """The funnel's report, without fields that differ for equal events."""
+        """The funnel's report, without fields that differ even if the events are equal."""
         answer = self.service.client.get(
             f"/api/funnels/{funnel_id}/results", params={"websiteId": self.website_id}
         )

@@ -51,7 +51,9 @@ def build() -> None:
 
 
 def send_events(client: httpx.Client, website_id: str) -> None:
-    """Checkouts that stop after one, two or three steps, with cohorts, numbers and a repeat."""
+    """Send checkouts that stop after one, two or three steps, with cohorts, numbers and a
+    repeat.
+    """
     events = []
     for number in range(CHECKOUTS):
         for step in range(1 + number % len(STEPS)):
@@ -77,7 +79,7 @@ def send_events(client: httpx.Client, website_id: str) -> None:
 
 
 def import_events(client: httpx.Client, website_id: str) -> None:
-    """An import with a rejected line, which coverage reports as a gap."""
+    """Run an import with a rejected line, which coverage reports as a gap."""
     lines = [
         {"type": "event", "name": "checkout_started", "timestamp": "2025-02-01T00:00:00Z",
          "userId": "imported", "properties": {"checkoutId": "i-1", "plan": "pro"}},
@@ -104,7 +106,7 @@ def merge_visitors(client: httpx.Client, website_id: str) -> None:
 
 
 def create_funnels(client: httpx.Client) -> list[str]:
-    """IDs of an attempt funnel over a goal and a visitor funnel."""
+    """Create an attempt funnel with a goal step, and a visitor funnel. Returns their IDs."""
     goal = {"name": "Paid", "match": {"type": "Event", "value": "order_placed"}}
     client.post("/api/goals", json=goal).raise_for_status()
     steps = [{"type": "Event", "value": name} for name in STEPS[:2]]

@@ -1,8 +1,8 @@
-"""Migrates both stores and is killed on the way.
+"""Migrates both stores and is killed during the migration.
 
     python -m tests.stores.killed_migration STORE VERSION MOMENT DATA
 
-STORE: `database` or `warehouse`. MOMENT: `inside`, after the migration's statements, before they
+STORE: `database` or `warehouse`. MOMENT: `inside`, after the migration's statements but before they
 are committed or recorded; or `after`, right after that.
 """
 

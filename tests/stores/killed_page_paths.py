@@ -1,8 +1,9 @@
-"""Gives stored events canonical paths, in small steps, and is killed after some of them.
+"""Converts the paths of stored events in small steps, and is killed after some statements.
 
     python -m tests.stores.killed_page_paths STATEMENTS DATA
 
-STATEMENTS: of the migration, after which it is killed. Ends with 0 when it has fewer.
+STATEMENTS: number of the migration's statements after which the process is killed. Exits with 0 if
+the migration has fewer statements.
 """
 
 import os

@@ -1,18 +1,18 @@
-"""Answers that an upgrade must not change."""
+"""API responses that an upgrade must not change."""
 
 from typing import Any
 
 import httpx
 
 _NOT_COMPARED = {
-    *("evaluatedAt", "computedAt", "nextCursor"),  # differ from call to call
+    *("evaluatedAt", "computedAt", "nextCursor"),  # differ between calls
     *("servedFrom", "directReason"),  # depend on cached or stored data
     *("notes", "changes"),  # sentences for people, whose wording may improve
 }
 
 
 def report_paths(client: httpx.Client, funnel_ids: list[str], website_id: str) -> list[str]:
-    """Paths of every kind of report over the funnels, and of records of each store."""
+    """Paths of every kind of report on the funnels, and of records in each store."""
     funnels = [
         f"/api/funnels/{funnel_id}{part}"
         for funnel_id in funnel_ids

@@ -1,4 +1,4 @@
-"""The versions of both stores' schemas that this program knows, oldest first."""
+"""The schema versions of both stores that this program knows, oldest first."""
 
 from pathlib import Path
 

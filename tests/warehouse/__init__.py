@@ -1,1 +1,1 @@
-"""Tests of the event store: its client and its errors."""
+"""Tests of the event store's client and its errors."""

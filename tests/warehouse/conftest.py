@@ -42,7 +42,7 @@ def clickhouse_url(
 
 @pytest.fixture(scope="module")
 def over_http(clickhouse_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    """A warehouse on any server, which may be an external one."""
+    """A warehouse on any server, including an installed server."""
     with migrated(clickhouse_url, tmp_path_factory.mktemp("data")) as warehouse:
         yield warehouse
 
@@ -68,7 +68,7 @@ def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
 def behind_proxy(
     proxy: FaultyProxy, clickhouse: ClickHouseServer, own_http: Warehouse, tmp_path: Path
 ) -> Iterator[Warehouse]:
-    """A second client of the server behind `own_http`, through the proxy."""
+    """A second client for the server of `own_http`, connected through the proxy."""
     url = clickhouse.url_behind(proxy.port)
     warehouse = Warehouse(data=tmp_path, url=url, readers_per_owner=4)
     yield warehouse

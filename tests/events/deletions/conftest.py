@@ -26,7 +26,7 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def finished(client: httpx.Client, deletion_id: str) -> Json:
-    """The deletion, once it is done."""
+    """Wait until the deletion is done, and return it."""
 
     def done() -> Json | None:
         deletion: Json = client.get(f"/api/deletions/{deletion_id}").json()
@@ -51,7 +51,9 @@ def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Js
 
 @pytest.fixture
 def delete(workspace: Tenant) -> Delete:
-    """Delete a visitor, a user or a span of the workspace's website, and wait until it is done."""
+    """Delete a visitor, a user or a time span from the workspace's website, and wait until it is
+    done.
+    """
 
     def run(website_id: str | None = None, **target: Any) -> Json:
         return finished(

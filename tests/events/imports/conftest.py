@@ -1,4 +1,4 @@
-"""Runs the tests of imports, whose jobs are in the metadata DB, on both kinds of it."""
+"""Runs the tests of imports on both kinds of metadata DB, because it stores their jobs."""
 
 import pytest
 

@@ -1,7 +1,8 @@
-"""Funnels in plain Python: a second evaluation, written from docs/funnels.md alone.
+"""Evaluates funnels in plain Python, following only docs/funnels.md.
 
-Tests compare the engine's statement and the trace with it. It takes a definition as the API takes
-it, and shares no code with the service. It prefers the rules' own words to speed.
+Tests compare the engine's statement and the trace with it. It reads a definition in the API's
+format, and shares no code with the service. It follows the wording of the rules, even where that is
+slow.
 """
 
 from tests.funnels.reference.history import Event, History

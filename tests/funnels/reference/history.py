@@ -38,11 +38,11 @@ class History:
     merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def visitor(self, event: Event) -> tuple[str, str]:
-        """The canonical visitor of an event, with its identity scope."""
+        """The event's canonical visitor, with its identity scope."""
         return event.scope_id, self.merges.get((event.scope_id, event.visitor_id), event.visitor_id)
 
     def read(self, website_ids: Sequence[str], evaluated_at_ms: int) -> list[Event]:
-        """The events that a report reads, with the first and last touch among their fields."""
+        """Return the events that a report reads. Their fields include the first and last touch."""
         events = [
             event
             for event in self.events
@@ -56,7 +56,7 @@ class History:
 
 
 def _with_touches(event: Event, touches: Sequence[Event]) -> Event:
-    """The event with the first and last of its visitor's touches up to its time."""
+    """Return the event with the first and last touch of its visitor up to its time."""
     before = [touch for touch in touches if touch.at_ms <= event.at_ms]
     if not before:
         return event

@@ -38,7 +38,7 @@ def _has_name(match: Json, name: str) -> bool:
 
 
 def page_path(path: str) -> str:
-    """A path without query, fragment and trailing slash."""
+    """The path without query, fragment or trailing slash."""
     return re.split("[?#]", path, maxsplit=1)[0].removesuffix("/") or "/"
 
 
@@ -46,7 +46,7 @@ def page_path(path: str) -> str:
 
 
 def value_of(event: Event, key: str) -> Value:
-    """The value of a property; `$...` is a built-in field, whose empty text is missing."""
+    """The value of a property. `$...` is a built-in field, which counts as missing if empty."""
     if key == "$source":
         return scalar(event.source)
     if key.startswith("$"):
@@ -55,7 +55,7 @@ def value_of(event: Event, key: str) -> Value:
 
 
 def scalar(value: Any) -> Value:
-    """A JSON value as its type and text. `1.0` is the number `1`, up to 2^53."""
+    """A JSON value as its type and text. `1.0` equals the number `1`, up to 2^53."""
     if isinstance(value, bool):
         return "boolean", str(value).lower()
     if isinstance(value, str):
@@ -134,7 +134,7 @@ def _holds(operator: str, operand: str, key: str, value: Value) -> bool:
 
 
 def _whole(operand: str, key: str) -> str:
-    """A text to compare as a whole; a page path in the form of the stored paths."""
+    """The operand in the form to compare with; a page path is normalised like stored paths."""
     return page_path(operand) if key == "$path" and operand.startswith("/") else operand
 
 
@@ -167,7 +167,7 @@ def _is_in_order(operator: str, time_ms: float | None, limit_ms: float | None) -
 
 
 def _time_of(value: tuple[str, str]) -> float | None:
-    """The time of a property: a number is epoch milliseconds, a string an ISO 8601 time."""
+    """The time in a property: a number is epoch milliseconds, a string an ISO 8601 time."""
     kind, text = value
     if kind == "number":
         return float(text)
@@ -175,7 +175,7 @@ def _time_of(value: tuple[str, str]) -> float | None:
 
 
 def _time_ms(operand: str) -> float | None:
-    """The time that a filter compares with: epoch milliseconds, or an ISO 8601 time."""
+    """The time in a filter's operand: epoch milliseconds, or an ISO 8601 time."""
     return float(operand) if re.fullmatch("-?[0-9]+", operand) else _iso_ms(operand)
 
 
@@ -184,9 +184,9 @@ _TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5
 
 
 def _iso_ms(text: str) -> int | None:
-    """Epoch milliseconds of an ISO 8601 date or time, without the digits below a millisecond.
+    """Epoch milliseconds of an ISO 8601 date or time, truncated to whole milliseconds.
 
-    Without an offset it is UTC.
+    A time without an offset is in UTC.
     """
     if not re.fullmatch(rf"{_DATE}([T ]{_TIME})?", text, re.ASCII):
         return None

@@ -21,7 +21,7 @@ from tests.funnels.reference.runs import (
 )
 
 Unit = Any
-"""An attempt ID, or a visitor with the identity scope."""
+"""An attempt ID, or a visitor and their identity scope."""
 
 MAX_NUMBER = 2**63 - 1
 DEFAULT_ATTEMPT_WINDOW_S = 604_800
@@ -31,9 +31,9 @@ DEFAULT_ATTEMPT_WINDOW_S = 604_800
 class Units:
     """The units of a definition in a history, and their events.
 
-    definition: as the API takes it, with goals replaced by their matches. events: all events that
-    the report reads. by_unit: the events of each unit. left_out: provider events that count for no
-    attempt. visitors: the canonical visitor of each event, by event ID.
+    definition: in the API's format, with goals replaced by their matches. events: all events that
+    the report reads. by_unit: the events of each unit. left_out: provider events that do not belong
+    to an attempt. visitors: the canonical visitor of each event, by event ID.
     """
 
     definition: Json
@@ -59,7 +59,7 @@ def read_units(
     evaluated_at_ms: int,
     goals: Mapping[str, Json] | None = None,
 ) -> Units:
-    """Read the units of a definition. goals: match of each goal in use, by the goal's name."""
+    """Read the units of a definition. goals: matches of the goals in use, by goal name."""
     definition = with_defaults(definition, goals or {})
     events = history.read(website_ids, evaluated_at_ms)
     visitors = {event.event_id: history.visitor(event) for event in events}
@@ -93,7 +93,9 @@ def read_units(
 
 
 def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
-    """The definition with all fields, and with the matches of all rows under `matches`."""
+    """Return the definition with all fields filled in, and with the matches of all rows under
+    `matches`.
+    """
     unit = definition.get("countingUnit", "visitor")
     return {
         "countingUnit": unit,
@@ -117,7 +119,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
 
 
 def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
-    """The match, or its goal's with the filters of both."""
+    """Return the match; a reference to a goal becomes the goal's match with the filters of both."""
     filters = match.get("filters", [])
     if match["type"] != "Goal":
         return {"type": match["type"], "value": match["value"], "filters": filters}
@@ -239,7 +241,9 @@ def report(
 
 
 def _rank(values: tuple[Value, ...]) -> list[Any]:
-    """Booleans come before numbers, then strings, each by its text; the missing value is last."""
+    """Sort key: booleans come before numbers, numbers before strings, and a missing value is last.
+    Equal types are sorted by text.
+    """
     return [("z", b"") if value is None else (value[0], value[1].encode()) for value in values]
 
 
@@ -291,7 +295,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
 
 
 def is_open(units: Units, run: Run, evaluated_at_ms: int) -> bool:
-    """Whether the window of a run is open; its last millisecond is inside."""
+    """Whether a run's conversion window is open, including its last millisecond."""
     window_ms = units.funnel.window_ms
     return window_ms is None or evaluated_at_ms <= run.entry_ms + window_ms
 
@@ -321,7 +325,7 @@ def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str,
 def data_quality(
     units: Units, selected: Mapping[Unit, Run], start_ms: int | None, end_ms: int | None
 ) -> dict[str, Any]:
-    """selected: the runs of all cohorts of the period."""
+    """Return the report's `dataQuality`. selected: the runs of all cohorts in the period."""
     funnel, keys = units.funnel, units.definition["breakdownProperties"]
     runs = list(selected.values())
     required = {

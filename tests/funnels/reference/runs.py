@@ -1,8 +1,8 @@
-"""The rules of one unit: its entry, its progress, and what diagnostic rows see of it.
+"""The rules for one unit: its entry, its progress, and the events that diagnostic rows count.
 
 Written from docs/funnels.md alone; it shares no code with the service. An event has two instants:
-one for step 1 and one for later steps. Both are its time, unless that stands for a whole second:
-then the instant for later steps comes after everything else in that second.
+one for step 1 and one for later steps. Both are the event's time, unless that time stands for a
+whole second. In that case, the instant for later steps comes after everything else in the second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from tests.funnels.reference.matching import Value
 
 Instant = tuple[int, int]
-"""A millisecond, and 1 if it comes after everything else in that millisecond, else 0."""
+"""A millisecond, and a flag: 1 if the instant comes after everything else in that millisecond,
+otherwise 0.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of `steps`. place: its position there. size: number of its matches."""
+    """One entry of `steps`. place: its position in the list. size: number of its matches."""
 
     place: int
     size: int
@@ -26,7 +28,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """The parts of a definition that the rules of a unit read. window_ms: None for no limit."""
+    """The parts of a definition that affect a single unit. window_ms: None if there is no limit."""
 
     rows: Sequence[Row]
     window_ms: int | None
@@ -41,9 +43,9 @@ class Funnel:
 class UnitEvent:
     """An event of a unit.
 
-    number: its usable sequence number. is_invalid: whether it has another value in the sequence
-    property. satisfied: for each row, the positions of the matches that it satisfies. values: those
-    of the breakdown properties.
+    number: its usable sequence number. is_invalid: whether the sequence property has an unusable
+    value. satisfied: for each row, the positions of the matches that the event satisfies. values:
+    values of the breakdown properties.
     """
 
     id: str
@@ -56,7 +58,9 @@ class UnitEvent:
 
     @property
     def last_ms(self) -> int:
-        """The last millisecond that its time stands for."""
+        """The last millisecond of the time that the event states: its own, or the end of the whole
+        second.
+        """
         return self.at_ms // 1000 * 1000 + 999 if self.is_whole_second else self.at_ms
 
     @property
@@ -70,13 +74,13 @@ class UnitEvent:
         return self.last_ms, int(self.is_whole_second)
 
     def is_required(self, funnel: Funnel) -> bool:
-        """Whether the event matches a step."""
+        """Whether the event matches a required step."""
         return any(self.satisfied[step.place] for step in funnel.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an event in reading order: by instant, usable number, then event ID."""
+    """An event's position in reading order: by instant, usable number, then event ID."""
 
     instant: Instant
     event: UnitEvent
@@ -89,7 +93,7 @@ class Position:
         return self.instant, number is None, number or 0, self.event.id
 
     def proves(self, earlier: "Position") -> bool:
-        """Whether this position is proven to follow an earlier one."""
+        """Whether this position is proven to come after an earlier one."""
         if self.instant != earlier.instant:
             return self.instant > earlier.instant
         number, before = self.event.number, earlier.event.number
@@ -101,8 +105,9 @@ class Run:
     """The progress of a unit after one entry.
 
     began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
-    several first events was not known. done_ms: when each step was completed. options: for each
-    completed step, the matches that count. accepted: events after the entry that served a step.
+    several first events was unknown. done_ms: when each step was completed. options: for each
+    completed step, the matches that count. accepted: events after the entry that fulfilled part of
+    a step.
     """
 
     entry: UnitEvent
@@ -129,8 +134,8 @@ def counted_run(
 ) -> Run | None:
     """Return the run that counts for a unit; None if the unit has no entry in the period.
 
-    An attempt enters once. A visitor counts by the entry that leads furthest, or by the earliest of
-    several such entries.
+    An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, the
+    earliest of them.
     """
     inside = [
         run
@@ -138,11 +143,12 @@ def counted_run(
         if (start_ms is None or start_ms <= run.entry_ms)
         and (end_ms is None or run.entry_ms < end_ms)
     ]
-    return max(inside, key=lambda run: run.reached, default=None)  # the first of equals
+    # `max` returns the first of equal runs
+    return max(inside, key=lambda run: run.reached, default=None)
 
 
 def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
-    """A run for every completion of step 1, in the order of the entries. An attempt has one."""
+    """Yield a run for every completion of step 1, in order of entry. An attempt has only one."""
     step = funnel.steps[0]
     parts: dict[int, UnitEvent] = {}
     for position in sorted(Position(event.start, event) for event in events):
@@ -173,9 +179,9 @@ def is_complete(step: Row, filled: dict[int, UnitEvent]) -> bool:
 def begin(
     funnel: Funnel, events: Sequence[UnitEvent], entry: UnitEvent, parts: dict[int, UnitEvent]
 ) -> Run:
-    """A run at its entry, with the cohort. parts: the events that filled step 1.
+    """Create a run at its entry, including its cohort. parts: the events that filled step 1.
 
-    If several events of step 1 have the entry's time and their numbers do not say which was first,
+    If several events of step 1 have the entry's time and their numbers do not show which was first,
     a value counts only if all of them agree on it.
     """
     step = funnel.steps[0]
@@ -199,7 +205,7 @@ def begin(
 
 
 def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
-    """Read the events after the entry, each against the next step."""
+    """Read the events after the entry, checking each against the next step."""
     steps = funnel.steps
     reading = sorted(Position(event.end, event) for event in events)
     used = list(run.began)
@@ -235,16 +241,17 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
 
 
 def is_late(funnel: Funnel, run: Run, event: UnitEvent) -> bool:
-    """Whether an event is after the end of the window, by its stated time."""
+    """Whether the event's stated time is after the end of the window."""
     return funnel.window_ms is not None and event.at_ms > run.entry_ms + funnel.window_ms
 
 
 def note_ties_before(
     funnel: Funnel, reading: Sequence[Position], run: Run, last: Position, used: list[UnitEvent]
 ) -> None:
-    """Count unordered ties among the events at the last step's instant that were read before it.
+    """Count unordered ties among the events that share the last step's instant and were read before
+    it.
 
-    Such an event is a tie if it matches the next step, served no step, and is not proven to come
+    Such an event is a tie if it matches the next step, fulfilled no step, and is not proven to come
     first.
     """
     if run.reached == len(funnel.steps):
@@ -262,7 +269,7 @@ def note_ties_before(
 
 
 def seen_by(funnel: Funnel, events: Sequence[UnitEvent], run: Run, row: Row) -> list[UnitEvent]:
-    """The events of a run that a diagnostic row counts."""
+    """Return the events of a run that a diagnostic row counts."""
     above = sum(not other.is_diagnostic for other in funnel.rows[: row.place])
     if run.reached < above:
         return []
@@ -283,7 +290,7 @@ def seen_by(funnel: Funnel, events: Sequence[UnitEvent], run: Run, row: Row) -> 
 
 
 def is_seen(row: Row, events: Sequence[UnitEvent]) -> bool:
-    """Whether a run counts among a diagnostic row's units: a group needs an event for each part."""
+    """Whether a diagnostic row counts a run's unit. A group needs an event for each part."""
     if not row.is_group:
         return bool(events)
     parts = {part for event in events for part in event.satisfied[row.place]}
@@ -291,9 +298,10 @@ def is_seen(row: Row, events: Sequence[UnitEvent]) -> bool:
 
 
 def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int) -> bool:
-    """Whether a later event has another value of a breakdown property than the entry.
+    """Whether a later event has a different value of a breakdown property than the entry.
 
-    For an attempt, any event of a step inside the window; for a visitor, an accepted one.
+    For an attempt, these are all step events inside the window; for a visitor, only accepted
+    events.
     """
     later: Sequence[UnitEvent] = run.accepted
     if funnel.counts_attempts:
@@ -311,7 +319,9 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int)
 
 
 def coarse_times(funnel: Funnel, events: Sequence[UnitEvent]) -> int:
-    """Count events that match a step and whose whole second contains another such event."""
+    """Count the step events with whole-second times that share their second with another such
+    event.
+    """
     required = [event for event in events if event.is_required(funnel)]
     return sum(
         event.is_whole_second

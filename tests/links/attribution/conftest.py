@@ -46,12 +46,12 @@ def clock() -> FrozenClock:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Trusts every client as a proxy, so that tests choose addresses with X-Forwarded-For."""
+    """Trust every client as a proxy, so that tests can choose addresses with X-Forwarded-For."""
     return settings.model_copy(update={"trusted_proxies": "*"})
 
 
 class Phone:
-    """Taps links and opens the app, from a network address and on a platform."""
+    """Taps links and opens the app, with the given network address and platform."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Phone:
         return record
 
     def outcome(self, **fields: Any) -> tuple[str | None, str | None]:
-        """The method and the reason in the answer to an open."""
+        """Open the app. Returns the method and the reason from the response."""
         record = self.open(**fields)
         assert record["matched"] == (record["reason"] is None)
         return record["method"], record["reason"]
