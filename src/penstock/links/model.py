@@ -10,17 +10,21 @@ from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
 PUBLIC_PATH = "/l/"
-"""Path prefix of a link's public URL. The slug follows it."""
+"""Path prefix of a link's public URL, followed by the slug."""
 
 _SLUG = "[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 SLUG = Pattern(_SLUG)
 _SLUG_IN_PATH = Pattern(f"{PUBLIC_PATH}({_SLUG})[^a-z0-9]*")
 
 LINK_ID_PARAM = "lk"
-"""Query parameter with the link's ID, in the hosted URL and in URLs that open the app."""
+"""Name of the query parameter for the link's ID, in the hosted URL and in URLs that open the
+app.
+"""
 
 CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
-"""Query parameter with the click token, in URLs that open the app and in the install referrer."""
+"""Name of the query parameter for the click token, in URLs that open the app and in the install
+referrer.
+"""
 
 REVISED = (
     *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
@@ -39,7 +43,9 @@ class LinkState(StrEnum):
 
 
 class LinkRevision(NamedTuple):
-    """A link's revised fields from one change until the next. number: counts from 1."""
+    """A link's revised fields from one change until the next. number: the revision number,
+    from 1.
+    """
 
     number: int
     at_ms: int
@@ -57,15 +63,13 @@ class LinkRevision(NamedTuple):
 class Link:
     """A managed link.
 
-    name: internal, never shown to people who open the link.
-    destination_path: a route inside the app.
-    fallback_url: an ASCII URL for people who cannot open the app.
-    pass_query: whether the visit's query and the campaign parameters are added to fallback_url.
-    utm_*: campaign parameters of the link's clicks, never taken from a request.
-    expires_at_ms: the time when the link starts leading to expired_url, or else to a 404 page.
-    revision: number of the current revision, from 1.
-    tags: sorted tags in lower case.
-    unstored_clicks: number of clicks that were not stored because they exceeded the quota.
+    name: internal, never shown to people who open the link. destination_path: a route inside the
+    app. fallback_url: an ASCII URL for people who cannot open the app. pass_query: whether the
+    visit's query and the campaign parameters are added to fallback_url. utm_*: campaign parameters
+    of the link's clicks, never taken from a request. expires_at_ms: the time from which the link
+    leads to expired_url, or to a 404 page if that is not set. revision: number of the current
+    revision, from 1. tags: sorted tags in lower case. unstored_clicks: number of clicks that were
+    not stored because they exceeded the quota.
     """
 
     id: LinkId
@@ -100,7 +104,7 @@ class Link:
         return LinkState.EXPIRED if self.is_expired(now_ms) else LinkState.ACTIVE
 
     def with_changes(self, values: Mapping[str, Any], now_ms: int) -> Self:
-        """The link with these values, as a new revision if a field in `REVISED` changes.
+        """Return the link with these values, as a new revision if a field in `REVISED` changes.
 
         Returns the same link if nothing changes.
         """
@@ -111,13 +115,13 @@ class Link:
         return replace(self, **values, revision=revision, updated_at_ms=now_ms)
 
     def at_revision(self, revision: LinkRevision) -> Self:
-        """The link with the fields of an earlier revision."""
+        """Return the link with the fields of an earlier revision."""
         values = {name: getattr(revision, name) for name in REVISED}
         return replace(self, **values, revision=revision.number)
 
     @property
     def utm(self) -> dict[str, str]:
-        """The link's `utm_source`, `utm_medium` and `utm_campaign`, without empty ones."""
+        """The link's `utm_source`, `utm_medium` and `utm_campaign`, without empty values."""
         values = {
             "utm_source": self.utm_source,
             "utm_medium": self.utm_medium,
@@ -126,17 +130,17 @@ class Link:
         return {name: value for name, value in values.items() if value}
 
     def short_url(self, base_url: str) -> str:
-        """The public URL without a query."""
+        """Return the public URL without a query."""
         return f"{base_url}{PUBLIC_PATH}{self.slug}"
 
     def hosted_url(self, base_url: str) -> str:
-        """The URL to share. The app reads its query; the server ignores it."""
+        """Return the URL to share. The app reads its query; the server ignores it."""
         query = urlencode({LINK_ID_PARAM: self.id, **self.utm}, quote_via=quote)
         return f"{self.short_url(base_url)}?{query}"
 
 
 def slug_of_path(path: str) -> str | None:
-    """The slug in the path of a public URL; None if the path does not belong to a link.
+    """Return the slug in the path of a public URL; None if the path does not belong to a link.
 
     Ignores case, and trailing characters that cannot be part of a slug: people and mail programs
     add a full stop, a bracket, a space or a line break. path: the path after percent-decoding.

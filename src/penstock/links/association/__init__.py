@@ -1,1 +1,1 @@
-"""Association files that let phones open links in apps, and their check."""
+"""Association files that let phones open links in apps, and a check of each app's entries."""

@@ -11,7 +11,8 @@ from penstock.http.openapi import described
 from penstock.links.association.schema import AndroidFile, AppleFile, AppLinksCheck
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, AssociationService
 
-# Short, so that operators can test. Apple and Google cache the files for hours or days anyway.
+# A short time lets operators test changes. Apple and Google cache the files for hours or days
+# anyway.
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
@@ -22,7 +23,9 @@ _CACHED = {"Cache-Control": "public, max-age=300"}
     ),
 )
 async def read_apple_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
-    """Lists the installation's iOS apps with `iosBundleId` and `iosTeamId`; they open `/l/*`."""
+    """Lists the installation's iOS apps that have an `iosBundleId` and an `iosTeamId`. They open
+    `/l/*`.
+    """
     return answer(await associations.apple_file(), headers=_CACHED)
 
 
@@ -33,7 +36,8 @@ async def read_apple_file(associations: NamedDependency[AssociationService]) -> 
     ),
 )
 async def read_android_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
-    """Lists the installation's Android apps with `androidPackage` and `androidSha256Fingerprints`.
+    """Lists the installation's Android apps that have an `androidPackage` and
+    `androidSha256Fingerprints`.
 
     They open `/l/*`.
     """

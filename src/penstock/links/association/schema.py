@@ -1,4 +1,5 @@
-"""Wire types of the association files, in the platforms' formats, and of their check.
+"""Wire types of the association files, in the platforms' formats, and of the check of an app's
+entries.
 
 Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" and "Configure
 dynamic App Links rules".
@@ -73,7 +74,7 @@ class AndroidExtensions(Record):
 
 
 class AndroidStatement(Record):
-    """Allows an app to open URLs of this host."""
+    """Allows an app to open URLs on this host."""
 
     relation: tuple[Literal["delegate_permission/common.handle_all_urls"]] = (HANDLE_ALL_URLS,)
     target: AndroidTarget

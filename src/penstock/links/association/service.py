@@ -38,7 +38,7 @@ APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
 MAX_FILE_BYTES = 128 * 1024
-"""Maximum size of each file. Apple's content delivery network rejects larger ones."""
+"""Maximum size of each file. Apple's content delivery network rejects larger files."""
 
 _FRAME_BYTES = 200
 """Bytes reserved for the JSON around the entries."""
@@ -71,7 +71,8 @@ class AssociationService:
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
-    """The file for apps with a bundle ID and a team ID, without duplicates, in the given order.
+    """Build the file for apps with a bundle ID and a team ID, without duplicates, in the given
+    order.
 
     Omits entries that do not fit into the file.
     """
@@ -79,12 +80,14 @@ def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
     app_ids = _fit_into_file(
         dict.fromkeys(app_id for detail in details for app_id in detail.app_ids)
     )
-    # All apps share one detail: they open the same paths, and Apple limits the file to 128 KB.
+    # All apps share one detail, because they open the same paths and Apple limits the file to 128
+    # KB.
     return AppleFile(applinks=AppleLinks(details=(_detail_of(*app_ids),) if app_ids else ()))
 
 
 def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
-    """The file for apps with a package and a fingerprint, without duplicates, in the given order.
+    """Build the file for apps with a package and a fingerprint, without duplicates, in the given
+    order.
 
     Omits entries that do not fit into the file.
     """
@@ -94,7 +97,7 @@ def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
 
 
 def _fit_into_file(entries: Iterable[_Entry]) -> list[_Entry]:
-    """The entries that fit into a file, in order. Skips an entry that is too large."""
+    """Return the entries that fit into a file, in order. Skips entries that are too large."""
     fitting, free_bytes = [], MAX_FILE_BYTES - _FRAME_BYTES
     for entry in entries:
         size = len(to_json(entry, by_alias=True)) + 1
@@ -105,7 +108,7 @@ def _fit_into_file(entries: Iterable[_Entry]) -> list[_Entry]:
 
 
 def check(website: Website, settings: Settings, apps: Sequence[MobileApp]) -> AppLinksCheck:
-    """An app's entries in the files, its missing settings, and problems with the public URL.
+    """Return an app's entries in the files, its missing settings, and problems with the public URL.
 
     apps: all apps of the installation.
     """

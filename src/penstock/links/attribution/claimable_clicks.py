@@ -1,4 +1,6 @@
-"""Stores people's clicks on phones so that an app open can claim them, before the outbox."""
+"""Stores phone clicks by people before they reach the outbox, so that an app open can claim
+them.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +17,14 @@ from penstock.settings import DAY_S, Settings
 
 _CLAIMABLE_PLATFORMS = (Platform.IOS, Platform.ANDROID)
 _GRACE_MS = DAY_S * 1000
-"""Milliseconds that clicks are kept after their window, so that late opens can be explained.
+"""Time that clicks are kept after their window ends, in ms.
 
-An app that opens in this time gets the reason `expired`.
+An app that opens during this time gets the reason `expired`.
 """
 
 
 class ClaimableClickWriter:
-    """Processes the rows of the click buffer, in the transaction that ships them."""
+    """Processes the rows of the click buffer in the transaction that moves them to the outbox."""
 
     def __init__(self, settings: Settings) -> None:
         longest_window_ms = max(settings.install_referrer_days * DAY_S * 1000, TOKEN_WINDOW_MS)

@@ -1,6 +1,6 @@
 """Parses the evidence that an app sends: the opened URL and the install referrer.
 
-Both may be any text.
+Both may contain any text.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _MAX_PARAMS = 100
 
 
 class UrlEvidence(NamedTuple):
-    """The link's ID or slug and the click token in an opened URL. Missing values are empty."""
+    """The link's ID or slug and the click token from an opened URL. Missing values are empty."""
 
     link_id: str = ""
     slug: str = ""
@@ -54,7 +54,7 @@ def referrer_token(referrer: str) -> str:
 
 
 def is_organic(referrer: str) -> bool:
-    """Whether the install referrer says that the person found the app in Google Play unaided.
+    """Whether the install referrer says that the person found the app by browsing Google Play.
 
     Source: Google, "Play Install Referrer Library".
     """
@@ -65,7 +65,9 @@ def is_organic(referrer: str) -> bool:
 
 
 def _parse_query(query: str) -> dict[str, str]:
-    """The query's parameters, except values that contain NUL, which PostgreSQL cannot store."""
+    """Return the query's parameters, except values that contain NUL, which PostgreSQL cannot
+    store.
+    """
     try:
         pairs = parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace")
     except ValueError:

@@ -39,7 +39,7 @@ def decide(db: Connection, context: OpenContext) -> Decision:
 
 
 def _decide_by_url(db: Connection, context: OpenContext) -> Decision | None:
-    """Decide by the opened URL, which names the link and may contain a click token."""
+    """Decide by the opened URL. It identifies the link and may contain a click token."""
     evidence = parse_opened_url(context.app_open.url or "", context.settings.link_urls)
     if not evidence.names_link:
         return None
@@ -56,7 +56,7 @@ def _decide_by_url(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _decide_by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
-    """Return the earlier decision if the install retries its first open."""
+    """Return the earlier decision if the install is retrying its first open."""
     if not context.app_open.first_open:
         return None
     match = store.find_first_match(db, context.website.id, context.app_open.install_id)
@@ -74,7 +74,7 @@ def _decide_by_earlier_open(db: Connection, context: OpenContext) -> Decision | 
 def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
     """Rebuild a match's click from the match, because the click's row may have been deleted.
 
-    link: the link at the time of the match.
+    link: the link as it was at the time of the match.
     """
     if match.click_id is None or match.clicked_at_ms is None:
         return None
@@ -114,7 +114,7 @@ def _decide_by_token(
 
 
 def _link_of_click(db: Connection, click: ClaimableClick) -> Link | None:
-    """The link at the time of the click."""
+    """Return the link as it was at the time of the click."""
     return link_of_revision(db, click.link_id, click.link_revision)
 
 

@@ -18,7 +18,7 @@ class Method(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reason why an open has no match."""
+    """Why an open has no match."""
 
     NO_CLICK = "no_click"
     EXPIRED = "expired"
@@ -50,10 +50,9 @@ class ClaimableClick(NamedTuple):
 class Decision(NamedTuple):
     """The decision about which link an open came from.
 
-    at_ms: time of the first decision about the open.
-    method: the evidence that led to the link, even if the click was rejected.
-    reason: why there is no match; None for a match.
-    links: the links involved, as they were at the time of any click; exactly one for a match.
+    at_ms: time of the first decision about the open. method: the evidence that led to the link,
+    even if the click was rejected. reason: why there is no match; None if there is one. links: the
+    links involved, as they were at the time of the click if there is one; exactly one for a match.
     """
 
     at_ms: int
@@ -81,11 +80,10 @@ class Decision(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A row of the audit list: one decision about one link.
+    """A row of the audit list: a decision about one link.
 
     link_id: None if the decision does not involve a link. link_revision: the link's revision; 1 if
-    there is no link.
-    method: the evidence that led to the link, even if the click was rejected.
+    there is no link. method: the evidence that led to the link, even if the click was rejected.
     install_id, visitor_id: the install and its visitor; None once the visitor is deleted.
     """
 
@@ -111,7 +109,7 @@ class Match(NamedTuple):
 
 
 class ListedMatch(NamedTuple):
-    """A match with its link's slug. slug: None if the match does not involve a link."""
+    """A match and the slug of its link. slug: None if the match does not involve a link."""
 
     match: Match
     slug: str | None
@@ -141,7 +139,9 @@ class Touches(NamedTuple):
     def combine(
         cls, visitor_id: VisitorId, first_touches: Sequence[Touch], last_touches: Sequence[Touch]
     ) -> Self:
-        """The earliest first touch and latest last touch of the visitors merged into this one."""
+        """Combine the touches of merged visitors: the earliest first touch and the latest last
+        touch.
+        """
         return cls(
             visitor_id,
             min(first_touches, key=_at_ms, default=None),

@@ -1,4 +1,4 @@
-"""An open of an app, with everything that a decision needs."""
+"""An app open, with everything that a decision needs."""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -27,11 +27,11 @@ class OpenContext(NamedTuple):
 
 
 def visitor_of(app_open: AppOpen, website: Website) -> VisitorId:
-    """The visitor that the app sent, or else the visitor of its install."""
+    """Return the visitor that the app sent, or else the visitor of its install."""
     return VisitorId(app_open.visitor_id or _visitor_of_install(website.id, app_open.install_id))
 
 
 def _visitor_of_install(website_id: WebsiteId, install_id: str) -> str:
-    """A visitor ID derived from the install, so that each install has one visitor."""
+    """Derive a visitor ID from the install, so that each install has one visitor."""
     digest = blake2b(f"{website_id}\0{install_id}".encode(), digest_size=16).hexdigest()
     return f"vis_{digest}"

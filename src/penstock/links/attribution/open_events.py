@@ -1,4 +1,4 @@
-"""Turns an app's open into an event: `install` for the first open, `open` for later ones."""
+"""Turns an app open into an event: `install` for the first open, `open` for later ones."""
 
 from msgspec import json
 
@@ -12,18 +12,22 @@ INSTALL, OPEN = "install", "open"
 """Event names."""
 
 SAME_OPEN_MS = 60 * 1000
-"""Without a `dedupeKey`, an install's opens of the same link in this many ms count once."""
+"""Without a `dedupeKey`, an install's opens of the same link within this many ms count once."""
 
 _OS = {Platform.IOS: "iOS", Platform.ANDROID: "Android"}
 
 
 def install_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """The `install` event. Repeated reports of an install's first open give the same event."""
+    """Build the `install` event. Repeated reports of an install's first open give the same
+    event.
+    """
     return _event(INSTALL, context.app_open.install_id, context, decision)
 
 
 def open_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """The `open` event. There is one per `dedupeKey`, or else per click, or per link and minute."""
+    """Build the `open` event. There is one per `dedupeKey`, or else per click, or per link and
+    minute.
+    """
     app_open = context.app_open
     if app_open.dedupe_key is not None:
         own_id = f"key\0{app_open.dedupe_key}"

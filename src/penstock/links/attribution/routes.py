@@ -1,4 +1,4 @@
-"""HTTP routes of attribution: apps report opens; link owners read the audit list."""
+"""HTTP routes for attribution: apps report opens, and link owners read the audit list."""
 
 from anyio import to_thread
 from litestar import HttpMethod, Response, get, post, route
@@ -77,7 +77,9 @@ async def list_link_matches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """Lists opens newest first, with the method of each match or the reason for no match."""
+    """Lists opens, newest first, with the method of each match or the reason why there is no
+    match.
+    """
     page = await to_thread.run_sync(
         attribution.matches_of_link,
         caller.workspace_id,
@@ -102,7 +104,7 @@ async def list_matches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """Lists opens newest first, including opens that did not involve a link."""
+    """Lists opens, newest first, including opens that did not involve a link."""
     query = read_query(request, MatchesQuery)
     return await answer_list(
         await to_thread.run_sync(
@@ -126,7 +128,9 @@ async def read_touches(
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
-    """The visitor's first and last link with their UTM parameters. Includes merged visitors."""
+    """Returns the visitor's first and last link with their UTM parameters. Includes merged
+    visitors.
+    """
     query = read_query(request, TouchesQuery)
     touches = await to_thread.run_sync(
         attribution.touches, caller.workspace_id, query.website_id, query.visitor_id

@@ -1,4 +1,4 @@
-"""Matching rules: which click an install can claim, for how long, and how certain the match is."""
+"""Matching rules: the clicks that an install can claim, for how long, and with what confidence."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -13,9 +13,9 @@ TOKEN_WINDOW_MS = DAY_S * 1000
 
 CERTAIN = 1.0
 SAME_OS = 0.7
-"""Confidence when network, platform and major OS version agree."""
+"""Confidence if the network, the platform and the major OS version agree."""
 UNKNOWN_OS = 0.5
-"""Confidence when network and platform agree and an OS version is unknown.
+"""Confidence if the network and the platform agree and an OS version is unknown.
 
 Chrome on Android never sends its OS version.
 """
@@ -24,7 +24,7 @@ _MAX_MAJOR_DIGITS = 3
 
 
 def link_refusal(link: Link, now_ms: int) -> Reason | None:
-    """The reason why a link does not match an app that its URL opened; None if it matches."""
+    """Return why a link does not match the app that its URL opened; None if it matches."""
     if not link.is_active:
         return Reason.DISABLED
     return Reason.LINK_EXPIRED if link.is_expired(now_ms) else None
@@ -33,7 +33,7 @@ def link_refusal(link: Link, now_ms: int) -> Reason | None:
 def refusal_reason(
     click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
 ) -> Reason | None:
-    """The reason why the install cannot claim the click; None if it can, or already has.
+    """Return why the install cannot claim the click; None if it can, or already has.
 
     window_ms: milliseconds after the click in which it can be claimed; None for no limit. The
     link's expiry does not matter, because the click happened before it.
@@ -50,7 +50,7 @@ def refusal_reason(
 
 
 def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> ClaimableClick | Reason:
-    """The click that the install has already claimed, or else the only unclaimed click."""
+    """Return the click that the install has already claimed, or else the only unclaimed click."""
     if own := [click for click in candidates if click.claimed_by == install_id]:
         return own[0]
     unclaimed = [click for click in candidates if click.claimed_by is None]
@@ -62,13 +62,14 @@ def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> Claim
 
 
 def os_major(version: str | None) -> int:
-    """The major version in an OS version that an app sent; 0 if it cannot be parsed."""
+    """Parse the major version from an OS version that an app sent; 0 if it cannot be parsed."""
     digits = "".join(takewhile(is_digits, (version or "").lstrip()))
     return int(digits) if 1 <= len(digits) <= _MAX_MAJOR_DIGITS else 0
 
 
 def network_confidence(platform: Platform, click_os: int, app_os: int) -> float | None:
-    """Confidence in a click from the same network and platform; None if the OS versions differ.
+    """Return the confidence in a click from the same network and platform; None if the OS versions
+    differ.
 
     click_os, app_os: major versions; 0 if unknown.
     """

@@ -36,7 +36,7 @@ def _app_platform(value: Any) -> Any:
 
 
 Version = EventName
-"""1 to 200 characters."""
+"""A version name with 1 to 200 characters."""
 
 
 class AppOpen(Input):
@@ -69,7 +69,7 @@ class AppOpen(Input):
 
     @property
     def has_evidence(self) -> bool:
-        """Whether the app sent anything that can name a link or a click."""
+        """Whether the app sent anything that can identify a link or a click."""
         return any((self.url, self.install_referrer, self.click_token))
 
 
@@ -85,7 +85,9 @@ class MatchedLinkRecord(Record):
 
 
 class ResolvedRecord(Record):
-    """The result. If there is no match, `reason` says why, and the link's fields are null."""
+    """The result of an open. If there is no match, `reason` says why, and the link's fields are
+    null.
+    """
 
     matched: bool
     method: Annotated[
@@ -196,7 +198,7 @@ class TouchRecord(Record):
 
 
 class TouchesRecord(Record):
-    """Both touches are null for a visitor who came without a link."""
+    """The visitor's touches. Both are null if no link led the visitor to the app."""
 
     visitor_id: Annotated[str, Field(description="The canonical visitor.")]
     first_touch: TouchRecord | None

@@ -78,10 +78,11 @@ class AttributionService:
     async def resolve(
         self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
-        """Decide on an open. Returns the decision and the visitor once the event is on disk.
+        """Decide which link an open came from. Returns once the event is on disk.
 
-        The visitor is canonical. Raises `RateLimited`, `Malformed`, `Invalid` with all faults, or
-        `Unavailable`. A retry after `Unavailable` is safe: the install keeps any click it claimed.
+        Returns the decision and the canonical visitor. Raises `Invalid` with all faults,
+        `Malformed`, `RateLimited` or `Unavailable`. A retry after `Unavailable` is safe: the
+        install keeps any click it claimed.
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),))
@@ -104,7 +105,7 @@ class AttributionService:
         if app_open.first_open or app_open.has_evidence:
             decision = await to_thread.run_sync(self._decide, context)
         receipt = await self._submit(context, decision)
-        canonical = receipt.visitor_id or context.visitor_id  # after a merge or a deletion
+        canonical = receipt.visitor_id or context.visitor_id  # differs after a merge or a deletion
         if decision.link is not None:
             await to_thread.run_sync(self._add_touch, website.scope_id, canonical, decision)
         return decision, canonical
@@ -123,7 +124,7 @@ class AttributionService:
                 store.lock_install(db, context.website.id, app_open.install_id)
             decision = decide(db, context)
             matches = _matches(context, decision)
-            if app_open.first_open:  # a retry with the same outcome is listed once
+            if app_open.first_open:  # a retry with the same outcome is not listed again
                 matches = [match for match in matches if not store.is_listed(db, match)]
             if matches:
                 store.add_matches(db, matches)
@@ -177,7 +178,7 @@ class AttributionService:
             return store.matches_page(db, workspace_id, page, link_id=link.id)
 
     def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> Touches:
-        """The first and last touch of a visitor, including visitors merged into this one.
+        """Return the first and last touch of a visitor, including visitors merged into this one.
 
         Raises `Unauthorized` if the website belongs to another workspace.
         """
@@ -207,7 +208,7 @@ class AttributionService:
 
 
 def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
-    """One match for each link that the decision involves, or one match without a link."""
+    """Return one match for each link that the decision involves, or one match without a link."""
     app_open, website, click = context.app_open, context.website, decision.click
     links: Sequence[Link | None] = decision.links or [None]
     return [
@@ -239,14 +240,14 @@ def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
 def visitor_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The visitors' touches and app opens, for an export of their data."""
+    """Return the visitors' touches and app opens, for an export of their data."""
     return store.visitor_opens(db, scope_id, visitor_ids)
 
 
 def forget_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> dict[str, int]:
-    """Delete the visitors' touches and anonymize their opens. Returns the number of each.
+    """Delete the visitors' touches and anonymise their opens. Returns the number of each.
 
     Runs in the transaction that deletes the visitors.
     """

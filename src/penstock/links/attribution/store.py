@@ -1,4 +1,4 @@
-"""SQL of claimable clicks, matches and touches. Functions run in the caller's transaction."""
+"""SQL for claimable clicks, matches and touches. Functions run in the caller's transaction."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b, sha256
@@ -32,7 +32,7 @@ CLICK_COLUMNS = (
 _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
-# Works on SQLite and PostgreSQL. Inserts nothing if the visitor has just been deleted.
+# This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted.
 _INSERT_FIRST_TOUCH = text("""
     INSERT INTO visitor_touches
         (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
@@ -66,7 +66,7 @@ def find_click(db: Connection, click_id: ClickId) -> ClaimableClick | None:
 
 
 def find_click_by_token(db: Connection, website_id: WebsiteId, token: str) -> ClaimableClick | None:
-    """Find the website's click with this token. token: any text that an app sent."""
+    """Find the website's click with this token. token: arbitrary text that an app sent."""
     c = link_clicks.c
     token_hash = sha256(token.encode()).digest()
     row = db.execute(
@@ -78,7 +78,7 @@ def find_click_by_token(db: Connection, website_id: WebsiteId, token: str) -> Cl
 def clicks_by_match_key(
     db: Connection, website_id: WebsiteId, keys: Sequence[bytes], platform: Platform, after_ms: int
 ) -> Sequence[ClaimableClick]:
-    """The latest clicks with one of the match keys, including claimed ones."""
+    """Return the latest clicks with one of the match keys, including claimed clicks."""
     c = link_clicks.c
     statement = (
         select(link_clicks)
@@ -118,7 +118,9 @@ def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
 
 
 _CLEAN_UP_ROWS = 5_000
-"""Maximum rows per transaction. Other writes wait for it, and PostgreSQL stops long statements."""
+"""Maximum number of rows per transaction. Other writers wait for the transaction, and PostgreSQL
+stops statements that take too long.
+"""
 
 
 def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
@@ -251,7 +253,7 @@ def add_touch(
 def touches_of_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> tuple[list[Touch], list[Touch]]:
-    """The visitors' first touches and last touches."""
+    """Return the visitors' first touches and last touches."""
     c = visitor_touches.c
     touches: dict[str, list[Touch]] = {"first": [], "last": []}
     for chunk in chunks(visitor_ids):
@@ -265,7 +267,7 @@ def touches_of_visitors(
 def visitor_opens(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The rows of the visitors' touches and app opens, each with its kind."""
+    """Return the rows of the visitors' touches and app opens, each with its kind."""
     m, t = link_matches.c, visitor_touches.c
     rows: list[tuple[str, dict[str, Any]]] = []
     for chunk in chunks(visitor_ids):
@@ -290,7 +292,7 @@ def _readable(row: Row[Any]) -> dict[str, Any]:
 
 
 class ForgottenOpens(NamedTuple):
-    """The number of changed rows of each kind. click_ids: the clicks that the visitors claimed."""
+    """Number of changed rows of each kind. click_ids: the clicks that the visitors claimed."""
 
     click_ids: list[str]
     touches: int

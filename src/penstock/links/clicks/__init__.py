@@ -1,1 +1,1 @@
-"""Clicks: what they record, and how they reach the outbox."""
+"""Clicks on links: what they record, and how they reach the outbox."""

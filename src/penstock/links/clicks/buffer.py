@@ -1,9 +1,9 @@
-"""The click buffer, which lets responses to clicks go out without waiting for the metadata DB.
+"""The click buffer. It lets responses to clicks go out without waiting for the metadata DB.
 
 Each row is first written to a file, without waiting for the disk, so that it survives a crash of
-this process. Moments later, one transaction adds the file's rows to the outbox and records its
-name, and the file is removed. After a crash, the next start flushes the remaining files, except
-files whose names are recorded. Only a power failure can lose rows, and only the latest ones.
+this process. Moments later, one transaction adds the file's rows to the outbox and records the
+file's name; then the file is removed. After a crash, the next start flushes the remaining files,
+except files whose names are recorded. Only a power failure can lose rows, and only the latest ones.
 """
 
 import os
@@ -28,12 +28,14 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 ProcessRows = Callable[[Connection, Sequence[str]], Sequence[str]]
-"""Runs in the transaction that ships the rows. Returns the rows for the warehouse."""
+"""A function that runs in the transaction that moves rows to the outbox. Returns the rows for the
+warehouse.
+"""
 
 _PREFIX = "spl"
-"""Prefix of file names. It never changes, so that files from earlier versions can be read."""
-_LINGER_S = 0.05  # gathers rows into one commit
-_BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
+"""Prefix of file names. It must never change, so that files from earlier versions can be read."""
+_LINGER_S = 0.05  # delay that lets one commit store several rows
+_BACKOFF = Backoff(longest_s=2.0)  # short, because app opens wait for clicks
 
 
 class ClickBuffer:
@@ -54,7 +56,7 @@ class ClickBuffer:
         self._file: tuple[Path, int] | None = None  # the open file and its descriptor
         self._writing = Lock()
         self._removed: set[str] = set()
-        self._added = self._stored = 0  # numbers of rows in this process
+        self._added = self._stored = 0  # number of rows in this process
         self._progress = Condition()
         self.worker = Worker(
             "click_buffer", self._step, clock, last_step=self.flush, backoff=_BACKOFF
@@ -68,9 +70,10 @@ class ClickBuffer:
             yield
 
     def add(self, row: bytes) -> None:
-        """Write a row, a JSON object, without waiting for the disk.
+        """Write a row, which is a JSON object, without waiting for the disk.
 
-        If the row cannot be written, for example because the disk is full, it is lost and logged.
+        If the row cannot be written, for example because the disk is full, it is lost, and the loss
+        is logged.
         """
         try:
             with self._writing:
@@ -80,7 +83,8 @@ class ClickBuffer:
                         path,
                         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600),
                     )
-                # The line break comes first, so that a partly written row cannot spoil the next.
+                # The line break comes first, so that a partly written row cannot spoil the next
+                # row.
                 os.write(self._file[1], b"\n" + row)
                 self._added += 1
         except OSError as error:
@@ -103,13 +107,13 @@ class ClickBuffer:
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-        # List the files without the lock: clicks wait for it on the event loop, and a long outage
-        # of the metadata DB leaves thousands of files.
+        # List the files without holding the lock: clicks wait for the lock on the event loop, and a
+        # long outage of the metadata DB leaves thousands of files.
         paths = sorted(self._folder.glob(f"{_PREFIX}_*"))
         with self._writing:
             open_path = None if self._file is None else self._file[0]
         for path in paths:
-            if path != open_path:  # the open file holds the rows added since
+            if path != open_path:  # the open file contains the rows added since
                 self._flush_file(path)
         with self._progress:
             self._stored = added
@@ -117,7 +121,8 @@ class ClickBuffer:
 
     def _flush_file(self, path: Path) -> None:
         if self._removed:
-            sync_folder(self._folder)  # forget only names of durably removed files
+            # names may be forgotten only once their files are durably removed
+            sync_folder(self._folder)
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
                 rows: Sequence[str] = list(_complete_rows(path))
@@ -134,7 +139,9 @@ class ClickBuffer:
 
 
 def _complete_rows(path: Path) -> Iterator[str]:
-    """The complete rows of a file. Logs a truncated row (full disk, power failure)."""
+    """Yield the complete rows of a file. Logs a truncated row, which a full disk or a power failure
+    can leave.
+    """
     for line in path.read_bytes().split(b"\n"):
         if not line:
             continue

@@ -22,7 +22,7 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 NETWORK_WINDOW_MS = 60 * 60 * 1000
-"""Milliseconds in which a click can be matched by its network."""
+"""Time after a click during which it can be matched by its network, in ms."""
 
 _PERIOD_MS = 10 * 60 * 1000
 
@@ -32,17 +32,17 @@ def _match_key(secret: bytes, website_id: WebsiteId, network: str) -> bytes:
 
 
 class MatchKeys:
-    """Match keys of new clicks. All nodes share the secrets through the metadata DB."""
+    """Computes match keys for new clicks. All nodes share the secrets through the metadata DB."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._secrets: TtlCache[int, bytes] = TtlCache(_PERIOD_MS / 1000)
 
     async def fetch(self, website_id: WebsiteId, address: str) -> bytes:
-        """The match key of a click at the current time.
+        """Return the match key for a click at the current time.
 
-        Empty if the address is not an IP address, or if the metadata DB is unavailable. The click
-        can then not be matched by its network.
+        The key is empty if the address is not an IP address, or if the metadata DB is unavailable.
+        Such a click cannot be matched by its network.
         """
         network = network_of(address)
         if not network:
@@ -66,14 +66,14 @@ class MatchKeys:
                 store.add_match_secret(db, period, token_bytes(32), expires_at_ms)
             with self._database.read() as db:
                 secret = store.find_match_secret(db, period)
-        assert secret is not None  # a secret outlives its period
+        assert secret is not None  # a secret is kept for longer than its period
         return secret
 
 
 def recent_match_keys(
     db: Connection, website_id: WebsiteId, address: str, now_ms: int
 ) -> list[bytes]:
-    """The possible match keys of clicks from this address's network in the last hour."""
+    """Return the possible match keys of clicks from this address's network in the last hour."""
     network = network_of(address)
     if not network:
         return []

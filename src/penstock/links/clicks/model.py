@@ -17,7 +17,7 @@ _MAX_HOST_CHARS = 253
 
 
 class Answer(StrEnum):
-    """The kind of response that a visitor of a link received. The values match the warehouse."""
+    """The kind of response to a visit of a link. The values match the warehouse."""
 
     PAGE = "page"
     REDIRECT = "redirect"
@@ -27,10 +27,9 @@ class Answer(StrEnum):
 class Click(NamedTuple):
     """A click on a link. Texts are empty if unknown.
 
-    robot: why the visitor is not a person; empty for a person.
-    token: the click token on the page; empty if there is none.
-    qr: whether the URL came from a QR code.
-    match_key: identifies the network for an hour and never reaches the warehouse; empty if unknown.
+    robot: why the visitor is not a person; empty for a person. token: the click token on the page;
+    empty if there is none. qr: whether the URL came from a QR code. match_key: identifies the
+    network for an hour and never reaches the warehouse; empty if unknown.
     """
 
     id: ClickId
@@ -48,12 +47,13 @@ class Click(NamedTuple):
 
 
 def new_click_token() -> str:
-    """A token of 128 random bits. Only its hash is stored."""
+    """Return a token of 128 random bits. Only its hash is stored."""
     return token_urlsafe(16)
 
 
 def click_row(click: Click, *, first_of_day: bool) -> bytes:
-    """A click as a JSON row of the warehouse's `clicks`, plus `match_key` for attribution.
+    """Return a click as a JSON row for the warehouse table `clicks`, plus `match_key` for
+    attribution.
 
     first_of_day: whether it is the browser's first click on the link that day (UTC).
     """
@@ -83,7 +83,7 @@ def click_row(click: Click, *, first_of_day: bool) -> bytes:
 
 
 def referrer_host(referrer: str) -> str:
-    """The host in a `Referer` header; empty if it is missing or cannot be parsed."""
+    """Return the host in a `Referer` header; empty if it is missing or cannot be parsed."""
     try:
         host = urlsplit(referrer).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Limits the clicks per link and per app that are stored each minute."""
+"""Limits how many clicks are stored per minute for each link and each app."""
 
 from collections import Counter
 from threading import Lock
@@ -41,7 +41,7 @@ class ClickQuota:
         )
 
     def admits(self, link: Link) -> bool:
-        """Whether to store a click on the link now. If not, counts it as not stored."""
+        """Whether to store a click on the link now. If not, the click is counted as not stored."""
         try:
             self._link_limiter.count(link.id)
             self._website_limiter.count(link.website_id)

@@ -1,4 +1,4 @@
-"""SQL of buffer files and match key secrets. Functions run in the caller's transaction."""
+"""SQL for buffer files and match key secrets. Functions run in the caller's transaction."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -33,7 +33,9 @@ def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> Non
 
 
 def add_unstored_clicks(db: Connection, clicks: Mapping[LinkId, int]) -> None:
-    """Add to the links' counts of clicks not stored. Sorts by ID to prevent deadlocks of nodes."""
+    """Add to the links' counts of clicks that were not stored. Sorts by ID to prevent deadlocks
+    between nodes.
+    """
     db.execute(
         update(links)
         .where(links.c.id == bindparam("link_id"))

@@ -1,1 +1,1 @@
-"""Managing links: create, list, disable, enable, QR codes."""
+"""Managing links: creating, listing, disabling and enabling them, and QR codes."""

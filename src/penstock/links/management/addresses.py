@@ -1,4 +1,4 @@
-"""Validation of a link's two targets: a route inside the app, and a page on the web.
+"""Validates a link's two targets: a route inside the app, and a page on the web.
 
 Both end up in URLs that strangers' devices open.
 """
@@ -34,14 +34,14 @@ _PRIVATE_SUFFIXES = (
 )
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
-"""Characters left unencoded: `%`, and the reserved and unreserved characters of RFC 3986."""
+"""Characters that are not encoded: `%`, and the reserved and unreserved characters of RFC 3986."""
 
 
 def destination_path(value: str) -> str:
     """Check a route inside the app and return it unchanged.
 
     A valid route starts with one slash, and no device can interpret it as another host or a parent
-    folder. Checks the text as sent and after each percent-decoding, because apps differ in how
+    folder. The text is checked as sent and after each percent-decoding, because apps differ in how
     often they decode.
     """
     if not value:
@@ -81,7 +81,7 @@ def destination_path(value: str) -> str:
 
 
 def _decodings(text: str) -> list[str]:
-    """The text and each result of percent-decoding it repeatedly."""
+    """Return the text and each result of percent-decoding it repeatedly."""
     spellings = [text]
     while len(spellings) <= _MAX_DECODINGS and (decoded := unquote(spellings[-1])) != spellings[-1]:
         spellings.append(decoded)
@@ -138,7 +138,8 @@ def _split(value: str) -> tuple[SplitResult, int | None]:
         raise RuleBroken(
             "not_a_url", "Must be an absolute URL with a valid host and port."
         ) from None
-    # Look for the slashes in the text: unlike browsers, urlsplit reads no host in `http:/host`.
+    # Check the raw text for `://`: browsers read `http:/host` as having a host, but urlsplit does
+    # not.
     if (
         parts.scheme not in _DEFAULT_PORTS
         or value[len(parts.scheme) :][:3] != "://"

@@ -1,4 +1,4 @@
-"""Plain types of the management of links. No I/O."""
+"""Plain types for managing links. No I/O."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from penstock.base.errors import Fault
 class LinkUpload(NamedTuple):
     """The result of uploading a CSV file. created, updated, unchanged, faulty: numbers of rows.
 
-    faults: errors, each with its row number. If there are any, nothing changes.
+    faults: errors, each with its row number. If there are any, nothing has changed.
     """
 
     created: int

@@ -1,6 +1,6 @@
-"""QR codes of links (ISO/IEC 18004).
+"""QR codes for links (ISO/IEC 18004).
 
-They contain a short URL, so that they have few modules, with a parameter that marks scans.
+They contain a short URL, so that they need few modules, with a parameter that marks scans.
 """
 
 from functools import lru_cache
@@ -15,16 +15,16 @@ SCAN_MARK = "qr=1"
 
 _MODULE_PX = 4
 _QUIET_ZONE = 4  # modules, as the standard requires
-_ERROR_CORRECTION = "m"  # 15 %: enough for print and screens
+_ERROR_CORRECTION = "m"  # corrects 15 %, which is enough for print and screens
 
 
 def scan_url(link: Link, base_url: str) -> str:
-    """The URL in a link's QR code."""
+    """Return the URL for a link's QR code."""
     return f"{link.short_url(base_url)}?{SCAN_MARK}"
 
 
 def qr_file(address: str, kind: str, scale: int) -> bytes:
-    """The QR code as a file. kind: svg or png. scale: width of a module in pixels."""
+    """Render the QR code as a file. kind: svg or png. scale: width of a module in pixels."""
     file = BytesIO()
     _qr_code(address).save(file, kind=kind, scale=scale, border=_QUIET_ZONE, light="#fff")
     return file.getvalue()
@@ -32,7 +32,7 @@ def qr_file(address: str, kind: str, scale: int) -> bytes:
 
 @lru_cache(maxsize=1_000)
 def qr_svg(address: str) -> str:
-    """The QR code as an inline SVG element, black on white in any colour scheme."""
+    """Render the QR code as an inline SVG element, black on white in any colour scheme."""
     return _qr_code(address).svg_inline(
         scale=_MODULE_PX, border=_QUIET_ZONE, light="#fff", omitsize=True
     )

@@ -1,4 +1,4 @@
-"""HTTP routes of managed links, for the people who manage them."""
+"""HTTP routes for managed links, used by the people who manage them."""
 
 from functools import partial
 
@@ -54,7 +54,7 @@ async def create_link(
     links: NamedDependency[LinkService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Returns `hostedUrl`, the URL to share.
+    """Creates a link. The URL to share is `hostedUrl`.
 
     The slug must be unique among all links of the installation, including disabled links.
     """
@@ -108,9 +108,10 @@ async def export_links(
     audit_log: NamedDependency[AuditLog],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """The file contains one row per link, newest first, and at most 5,000 links.
+    """Downloads the links as a CSV file.
 
-    You can edit the file and upload it again.
+    The file contains one row per link, newest first, and at most 5,000 links. You can edit the file
+    and upload it again.
     """
     query = read_query(request, LinkFilter)
 
@@ -141,7 +142,8 @@ async def upload_links(
     caller: NamedDependency[Caller],
     link_uploads: NamedDependency[LinkUploader],
 ) -> Response[bytes]:
-    """Creates links with new slugs and changes the others, in the file's columns only.
+    """Creates a link for each new slug and updates existing links, changing only the file's
+    columns.
 
     The file may have at most 5,000 rows and 2 MB. If any row is invalid, nothing changes, and the
     response lists the row and column of each error.
@@ -171,11 +173,12 @@ async def change_link(
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link, but its slug can never be used again.
+    """Changes the fields that are sent.
 
-    Earlier clicks and their app opens keep their name, destination and UTM parameters. Read-only
-    fields (`slug`, `hostedUrl`, ...) may be sent back with their stored values. An outdated
-    `revision` returns 409; `stats` and `unstoredClicks` are ignored.
+    A disabled link responds like an unknown link, but its slug can never be used again. Earlier
+    clicks and their app opens keep their name, destination and UTM parameters. Read-only fields
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values. An outdated `revision`
+    returns 409; `stats` and `unstoredClicks` are ignored.
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
 
@@ -220,7 +223,9 @@ async def list_link_revisions(
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
 ) -> Response[bytes]:
-    """Lists revisions, newest first. Each click belongs to the revision that was current then."""
+    """Lists revisions, newest first. Each click belongs to the revision that was current at that
+    time.
+    """
     page = read_query(request, PageQuery).pagination
     revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
     return await answer_list(revisions, LinkRevisionRecord.from_revision)
@@ -244,7 +249,7 @@ async def read_qr_code(
 ) -> Response[bytes]:
     """Returns a black-on-white image with the quiet zone that scanners need.
 
-    Clicks through the QR code count as scans.
+    Opens of the scanned URL count as scans.
     """
     query = read_query(request, QrQuery)
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)

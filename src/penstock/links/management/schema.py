@@ -34,7 +34,7 @@ RESERVED_SLUGS = frozenset(
         "signup", "sitemap", "static", "true", "undefined", "well-known", "www",
     )
 )  # fmt: skip
-"""Reserved slugs: service paths, and words that programs write for missing values."""
+"""Reserved slugs: paths of the service, and words that programs write for missing values."""
 
 
 def _slug(value: str) -> str:
@@ -84,7 +84,7 @@ WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 
 
 class _LinkFields(Input):
-    """Fields that may be null. The validation context is `WebUrlRules`."""
+    """Fields that may be null. The Pydantic validation context is `WebUrlRules`."""
 
     fallback_url: Annotated[
         str | None, Field(description="Web page for people who cannot open the app.")
@@ -107,7 +107,7 @@ class _LinkFields(Input):
         return None if value is None else web_url(value, info.context)
 
     def values(self) -> dict[str, Any]:
-        """The fields that were sent, by their names in `Link`, without IDs."""
+        """Return the fields that were sent, by their names in `Link`, without IDs."""
         sent = {name: getattr(self, name) for name in self.model_fields_set - {"id", "website_id"}}
         if "expires_at" in sent:
             sent["expires_at_ms"] = sent.pop("expires_at")
@@ -126,7 +126,9 @@ class NewLink(_LinkFields):
 
 
 class LinkChange(_LinkFields):
-    """Omitted fields keep their value; null clears a field. App and slug are fixed."""
+    """Changes to a link. Omitted fields keep their value; null clears a field. App and slug are
+    fixed.
+    """
 
     id: str
     name: Annotated[LinkName | None, AfterValidator(not_null), OMITTABLE] = None
@@ -207,7 +209,7 @@ class LinkUploadRecord(Record):
 
 
 class LinkFilter(Query):
-    """Query parameters for selecting links of the workspace."""
+    """Query parameters for selecting the workspace's links."""
 
     website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
@@ -314,7 +316,7 @@ class LinkRevisionRecord(Record):
 
 
 class QrQuery(Query):
-    """Query parameters of a QR code."""
+    """Query parameters for a QR code."""
 
     format: Annotated[Literal["svg", "png"], Field(description="File format.")] = "svg"
     scale: Annotated[

@@ -1,4 +1,4 @@
-"""Use cases of managed links. Methods block on the metadata DB unless they say otherwise."""
+"""Use cases for managed links. Methods block on the metadata DB unless they say otherwise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -119,12 +119,14 @@ class LinkService:
             return _find_stored(db, workspace_id, link_id)
 
     def slugs(self, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> Mapping[str, str]:
-        """Slugs by link ID, for the links that belong to the workspace."""
+        """Return slugs by link ID, for the links that belong to the workspace."""
         with self._database.read() as db:
             return store.slugs(db, workspace_id, link_ids)
 
     def list_all(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
-        """All matching links, newest first. Raises `Malformed` if more than `MAX_ROWS` match."""
+        """Return all matching links, newest first. Raises `Malformed` if more than `MAX_ROWS`
+        match.
+        """
         listing = self._listing(workspace_id, query, Page(1, MAX_ROWS))
         if listing.total > MAX_ROWS:
             raise Malformed(
@@ -139,7 +141,7 @@ class LinkService:
         self._by_slug.announce(db)
 
     def forget(self, slug: str) -> None:
-        """Drop the cached link after another service of this node has changed it."""
+        """Drop a link from the cache after another service of this node has changed it."""
         self._by_slug.forget(slug)
 
     def revisions(
@@ -151,12 +153,12 @@ class LinkService:
             return store.revisions_page(db, link.id, page)
 
     def tags(self, workspace_id: WorkspaceId) -> list[str]:
-        """The workspace's first 200 tags in alphabetical order."""
+        """Return the workspace's first 200 tags in alphabetical order."""
         with self._database.read() as db:
             return store.tags(db, workspace_id)
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
-        """An active link of any workspace, and its app. Does not block the event loop."""
+        """Find an active link of any workspace, and its app. Does not block the event loop."""
         if not SLUG.fullmatch(slug):
             return None
         link = self._by_slug.get(slug) or await self._by_slug.fetch(slug, partial(self._read, slug))
@@ -203,7 +205,7 @@ def _changed_fields(before: Link, after: Link) -> list[str]:
 def _find_stored(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link:
-    # PostgreSQL does not accept NUL in a text.
+    # PostgreSQL does not accept NUL in text.
     link = None
     if "\x00" not in link_id:
         link = store.link(db, workspace_id, link_id, for_update=for_update)

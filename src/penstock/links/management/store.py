@@ -1,4 +1,4 @@
-"""SQL of managed links. Functions run in the caller's transaction."""
+"""SQL for managed links. Functions run in the caller's transaction."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ from penstock.metadb.tables import link_revisions, link_tags, links
 _MAX_LISTED_TAGS = 200
 
 _TAGS = (
-    select(func.aggregate_strings(link_tags.c.tag, ","))  # no tag contains a comma
+    select(func.aggregate_strings(link_tags.c.tag, ","))  # tags never contain commas
     .where(link_tags.c.link_id == links.c.id)
     .correlate(links)
     .scalar_subquery()
@@ -102,7 +102,7 @@ def add_links(db: Connection, added: Sequence[Link]) -> None:
 
 
 def update_links(db: Connection, changed: Sequence[tuple[Link, Link]]) -> None:
-    """Store changed links. changed: pairs of the old and new link. Their rows must be locked."""
+    """Store changed links. changed: pairs of the old and new link, whose rows must be locked."""
     if not changed:
         return
     after = [link for _, link in changed]
@@ -144,26 +144,28 @@ def _add_tags(db: Connection, tagged: Sequence[Link]) -> None:
 def link(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link | None:
-    """A link of the workspace. for_update: whether to lock its row until the transaction ends."""
+    """Find a link of the workspace. for_update: whether to lock its row until the transaction
+    ends.
+    """
     statement = _LINKS.where(links.c.workspace_id == workspace_id, links.c.id == link_id)
     row = db.execute(statement.with_for_update(of=links) if for_update else statement).first()
     return None if row is None else _link(row)
 
 
 def link_of_id(db: Connection, link_id: str) -> Link | None:
-    """A link of any workspace, active or disabled."""
+    """Find an active or disabled link of any workspace by its ID."""
     row = db.execute(_LINKS.where(links.c.id == link_id)).first()
     return None if row is None else _link(row)
 
 
 def link_of_slug(db: Connection, slug: str) -> Link | None:
-    """A link of any workspace, active or disabled."""
+    """Find an active or disabled link of any workspace by its slug."""
     row = db.execute(_LINKS.where(links.c.slug == slug)).first()
     return None if row is None else _link(row)
 
 
 def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> dict[str, str]:
-    """Slugs by link ID, for the links that belong to the workspace."""
+    """Return slugs by link ID, for the links that belong to the workspace."""
     slugs_by_id: dict[str, str] = {}
     for chunk in chunks(link_ids):
         statement = select(links.c.id, links.c.slug).where(
@@ -174,7 +176,7 @@ def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) ->
 
 
 def links_of_slugs(db: Connection, slugs: Sequence[str]) -> list[Link]:
-    """Links of any workspace. Locks their rows until the transaction ends."""
+    """Find links of any workspace by slug, and lock their rows until the transaction ends."""
     stored: list[Link] = []
     for chunk in chunks(slugs):
         statement = _LINKS.where(links.c.slug.in_(chunk)).order_by(links.c.id)
@@ -193,7 +195,7 @@ def links_page(
     tag: str | None = None,
     now_ms: int,
 ) -> Listing[Link]:
-    """Links, newest first. search: part of the name, slug or a tag; empty matches all.
+    """List links, newest first. search: part of the name, slug or a tag; empty matches all.
 
     Archived links are included only if `state` is `ARCHIVED`.
     """
@@ -220,7 +222,9 @@ def links_page(
 
 
 def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
-    """Conditions for a state, equivalent to `Link.state`. None: all states except archived."""
+    """Conditions that select a state, equivalent to `Link.state`. None selects all states except
+    archived.
+    """
     c = links.c
     if state is LinkState.ARCHIVED:
         return [c.is_archived]
@@ -235,7 +239,7 @@ def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnEl
 
 
 def tags(db: Connection, workspace_id: WorkspaceId) -> list[str]:
-    """The first of the workspace's tags, in alphabetical order."""
+    """Return the first of the workspace's tags, in alphabetical order."""
     c = link_tags.c
     statement = (
         select(c.tag)

@@ -1,4 +1,4 @@
-"""Creates and changes links from a CSV file. Either all rows are applied, or none."""
+"""Creates and changes links from a CSV file. Either all rows are applied or none."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +59,7 @@ class Plan:
 
 
 class LinkUploader:
-    """Creates and changes the links of a CSV file.
+    """Creates and changes links from a CSV file.
 
     links: the service whose cache drops changed links. validation: queue for CPU-heavy work.
     """
@@ -76,7 +76,7 @@ class LinkUploader:
         self._links, self._validation = links, validation
 
     async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
-        """Create links with new slugs and change the others.
+        """Create links for new slugs and update the others.
 
         Raises `Invalid` if the body is not a CSV file of links, and `Conflict` if someone else has
         just taken a slug. If any row is invalid, nothing changes: a dry run returns the faults, and
@@ -115,7 +115,7 @@ class LinkUploader:
         return upload
 
     def _apps(self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]) -> Mapping[str, WebsiteId]:
-        """The workspace's apps that the rows name: IDs by the rows' `websiteId`."""
+        """Return IDs of the workspace's apps by the `websiteId` in the rows. Omits unknown apps."""
         apps: dict[str, WebsiteId] = {}
         for website_id in {row.website_id for _, row in rows if row.website_id}:
             with suppress(NotFound):
@@ -148,7 +148,7 @@ def _validate_rows(
 
 
 def _column_fault(fault: Fault) -> Fault:
-    """The fault with the column's name as its field, such as `tags` for `tags[2]`."""
+    """Return the fault with the column's name as its field, such as `tags` for `tags[2]`."""
     return Fault(fault.field.partition("[")[0], fault.code, fault.message)
 
 
@@ -161,7 +161,7 @@ def _plan(
 ) -> Plan:
     """Compare the rows with the stored links.
 
-    apps: the workspace's apps that the rows name. stored: links of any workspace, by slug.
+    apps: the workspace's apps that occur in the rows. stored: links of any workspace, by slug.
     """
     plan = Plan()
     for number, row in rows:

@@ -57,7 +57,9 @@ def _raw_response(visit: Visit, response: LinkResponse) -> RawResponse:
 
 
 def link_not_found(scope: HTTPScope) -> RawResponse:
-    """The page for an unknown link, sent in response to all other requests to the link host."""
+    """Return the page for an unknown link. It is also the response to all other requests to the
+    link host.
+    """
     accept_language = dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1")
     body = missing_page(page_language(accepted_languages(accept_language))).encode()
     headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(body))]

@@ -1,4 +1,4 @@
-"""The country of a network address, from a GeoIP file that the operator provides."""
+"""Finds the country of a network address, using a GeoIP file that the operator provides."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _TYPES_WITH_COUNTRIES = ("Country", "City", "Enterprise", "Location")
 """Words in the type names of databases that contain countries. Each file states its type."""
 
 _MAPPED_PREFIX = "::ffff:"
-"""Prefix of an IPv4 address on an IPv6 socket. Source: RFC 4291, 2.5.5.2."""
+"""Prefix of an IPv4 address received on an IPv6 socket. Source: RFC 4291, 2.5.5.2."""
 
 
 class GeoipFileError(Exception):
@@ -16,20 +16,23 @@ class GeoipFileError(Exception):
 
 
 class CountryLookup:
-    """Looks up countries in a memory-mapped file, in microseconds. Without a file, finds none."""
+    """Looks up countries in a memory-mapped file, in microseconds. Without a file, all are
+    unknown.
+    """
 
     def __init__(self, file: Path | None) -> None:
         """file: a file in MaxMind's format. Raises `GeoipFileError` if it is unusable."""
         self._reader = None if file is None else _open_database(file)
 
     def country(self, address: str) -> str:
-        """The ISO 3166-1 alpha-2 country code of an IP address; empty if unknown."""
+        """Return the ISO 3166-1 alpha-2 country code of an IP address; empty if unknown."""
         if self._reader is None:
             return ""
         try:
             record = self._reader.get(address.removeprefix(_MAPPED_PREFIX))
         except (ValueError, maxminddb.InvalidDatabaseError):
-            # Not an IP address, an IPv6 address in an IPv4 file, or a damaged part of the file.
+            # It is not an IP address, or an IPv6 address in an IPv4 file, or part of the file is
+            # damaged.
             return ""
         country = record.get("country") if isinstance(record, dict) else None
         code = country.get("iso_code") if isinstance(country, dict) else None

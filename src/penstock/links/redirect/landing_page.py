@@ -1,4 +1,6 @@
-"""Landing pages: HTML that needs no script, in the language of the person who opens the link."""
+"""Landing pages: HTML that works without scripts, in the language of the person who opens the
+link.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,9 @@ from penstock.links.redirect.targets import app_url, store_url
 
 
 def _static(name: str) -> tuple[str, str]:
-    """The text of a file that pages include, and its hash for the Content Security Policy."""
+    """Return the text of a file that pages include, and its hash for the Content Security
+    Policy.
+    """
     text = files("penstock.links.redirect").joinpath(f"static/{name}").read_text("utf-8")
     return text, f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
@@ -59,7 +63,7 @@ SCRIPTED_PAGE_HEADERS: Mapping[str, str] = {
 class PageContext(NamedTuple):
     """Data for rendering a landing page. base_url: base URL of links.
 
-    token: the click's token; empty for a robot, whose page has no button to open the app.
+    token: the click's token; empty for a robot, whose page does not have a button to open the app.
     web_url: target of "Continue on the web"; None to omit the button.
     """
 
@@ -78,7 +82,7 @@ class LandingPage(NamedTuple):
 
 
 class Button(NamedTuple):
-    """A button. copies: a URL that the button copies before opening its target; may be empty."""
+    """A button. copies: URL that the button copies before opening its target; may be empty."""
 
     text: str
     url: str
@@ -86,7 +90,9 @@ class Button(NamedTuple):
 
 
 def landing_page(context: PageContext) -> LandingPage:
-    """A page with buttons to the app, its stores and the web. Computers also get a QR code."""
+    """Render a page with buttons for the app, its stores and the web. Computers also get a QR
+    code.
+    """
     link, user_agent, base_url = context.link, context.user_agent, context.base_url
     texts = TEXTS[context.language]
     buttons = list(_buttons(context))
@@ -105,7 +111,7 @@ def landing_page(context: PageContext) -> LandingPage:
 
 
 def missing_page(language: str) -> str:
-    """The page for a disabled or unknown link."""
+    """Render the page for a disabled or unknown link."""
     return _missing.render(language=language, texts=TEXTS[language])
 
 
@@ -122,7 +128,7 @@ def _buttons(context: PageContext) -> Iterator[Button]:
 
 
 def _phone_buttons(context: PageContext) -> Iterator[Button]:
-    """Buttons for the phone's store, and for the app if the click has a token."""
+    """Yield buttons for the phone's store, and for the app if the click has a token."""
     link, token, platform = context.link, context.token, context.user_agent.platform
     app, texts = context.website.app, TEXTS[context.language]
     hosted_url = link.hosted_url(context.base_url)

@@ -1,4 +1,4 @@
-"""Landing page texts in each language, and language selection."""
+"""Texts of landing pages in each language, and the choice of a language."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +96,8 @@ TEXTS: Mapping[str, PageTexts] = {
 
 
 def accepted_languages(accept_language: str) -> tuple[str, ...]:
-    """The language codes in an `Accept-Language` header, without regions, most preferred first.
+    """Return the language codes in an `Accept-Language` header, without regions, most preferred
+    first.
 
     Skips invalid parts, and everything after 500 characters. Source: RFC 9110, 12.5.4.
     """
@@ -113,5 +114,7 @@ def _languages(accept_language: str) -> tuple[str, ...]:
 
 
 def page_language(languages: Sequence[str]) -> str:
-    """The first language that landing pages support, or English if they support none of them."""
+    """Return the first language that landing pages support, or English if they support none of
+    them.
+    """
     return next((language for language in languages if language in TEXTS), "en")

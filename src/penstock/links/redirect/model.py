@@ -6,12 +6,11 @@ from penstock.links.clicks.model import Click
 
 
 class Visit(NamedTuple):
-    """A request for a link. Texts are empty if the request lacks them.
+    """A request for a link. Texts are empty if the request does not contain them.
 
-    address: the client's network address.
-    is_prefetch: whether the browser loads the page before the person opens it.
-    is_scan: whether the URL came from a QR code.
-    query: the percent-encoded query, without the question mark.
+    address: the client's network address. is_prefetch: whether the browser loads the page before
+    the person opens it. is_scan: whether the URL came from a QR code. query: the percent-encoded
+    query, without the question mark.
     """
 
     slug: str
@@ -28,8 +27,8 @@ class Visit(NamedTuple):
 class LinkResponse(NamedTuple):
     """The response to a visit: 200 with a page, 302 with a location, or 404 with a page.
 
-    has_script: whether the page contains a script.
-    click: the click to record once the response is certain; None for an unknown or expired link.
+    has_script: whether the page contains a script. click: the click to record once the response has
+    been built; None for an unknown or expired link.
     """
 
     status: int

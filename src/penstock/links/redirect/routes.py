@@ -1,4 +1,4 @@
-"""HTTP routes of the public side of managed links."""
+"""HTTP routes for people who open managed links."""
 
 from litestar import HttpMethod, route
 from litestar.di import NamedDependency
@@ -22,7 +22,7 @@ _SLUG = "{slug:path}"
 DIRECT_ROUTES = (route(PUBLIC_PATH + _SLUG, http_method=_METHODS, status_code=200)(open_link),)
 ROUTES = (
     *DIRECT_ROUTES,
-    # Some people and programs write URLs in capitals.
+    # Some people and programs write URLs in capital letters.
     route(
         PUBLIC_PATH.upper() + _SLUG, http_method=_METHODS, status_code=200, include_in_schema=False
     )(open_link),

@@ -39,7 +39,9 @@ class RedirectService:
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
-        """The response and its click. Call `record` with the click once the response is built."""
+        """Return the response and its click. Call `record` with the click once the response has
+        been built.
+        """
         target = await self._links.find_public(visit.slug)
         if target is None:
             language = page_language(accepted_languages(visit.accept_language))
@@ -103,13 +105,15 @@ class RedirectService:
 
 
 def _has_match_key(visit: Visit, user_agent: UserAgent) -> bool:
-    """Whether an app open may claim the click by its network. Only for people's phone clicks."""
+    """Whether an app open may claim the click by its network. True only for phone clicks by
+    people.
+    """
     is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
     return is_phone and not user_agent.robot and not _non_person(visit)
 
 
 def _non_person(visit: Visit) -> str:
-    """The reason why a browser's request is not a person's click; empty if it is."""
+    """Return why a browser's request is not a click by a person; empty if it is."""
     if visit.is_head:
         return "head"
     return "prefetch" if visit.is_prefetch else ""
@@ -118,8 +122,8 @@ def _non_person(visit: Visit) -> str:
 def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
     """Choose the response by the decision table in docs/links.md.
 
-    The server cannot know whether the app is installed: a phone with the app opens it without
-    asking the server.
+    The server does not need to know whether the app is installed: a phone that has the app opens it
+    without asking the server.
     """
     if user_agent.robot:
         return Answer.PREVIEW

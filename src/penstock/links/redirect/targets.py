@@ -1,4 +1,4 @@
-"""URLs behind the buttons of a landing page: the app and its stores."""
+"""URLs for the buttons on a landing page: the app and its stores."""
 
 from collections.abc import Iterator
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -16,7 +16,7 @@ _PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
 
 
 def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
-    """The app's page in the platform's store, or None if unknown. token: may be empty.
+    """Return the app's page in the platform's store, or None if unknown. token: may be empty.
 
     Google Play passes the `referrer` on to the app after the install.
     """
@@ -38,10 +38,10 @@ def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str
 
 
 def web_target(link: Link, query: str) -> str | None:
-    """The link's fallback URL, with the visit's query if the link passes it on.
+    """Return the link's fallback URL, with the visit's query if the link passes it on.
 
-    None if there is no fallback URL. The URL's existing parameters are kept and take precedence.
-    The link's UTM parameters override the query's, because nobody can forge them.
+    Returns None if there is no fallback URL. The URL's existing parameters are kept and take
+    precedence. The link's UTM parameters override the query's, because nobody can forge them.
     """
     if link.fallback_url is None or not link.pass_query:
         return link.fallback_url
@@ -54,7 +54,7 @@ def web_target(link: Link, query: str) -> str | None:
 
 
 def _visit_params(query: str) -> Iterator[tuple[str, str]]:
-    """The parameters in a visit's query, without Penstock's own parameters."""
+    """Yield the parameters in a visit's query, without Penstock's own parameters."""
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in _OWN_PARAMS and (name + value).isprintable():
             yield name, value
@@ -63,7 +63,8 @@ def _visit_params(query: str) -> Iterator[tuple[str, str]]:
 def app_url(
     app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str, web: str | None
 ) -> str | None:
-    """The URL that opens the app at the link's destination, or None if the app cannot be opened.
+    """Return the URL that opens the app at the link's destination; None if the app cannot be
+    opened.
 
     On iOS, only the app's custom scheme works, because links to the page's host stay in Safari. On
     Android, the URL is an intent with the app's custom scheme, or else with the link's URL. If the
@@ -85,7 +86,7 @@ def app_url(
 
 
 def _route(link: Link, token: str) -> str:
-    """The destination path with the link's ID and the click token in its query."""
+    """Return the destination path with the link's ID and the click token in its query."""
     path, mark, fragment = quote(link.destination_path, safe=URL_CHARACTERS).partition("#")
     separator = "&" if "?" in path else "?"
     return _add_token(f"{path}{separator}{LINK_ID_PARAM}={link.id}", token) + mark + fragment

@@ -1,1 +1,1 @@
-"""Statistics of links: clicks, opens and installs."""
+"""Link statistics: clicks, opens and installs."""

@@ -1,4 +1,4 @@
-"""HTTP route of the statistics of links."""
+"""HTTP route for link statistics."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Wire types of the statistics of links."""
+"""Wire types of link statistics."""
 
 from typing import Annotated
 
@@ -10,11 +10,11 @@ from penstock.http.schema import Record
 
 
 class StatisticsQuery(InPeriod, InBuckets):
-    """Query parameters of a link's statistics."""
+    """Query parameters for a link's statistics."""
 
 
 class TotalsRecord(Record):
-    """Counts of a link."""
+    """Counts for a link."""
 
     clicks: Annotated[int, Field(description="Clicks by people, not bots.")] = 0
     unique_clicks: Annotated[
@@ -34,7 +34,7 @@ class TotalsRecord(Record):
 
 
 class BucketRecord(TotalsRecord):
-    """A time bucket: `from` (inclusive) to `to` (exclusive)."""
+    """Counts for a time bucket, from `from` (inclusive) to `to` (exclusive)."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -54,7 +54,7 @@ class CountryRecord(TotalsRecord):
 class LinkStatisticsRecord(Record):
     """Statistics of a link in a period.
 
-    If no period is given, they cover all time, in buckets from the link's creation until now.
+    Without a period, they cover all time, in buckets from the link's creation until now.
     """
 
     link_id: str

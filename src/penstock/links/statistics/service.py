@@ -1,4 +1,4 @@
-"""Statistics of links, counted in the warehouse."""
+"""Link statistics, counted in the warehouse."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -25,7 +25,7 @@ from penstock.warehouse.queries import load
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of a link. Clicks and scans exclude robots.
+    """Counts for a link. Clicks and scans exclude robots.
 
     unique_clicks: clicks that are a browser's first on the link that day.
     """
@@ -38,7 +38,7 @@ class Counts:
     installs: int = 0
 
     def record(self) -> dict[str, Any]:
-        """The fields of a `TotalsRecord`. Conversion is installs divided by clicks."""
+        """Return the fields of a `TotalsRecord`. Conversion is installs divided by clicks."""
         return {
             **{name: getattr(self, name) for name in _COUNT_NAMES},
             "conversion": rate(self.installs, self.clicks),
@@ -71,14 +71,14 @@ class StatisticsService:
     def read(
         self, workspace_id: WorkspaceId, link_id: str, query: StatisticsQuery
     ) -> LinkStatisticsRecord:
-        """The statistics of a link.
+        """Return the statistics of a link.
 
         Raises `NotFound` if the link belongs to another workspace, `Malformed` if there are too
         many buckets, and `Unavailable` if the warehouse does not respond.
         """
         link = self._find_link(workspace_id, link_id)
         start_ms, end_ms = query.start_at, query.end_at
-        if start_ms is None or end_ms is None:  # all time; buckets since the link's creation
+        if start_ms is None or end_ms is None:  # all time, in buckets since the link's creation
             edges = query.edges(
                 link.created_at_ms,
                 max(self._clock(), link.created_at_ms),
@@ -147,7 +147,9 @@ class StatisticsService:
         return parts
 
     def totals(self, links: Sequence[Link]) -> Mapping[LinkId, TotalsRecord | None]:
-        """All-time counts of each link, from one query. None if the warehouse is unavailable."""
+        """Return all-time counts of each link, from one query. None if the warehouse is
+        unavailable.
+        """
         if not links:
             return {}
         parameters = {
