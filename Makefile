@@ -60,7 +60,7 @@ imports:
 	@scripts/timed imports $(BIN)/lint-imports
 dependencies:
 	@scripts/timed dependencies $(BIN)/deptry src
-	@scripts/timed dependencies $(BIN)/deptry tests bench examples --ignore DEP002,DEP004
+	@scripts/timed dependencies $(BIN)/deptry tests bench docsite examples --ignore DEP002,DEP004
 
 # Tests that ARGS names, such as ARGS="tests/funnels/test_filters.py", need no checks and few packages.
 CHOSEN := $(filter tests/%,$(ARGS))
@@ -176,6 +176,10 @@ bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" 
 screenshots: $(DEV) ## Take screenshots of every page at three widths, into docs/images/ (ARGS="login" for some)
 	@scripts/setup tests
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
+.PHONY: docs
+docs: $(DEV) ## Build the documentation site, without network, into build/docs/html
+	@$(BIN)/python -m docsite build/docs
 
 .PHONY: format
 format: $(DEV) ## Fix what the formatter and linter can fix

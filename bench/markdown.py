@@ -15,9 +15,9 @@ def page(results: Iterable[PartResult]) -> str:
     lines = [
         "# Measurements",
         "",
-        "Written by `make bench` from `results.json`. Compare times of one part with each other, "
-        "not with another run.",
-        "[How it is measured](README.md).",
+        "What `make bench` measured, written from `results.json`. Compare times of one part with "
+        "each other, not with another",
+        "run. [How it is measured](README.md).",
         "",
         *_machines(parts),
     ]

@@ -9,7 +9,7 @@ from tests.source_tree import SOURCE, nodes_of, tree_of
 
 ROOT = SOURCE.parents[1]
 PAGE = ROOT / "docs" / "development" / "glossary.md"
-FOLDERS = (SOURCE, *(ROOT / name for name in ("tests", "bench", "scripts", "examples")))
+FOLDERS = (SOURCE, *(ROOT / name for name in ("tests", "bench", "docsite", "scripts", "examples")))
 NOT_NOUNS = {"told", "found", "some", "one", "made", "begun", "asked", "kept", "happening", "whose"}
 """Words that say nothing about the thing that they name."""
 NOT_IN_NAMES = NOT_NOUNS - {"found", "some", "one"}

@@ -71,7 +71,7 @@ class Piece(NamedTuple):
 def _places() -> list[str]:
     rooms = {path.parent for path in SOURCE.rglob("*.py")}
     sdk = {path.parent for path in (ROOT / "sdk" / "python" / "src").rglob("*.py")}
-    beside = {ROOT / "bench", ROOT / "examples"}
+    beside = {ROOT / "bench", ROOT / "docsite", ROOT / "examples"}
     folders = sorted(folder.relative_to(ROOT).as_posix() for folder in rooms | sdk | beside)
     return [*folders, "tests"]
 

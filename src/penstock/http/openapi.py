@@ -91,9 +91,9 @@ def openapi_document(
     handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str
 ) -> dict[str, Any]:
     """The whole document. handlers: (path such as `/api/funnels/{id}`, handler)."""
-    entries = [
+    entries = [  # sorted, so that every start gives an operation the same ID
         (path, handler, handler.opt["described"])
-        for path, handler in handlers
+        for path, handler in sorted(handlers, key=lambda entry: entry[0])
         if "described" in handler.opt
     ]
     inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
