@@ -75,7 +75,7 @@ MAX_VISITORS_BY_PUBLIC_CLAIMS = 1_000
 
 
 def redact(resolution: Resolution, visitor_id: str) -> Resolution:
-    """For a sender without an API key, remove all information that it did not send itself."""
+    """Remove all information that a sender without an API key did not send itself."""
     notices = tuple(
         notice for notice in resolution.notices if notice in (PLACEHOLDER, TOO_MANY_VISITORS)
     )

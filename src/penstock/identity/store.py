@@ -237,7 +237,7 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
 
 
 def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
-    """Count the visitors that each of these has absorbed, up to just above `RELEASED_AT_ONCE`."""
+    """Count the visitors absorbed by each of these, up to just above `RELEASED_AT_ONCE`."""
     columns = ("visitor_id", _ABSORBED_COUNT)
     return {
         (scope, visitor_id): size

@@ -7,7 +7,10 @@ from penstock.base.ids import ScopeId, VisitorId
 
 
 class LinkedUser(NamedTuple):
-    """The user linked to a visitor. traits: from the latest identify call that sent traits."""
+    """The user linked to a visitor.
+
+    traits: the traits in the latest identify call that sent any.
+    """
 
     id: str
     traits: Mapping[str, Any] | None

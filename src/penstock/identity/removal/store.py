@@ -105,7 +105,7 @@ def forget_absorbed(
 
 
 def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
-    """Return all IDs of a visitor, the canonical ID first. An unknown ID is returned alone."""
+    """Return all IDs of a visitor, canonical ID first. For an unknown ID, return only that ID."""
     canonical = _canonical(connection, scope, visitor_id, None)
     canonical_id = canonical[0] if canonical else VisitorId(visitor_id)
     rows = _merges_after(connection, scope, canonical_id, 0)
