@@ -72,7 +72,7 @@ class Cluster:
         return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
 
     def distributed_tables(self) -> list[str]:
-        """Statements that recreate the `Distributed` tables with the columns of their shards."""
+        """Return statements that recreate the `Distributed` tables with their shards' columns."""
         return [
             f"CREATE OR REPLACE TABLE {table} {self._on_cluster} AS {shard_table(table)} "
             f"ENGINE = Distributed(`{self.name}`, currentDatabase(), {shard_table(table)}, {key})"

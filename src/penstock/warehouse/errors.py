@@ -20,8 +20,8 @@ REFUSED_FORM = 1000
 """Error code for a parameter that the server refuses, for example because it is too long."""
 
 _SERVER_IS_AWAY = frozenset(
-    # Users and passwords; too many queries or no free thread; sockets and networks; an unreachable
-    # Keeper or replica; an insert that the server may or may not have stored.
+    # Wrong users or passwords; too many queries or no free thread; failing sockets or networks; an
+    # unreachable Keeper or replica; an insert that the server may or may not have stored.
     (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
 )
 """Error codes of a server that cannot be reached now, or cannot reach Keeper or its replicas."""
@@ -35,8 +35,8 @@ code, 32, does not identify this error, because a row that ends too early has th
 """
 
 _DAMAGED = frozenset(
-    # Truncated data, wrong checksums and other corruption. Files of a part: wrong mark sizes,
-    # missing, unexpected or of the wrong size. Parts: unexpected, badly named or possibly broken.
+    # Truncated data, wrong checksums and other corruption; files of a part that are missing,
+    # unexpected or of the wrong size; parts that are unexpected, badly named or possibly broken.
     (33, 40, 246, 271, 91, 107, 226, 227, 228, 231, 233, 740)
 )
 """Error codes for files that the engine cannot read. See `written_parts`."""

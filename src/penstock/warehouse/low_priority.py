@@ -26,9 +26,9 @@ class EngineThreads:
         self._lowered: frozenset[int] = frozenset()
 
     def lower_priority(self) -> None:
-        """Lower the priority of new engine threads. Call it when the engine may have started some.
+        """Lower the priority of new engine threads. Call this whenever threads may have started.
 
-        It does nothing on systems other than Linux, or if the system refuses.
+        Does nothing on systems other than Linux, or if the system does not allow it.
         """
         if sys.platform != "linux":
             return
