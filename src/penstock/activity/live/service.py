@@ -63,7 +63,7 @@ class LiveService:
         parameters = self._parameters(websites, query)
         self._wait_until_shipped(_FRESH_WAIT_S)
         now_ms = self._clock()
-        limit = query.limit + len(cursor.marks) + 1  # one more, to see whether there are more
+        limit = query.limit + len(cursor.marks) + 1  # One more, to see whether there are more.
         starts = (
             (cursor.after_ms,)
             if query.after is not None
