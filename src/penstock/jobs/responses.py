@@ -1,4 +1,4 @@
-"""Stores job responses in the metadata DB, in parts, so that long responses are never in memory.
+"""Stores job responses in the metadata DB, in parts, so that long ones are not held in memory.
 
 All functions block.
 """

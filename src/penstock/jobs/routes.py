@@ -21,7 +21,7 @@ async def read_job(
     jobs: NamedDependency[JobService],
     clock: NamedDependency[Clock],
 ) -> Response[bytes]:
-    """State and progress of a request that was sent with `Prefer: respond-async`."""
+    """Returns the state and progress of a request sent with `Prefer: respond-async`."""
     job = await to_thread.run_sync(jobs.job, caller.workspace_id, job_id)
     return answer(JobRecord.from_job(job, clock()))
 
