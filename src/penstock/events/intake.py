@@ -111,8 +111,8 @@ class Intake:
         self._store_failed = False
         self._last_id_ms: int | None = None
         self._track_split_ms = 0
-        # Each hand-over is tried at once, so that callers get a response even while the store is
-        # down. In between, the writer probes the store: a node that is not ready receives no
+        # Each hand-over is tried immediately, so that callers get a response even while the store
+        # is down. In between, the writer probes the store: a node that is not ready receives no
         # requests, so nothing else would show that the store is back.
         self._writer = Worker(
             "intake",
@@ -384,7 +384,7 @@ class Intake:
         return self._last_id_ms
 
     def _earlier_keys_until_ms(self, now_ms: int) -> int:
-        """Return when keyed and public posts last shared dedupe keys; 0 if those keys expired."""
+        """Return when keyed and public posts last shared dedupe keys; 0 once those keys expired."""
         split_ms = self._track_split_ms
         return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
 

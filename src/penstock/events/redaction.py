@@ -36,8 +36,9 @@ _QUERY = Pattern(r"([?#])\S+")
 
 
 def redact(item: Any) -> str:
-    """Return a redacted item as JSON of at most 1,000 characters. Shortened parts end in an
-    ellipsis.
+    """Return a redacted item as JSON, at most 1,000 characters.
+
+    Shortened parts end in an ellipsis.
     """
     text = json.encode(_redacted(item, 0)).decode()
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS

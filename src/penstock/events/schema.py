@@ -108,7 +108,7 @@ class TransactionEvent(ServerEvent):
 def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
     """Raise `RuleBroken` if the URL is invalid.
 
-    An item without `path` gets its path from the URL, so the URL must then contain a valid path.
+    An item without `path` gets its path from the URL. A page view must have a path.
     """
     if url is None:
         return

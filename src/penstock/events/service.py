@@ -54,9 +54,7 @@ _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
 """Maximum number of items validated on the event loop. More would block it for over 1 ms."""
 _MAX_VALUES_ON_LOOP = 300
-"""Maximum number of values in a body validated on the event loop. Ten browser events have about
-150.
-"""
+"""Maximum number of values in a body validated on the event loop; ten browser events have 150."""
 
 _FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
     server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
@@ -145,7 +143,7 @@ class EventService:
         raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
         website = await self._find_website(named_website_id)
-        if website is not None:  # before validation, so that rejected items count too
+        if website is not None:  # Count before validation, so that rejected items count too.
             self.count_items(website, _number_of_items(raw), is_public=caller is None)
         context = self._context(lambda _: website, caller)
         if "events" not in raw:

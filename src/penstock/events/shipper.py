@@ -52,10 +52,10 @@ _PIECE_BYTES = 32 * 1024 * 1024
 # Gather commits into one insert, because each insert is a part that the engine must merge later.
 _LINGER_S = 0.15
 _LONGEST_LINGER_S = 0.6
-_LINGER_FACTOR = 4  # The pause per shipping time: shipping takes at most a fifth of the time.
+_LINGER_FACTOR = 4  # Pause relative to the shipping time: shipping takes at most a fifth.
 _POLL_S = 1.0  # Polling finds bundles that other nodes left behind.
 _STOP_S = 5.0
-_CHECKED_ROWS = 32  # Enough for each of two shards to have one of them, almost certainly.
+_CHECKED_ROWS = 32  # Enough that each of two shards almost certainly has one of them.
 
 
 class Shipper:
@@ -270,7 +270,7 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
-    """Record what the engine refused. A single row will be quarantined, and more rows halved."""
+    """Record what the engine refused: a single row to quarantine, or several rows to halve."""
     rest = shipment.bundles[shipment.shipped :]
     if len(rest) > 1 or "\n" in rest[0].lines:
         log.warning("shipment_halved", shipment=shipment.number, code=error.code)

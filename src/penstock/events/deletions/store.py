@@ -94,7 +94,10 @@ def save_affected_events(
 def affected_events(
     connection: Connection, deletion: Deletion
 ) -> dict[WebsiteId, AffectedEvents | None]:
-    """Return the events to remove, by website; None if there are none or they are uncounted."""
+    """Return the events to remove, by website.
+
+    The value is None if there are no such events or they have not been counted yet.
+    """
     c = deletion_websites.c
     rows = connection.execute(
         select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(

@@ -40,7 +40,7 @@ class Occurrences:
         )
 
     def number(self, content: bytes) -> int:
-        """Count a line. Returns 1 for the first line with this content, and 2 for the second.
+        """Count a line. Returns how often its content has occurred so far, including this line.
 
         Raises `OSError` if the folder for temporary files is full.
         """

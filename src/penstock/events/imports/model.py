@@ -95,7 +95,7 @@ def completed(job: ImportJob) -> ImportJob:
 
 
 def stopped(job: ImportJob) -> ImportJob:
-    """Return the job after too many rejected lines: failed."""
+    """Return the job, failed because of too many rejected lines."""
     error = (
         f"The import stopped after {job.rejected:,} rejected lines, the limit. Correct the file "
         "and import it again; stored events are recognised as duplicates."

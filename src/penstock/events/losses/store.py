@@ -100,7 +100,7 @@ def newest_shipment(connection: Connection) -> tuple[int, bool]:
 
 
 def continue_above(connection: Connection, shipment: int, merge: int) -> None:
-    """Give later shipments and merges higher numbers than the given numbers."""
+    """Number later shipments and merges above the given numbers."""
     for table, number in (("shipments", shipment), ("merges", merge)):
         if connection.dialect.name == "sqlite":
             values = {"table": table, "number": number}

@@ -15,7 +15,10 @@ class Bundle(NamedTuple):
 
 
 class UnshippableRow(NamedTuple):
-    """The only row of a shipment that the warehouse refused. message: the warehouse's error."""
+    """A shipment's only unshipped row, which the warehouse refused.
+
+    message: the warehouse's error.
+    """
 
     line: str
     code: str

@@ -24,7 +24,9 @@ from penstock.metadb.tables import installation, outbox, shipments
 log = structlog.get_logger()
 
 _MAX_HALVES = 100
-"""Number of bundles to search for the oldest one. Halves of a bundle have new numbers."""
+"""Number of bundles to search for the oldest, starting with the lowest number. One half of a split
+bundle gets a number below all others.
+"""
 UNSHIPPABLE = "refused_by_event_store"
 LEASE_S = 900.0
 """Maximum seconds that a node may hold a shipment; longer than any insert takes."""
@@ -136,7 +138,7 @@ class Outbox:
                 shipment = _oldest(connection, target)
             yield shipment
             if shipment is not None:
-                rows = _shipped_rows(shipment)  # Before the write, which blocks the intake.
+                rows = _shipped_rows(shipment)  # Must precede the write, which blocks the intake.
                 with self._database.write() as connection:
                     self._finish(connection, shipment, rows)
         else:
