@@ -194,7 +194,7 @@ class FunnelQueryRunner:
         """Run step 6 in blocks, for results that are too large for memory or the cache.
 
         read: reads all blocks. If stored outcomes fail, it is called again with all blocks from
-        events, and must discard those it has read before.
+        events, and must discard the blocks that it has read before.
         """
 
         def run(statement: Statement) -> None:
@@ -219,8 +219,9 @@ class FunnelQueryRunner:
     ) -> tuple[T, DirectReason | None]:
         """Run a statement over stored outcomes, or else over events.
 
-        Returns the result of `run`, and why it read events; None if it read stored outcomes. The
-        statement runs again over events if stored outcomes fail or may include later events.
+        Returns the result of `run`, and the reason for reading events; None if it read stored
+        outcomes. The statement runs again over events if stored outcomes fail or may include later
+        events.
         """
         build = self._outcomes.find_build(context)
         if isinstance(build, DirectReason):

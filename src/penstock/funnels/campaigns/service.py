@@ -44,7 +44,7 @@ _TRAFFIC_FIGURES = ("clicks", "installs", "opens")
 _FUNNEL_FIGURES = ("entered", "completed", "pending", "dropped_off", "conversion_rate")
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
-"""The total if the statement returns no rows."""
+"""The total row to use if the statement returns no rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Statistics of proportions: confidence intervals, significance tests and Bayes. No I/O.
+"""Statistics of proportions: confidence intervals, significance and Bayesian tests. No I/O.
 
 The formulas are written out here, because scipy would add 125 MB to the installation. The tests
 compare the results with scipy.
@@ -88,8 +88,8 @@ def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
 def _fisher(share: Share, baseline: Share) -> float:
     """Return the probability of all tables that are at most as likely as the observed one.
 
-    All tables have the same sums, so `share.part` has a hypergeometric distribution. Method: Fisher
-    1922.
+    All these tables have the same sums, so `share.part` has a hypergeometric distribution. Method:
+    Fisher 1922.
     """
     import numpy as np
 

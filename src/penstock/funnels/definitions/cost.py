@@ -100,7 +100,7 @@ def _value_units(value: str) -> int:
 
 
 def cost_fault(costs: Iterable[MatchCost], field: str) -> Fault | None:
-    """Return the fault of a definition above the limit, which names the most expensive rows."""
+    """If a definition is above the limit, return a fault that names the most expensive rows."""
     by_cost = sorted(costs, key=lambda cost: -cost.units)
     total = sum(cost.units for cost in by_cost)
     if total <= MAX_COST:

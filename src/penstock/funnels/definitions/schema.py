@@ -209,7 +209,7 @@ class _FunnelHead(Record):
 
 
 class FunnelRecord(SavedDefinition, _FunnelHead):
-    """A saved funnel. revision: counts from 1 and rises with each change of the definition."""
+    """A saved funnel. revision: counts from 1 and increases with each change of the definition."""
 
     @property
     def definition(self) -> SavedDefinition:
@@ -250,7 +250,7 @@ class RevisionRecord(Record):
 class GoalRecord(Record):
     """A saved goal, which gives a match a name. Funnels refer to it by name.
 
-    revision: counts from 1 and rises with each new match.
+    revision: counts from 1 and increases with each new match.
     """
 
     id: str

@@ -86,7 +86,7 @@ class GoalService:
         """Change the name or the match of a goal.
 
         The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
-        revision. The goal's revision rises only with a new match.
+        revision. The goal's revision increases only with a new match.
 
         Raises Invalid if a read-only field differs from the stored one.
         """

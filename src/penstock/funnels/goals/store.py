@@ -109,7 +109,10 @@ def delete_goal(db: Connection, goal_id: str) -> None:
 def goal_uses(
     db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]
 ) -> list[tuple[str, str, str]]:
-    """Return goal ID, funnel ID and funnel name of each use of these goals, by funnel name."""
+    """Return goal ID, funnel ID and funnel name of each use of these goals.
+
+    The uses are sorted by funnel name.
+    """
     uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(
         funnels, funnel_goals.c.funnel_id == funnels.c.id
     )

@@ -106,7 +106,7 @@ class InsightService:
             rows = _after_last_pause(result)
             return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
         # Find the years with entries before counting. An attempt has only one entry. A visitor may
-        # have several, and a count by year would show only the best one.
+        # have several, and a count by year would show only the best entry.
         find = self._entries if counts_attempts else self._possible_entries
         years = find(context, _years(first_ms, now_ms))
         rows = _after_last_pause(years)

@@ -106,7 +106,7 @@ class OutcomeBuilder:
             _BUILDS.labels("done").inc()
             took_s = (self._clock() - now_ms) / 1000
             log.info("outcomes_stored", funnel_id=funnel_id, seconds=took_s)
-            if locked.is_dropped():  # by a request at another node
+            if locked.is_dropped():  # By a request on another node.
                 self._refresher.retire(locked, mark, "by_request")
 
     def _discard(self, locked: LockedOutcome, build: str) -> None:

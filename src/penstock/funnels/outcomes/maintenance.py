@@ -97,7 +97,7 @@ class OutcomeMaintenance:
         self.tables.stop(pending.work)
 
     def verify(self) -> Iterator[tuple[str, bool | None]]:
-        """Compare all stored outcomes with their events, and build differing ones again.
+        """Compare all stored outcomes with their events, and rebuild outcomes that differ.
 
         Yields funnel IDs and whether stored outcomes and events agreed; None if they could not be
         compared. Call this only in a process without a running worker.
@@ -142,7 +142,7 @@ class OutcomeMaintenance:
         if self.is_enabled and not self.is_embedded:
             try:
                 self.tables.resume_merges()  # a killed node may have stopped them
-            except QueryFailed as error:  # such as a missing privilege
+            except QueryFailed as error:  # For example, a privilege is missing.
                 log.warning("merges_not_resumed", error=str(error))
         self._is_prepared = True
 
@@ -155,7 +155,7 @@ class OutcomeMaintenance:
                 task()
             except (Stopped, WorkerStopped):
                 raise
-            except Overtaken:  # by another node, which now does the same
+            except Overtaken:  # Another node now does the same.
                 log.warning("outcomes_overtaken")
             except Unsettled:  # tried again at the next step
                 log.info("outcomes_unsettled")

@@ -25,7 +25,7 @@ _RECENT_QUERY_MS = 3_600_000
 _FEW_UNITS, _MOST_UNITS = 10_000, 50_000
 """Bounds for the number of changed units that a query evaluates itself."""
 _EVENTS_PER_UNIT = 200
-"""Number of events that can be read in the time that evaluating one changed unit takes."""
+"""Number of events that can be read in the time it takes to evaluate one changed unit."""
 
 
 class Upkeep(Enum):
@@ -49,7 +49,7 @@ def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
 
 
 def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
-    """Whether to keep an outcome up to date without a query. Each check for changes is a scan."""
+    """Whether an outcome was queried recently enough to be kept up to date without queries."""
     return queried_at_ms > now_ms - _RECENT_QUERY_MS
 
 

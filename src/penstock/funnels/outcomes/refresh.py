@@ -1,4 +1,4 @@
-"""Evaluates units again that changed since a mark, for queries and for the worker."""
+"""Re-evaluates units that changed since a mark, for queries and for the worker."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class OutcomeRefresher:
-    """Evaluates changed units again, or retires their build.
+    """Re-evaluates changed units, or retires their build.
 
     Methods block, and raise the same errors as `LockedOutcome`. The caller holds the lock and has a
     mark.

@@ -49,14 +49,14 @@ class OutcomeRegistry:
             self._marks[mark.outcome] = mark
 
     def note_query(self, outcome: str, at_ms: int) -> None:
-        """Record that a query asked for the outcome, at this node or another."""
+        """Record that a query asked for the outcome, on this node or another."""
         with self._state:
             self._queried_at_ms[outcome] = max(at_ms, self._queried_at_ms.get(outcome, 0))
 
     def queried_at_ms(self, mark: Mark) -> int:
         """Return the time of the last query for the outcome.
 
-        It can take half an hour until a query at another node is included.
+        A query on another node may be included only after half an hour.
         """
         with self._state:
             return max(mark.queried_at_ms, self._queried_at_ms.get(mark.outcome, 0))

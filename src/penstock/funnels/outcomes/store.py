@@ -35,7 +35,7 @@ def find(db: Connection, outcome: str) -> RowChange:
 
 
 def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
-    """Record that a change begins. Return False if `seen` is no longer the last change."""
+    """Record that a change begins. Returns False if `seen` is no longer the last change."""
     values = {
         "number": opened.number,
         "build": opened.build,
@@ -51,7 +51,7 @@ def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
 
 
 def close_change(db: Connection, change: RowChange) -> bool:
-    """Record that the change has ended. Return False if it is no longer the last change."""
+    """Record that the change has ended. Returns False if it is no longer the last change."""
     closed = db.execute(
         update(outcome_claims)
         .where(*_is(change))

@@ -32,7 +32,7 @@ class SubjectReader:
         return [Subject(definition, scope) for scope in (ids, *((website,) for website in ids))]
 
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
-        """Return the current revision over one website, or over all.
+        """Return the subject for the current revision over one website, or over all websites.
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
         Conflict under the same conditions as `FunnelService.resolve`.

@@ -20,7 +20,7 @@ class Gap:
 
     from_ms, to_ms: span of the events that it changed. at_ms: time of the request.
     affected_range: times of the first and last event that it changed or may have left out.
-    note: a sentence about the doubt that remains; None if the change is finished and complete.
+    note: a sentence about remaining doubt; None if the change is finished and complete.
     dismissed_at_ms: time at which an owner declared that nothing is missing; None if nobody did.
     event_kind: the only kind of event that it concerns, in the warehouse's spelling; None for all.
     """
@@ -164,7 +164,7 @@ def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[No
 
 
 def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
-    """Yield notes that do not mean that the response is incomplete."""
+    """Yield notes about the response that do not make it incomplete."""
     if open_windows and definition.window_s is None:
         yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
     texts = (

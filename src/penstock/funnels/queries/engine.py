@@ -55,7 +55,7 @@ _SUGGESTION = "Use a shorter period or one website, or raise the limit in the wo
 
 
 class EngineRows(NamedTuple):
-    """Rows of one statement. Several requests share them: do not change them.
+    """Rows of one statement. Several requests share these rows, so do not change them.
 
     is_stored: whether they come from stored outcomes. direct_reason: why they come from events
     instead; None for stored rows, and for statements that always read events.
@@ -104,10 +104,10 @@ class Engine:
             raise self._explain(error) from error
 
     def deadline(self) -> Callable[[], None]:
-        """Return a check for work in Python that may take as long as a statement, starting now.
+        """Return a function that checks whether work in Python exceeds a statement's time limit.
 
-        The check raises `Stopped` if the request was stopped, and `Unavailable` when the time is
-        up.
+        The time starts now. The function raises `Stopped` if the request was stopped, and
+        `Unavailable` when the time is up.
         """
         work, until_s = current_work(), monotonic() + self._limits()["max_execution_time"]
 

@@ -19,8 +19,8 @@ from penstock.http.bodies import bad_parameter
 class Selection:
     """The units that a caller selects, and the page and order of their cohorts.
 
-    website_id: None for all websites. start_ms, end_ms: the reporting period, both or neither.
-    cohort: exact value by breakdown property; None if the value is missing.
+    website_id: None for all websites. start_ms, end_ms: the reporting period; both or neither are
+    set. cohort: exact value by breakdown property; None if the value is missing.
     """
 
     website_id: str | None = None

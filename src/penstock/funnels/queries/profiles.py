@@ -65,9 +65,9 @@ class Moments(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Events of some websites up to an insert.
+    """The given websites' events up to an insert.
 
-    block: number of the insert. spans: their spans by day. events: number of events.
+    block: number of the insert. spans: spans of the events, by day. events: number of events.
     """
 
     block: int

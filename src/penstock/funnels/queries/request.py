@@ -35,7 +35,7 @@ def describe_query(
 
 
 class FunnelRequest:
-    """Litestar dependency `funnel`: the funnel that the path names. It may not exist."""
+    """Litestar dependency `funnel`: the funnel named in the path, which may not exist."""
 
     def __init__(
         self,

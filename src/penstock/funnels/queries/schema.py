@@ -151,7 +151,7 @@ class ServedFrom(StrEnum):
 class DirectReason(StrEnum):
     """The reason why a response was computed from events instead of stored outcomes.
 
-    NOT_STORED: none exist yet. BUILDING: they are being built. BEHIND: they do not include all
+    NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.
     """
 

@@ -1,6 +1,6 @@
 """Step 4: the version and profile of the data, and the evaluation time.
 
-Version and evaluation time make answers reusable: the same statement, version and evaluation time
+Version and evaluation time make results reusable: the same statement, version and evaluation time
 always give the same rows.
 """
 

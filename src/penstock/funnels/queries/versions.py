@@ -18,7 +18,7 @@ _MAX_KNOWN = 1_000
 _ONLY_SERVER = 0
 """The engine's number of a server outside a cluster."""
 _TRIES = 3
-"""Attempts at reading a version, which fail while any workspace inserts rows."""
+"""Maximum attempts to read a version. An attempt fails if any workspace inserts rows."""
 
 
 class StorageState(NamedTuple):
@@ -40,7 +40,7 @@ class StorageState(NamedTuple):
 
 
 class DataVersion(NamedTuple):
-    """The stored data of some websites: every change gives a new version, never an earlier one.
+    """A version of some websites' stored data. Every change gives a version never used before.
 
     since: the state in which the last change was noticed. events, aliases: number of rows.
     """

@@ -14,7 +14,7 @@ MS_PER_MINUTE = 60_000
 _NOTHING: Mapping[str, Any] = {
     "cohort_count": 0, "median_ms": None, "counted": [], "quality": [],
 }  # fmt: skip
-"""The total if the statement returns no rows."""
+"""The total row to use if the statement returns no rows."""
 
 
 def shape_report(

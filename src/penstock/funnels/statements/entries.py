@@ -9,7 +9,7 @@ from penstock.funnels.statements.query import UNUSABLE, Plan
 MAX_UNIT_EVENTS = 100_000
 """Maximum number of events that the fold reads per unit, oldest first. They are held in memory."""
 MAX_COMPARISONS = 2_000_000
-"""Maximum number of a visitor's competing entries, multiplied by the number of its events."""
+"""Maximum product of the numbers of a visitor's competing entries and events."""
 
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 """at: position of the entry. began: position of the first event that could fill a part of step 1.

@@ -115,7 +115,10 @@ def small_number(number: str) -> str:
 
 
 def _sequence(plan: Plan) -> str:
-    """Return an event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
+    """Return an event's sequence number, or `UNUSABLE` if there is none.
+
+    Source: semantics, "Order".
+    """
     if plan.definition.sequence_property is None:
         return f"toUInt64({UNUSABLE})"
     is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND big <= {LARGEST_NUMBER}"
@@ -243,7 +246,7 @@ def event_scope(plan: Plan) -> str:
 
 
 def name_scope(plan: Plan) -> str:
-    """Return a condition for names that can match. The engine skips others by the sort order."""
+    """Return a condition for names that can match. The sort order lets the engine skip others."""
     matches = [match for row in plan.definition.rows for match in row.matches]
     if any(is_pattern(match) for match in matches):
         return "1"

@@ -1,6 +1,6 @@
 """The statement of a funnel report: units grouped by cohort, the total, and one page of cohorts.
 
-docs/development/statement.md shows a whole statement.
+docs/development/statement.md shows a complete statement.
 """
 
 from collections.abc import Sequence

@@ -348,7 +348,7 @@ def entry_values(
     """Return the entry values, and whether agreement decided them.
 
     They are the values of the entry event (R9, R10). If the order of several candidates is not
-    known, only the values count that all of them agree on (R11).
+    known, only values on which all of them agree count (R11).
     """
     numbers = [candidate.number for candidate in candidates]
     ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))

@@ -1,4 +1,4 @@
-"""Traces of single units, and why one stored event counts or not."""
+"""Traces of single units, and explanations of why a stored event counts or not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
