@@ -10,7 +10,7 @@ because anyone could have made that link. A released visitor is on its own again
 
 A visitor may have absorbed too many others to release in one transaction. Such a release stays
 open: the absorbed visitors count as released at once, a worker changes their rows in batches, and
-meanwhile the visitor absorbs no others.
+the visitor absorbs no others until then.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -21,7 +21,7 @@ from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_t
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
-"""Maximum number of visitors that one transaction releases. All other writes wait meanwhile."""
+"""Maximum number of visitors released in one transaction, because all other writes wait for it."""
 _ABSORBED_COUNT = f"""(
     SELECT count(*) FROM (
         SELECT 1 FROM merges
