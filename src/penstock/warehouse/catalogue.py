@@ -14,7 +14,7 @@ def rebuild_catalogue(
 ) -> None:
     """Rebuild the catalogue of these websites from their events.
 
-    The caller must block inserts meanwhile.
+    The caller must block inserts while this runs.
     pause: see `await_mutations`.
     """
     parameters = {"websites": list(website_ids)}

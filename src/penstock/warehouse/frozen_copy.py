@@ -19,7 +19,7 @@ _TABLE_FOLDER = Pattern(r"[0-9a-f]{3}/[0-9a-f-]{36}")
 def freeze(warehouse: Warehouse, copy: Path) -> None:
     """Copy the engine's folder. The copy can be opened like the original.
 
-    The caller must block inserts meanwhile.
+    The caller must block inserts while this runs.
     copy: a folder that does not exist yet, on the same file system.
     """
     folder = warehouse.folder
