@@ -44,7 +44,7 @@ def _is_token(text: str) -> bool:
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether a text is exactly one quoted string: its opening quote is closed at the end."""
+    """Whether the text is exactly one quoted string: its opening quote is closed at the end."""
     return len(text) > 1 and text[0] == '"' and _end_of_quoted(text, 0) == len(text)
 
 

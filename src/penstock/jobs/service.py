@@ -148,7 +148,7 @@ class JobService:
     async def start(
         self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Job:
-        """Start a job that answers the request.
+        """Start a job that computes the response to a request.
 
         Raises `QueueFull` if there are too many unfinished jobs.
         """
