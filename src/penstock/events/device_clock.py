@@ -2,7 +2,7 @@
 
 `sentAt` minus the time of receipt is the clock's error minus the transit, and the transit is never
 negative. So a clock that seems ahead is ahead, by at least that much. A clock that seems behind may
-be right, if the request took hours. Source: intake, time. Decision 0017 has the measurements.
+be right, if the request took hours. Source: intake, time. Decision 0017 contains the measurements.
 """
 
 from hashlib import blake2b

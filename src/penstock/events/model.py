@@ -179,7 +179,7 @@ class Status(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """The result for an event that is on disk. A duplicate has the IDs of the first event.
+    """The result for an event that is on disk. A duplicate gets the IDs of the first event.
 
     visitor_id: None for a duplicate whose visitor was deleted.
     """

@@ -317,7 +317,7 @@ class WarningRecord(Record):
 
 
 class EventRecord(Record):
-    """The result for one event. A duplicate has the IDs of the first event."""
+    """The result for one event. A duplicate gets the IDs of the first event."""
 
     status: Status
     event_id: str

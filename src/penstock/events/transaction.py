@@ -200,7 +200,7 @@ def _by_device_clocks(
 
 
 def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
-    """Return the places of events that repeat neither a stored event nor an earlier listed one."""
+    """Return the places of events that repeat neither a stored event nor an earlier event here."""
     seen = set(known)
     places = []
     for place, event in events.items():

@@ -238,7 +238,7 @@ class DeletionService:
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
-    """Return all IDs of the visitor that stored texts may contain."""
+    """Return all IDs of the visitor that stored strings may contain."""
     ids = {target.visitor_id, target.user_id}
     if known is not None:
         ids |= {known.user_id, *known.ids}

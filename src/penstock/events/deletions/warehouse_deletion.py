@@ -63,7 +63,7 @@ class WarehouseDeletion:
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
         """Rebuild the catalogue from the remaining events.
 
-        The caller must block inserts meanwhile.
+        The caller must block inserts while this runs.
         """
         catalogue.rebuild_catalogue(self._warehouse, website_ids, self._pause)
 

@@ -129,8 +129,8 @@ class Excerpt(NamedTuple):
 class ExcerptSearch(NamedTuple):
     """The result of a search for excerpts that contain one of the given IDs.
 
-    contains: whether a text contains one of the IDs. lines_read: number of lines of each import
-    that had been read at the time of the search.
+    contains: function that tests whether a string contains one of the IDs. lines_read: number of
+    lines of each import that had been read at the time of the search.
     """
 
     contains: Callable[[str], bool]

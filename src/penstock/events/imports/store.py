@@ -141,7 +141,8 @@ def search_excerpts(
 
     contains: the result of `naming`. after: last line to skip, by import.
     """
-    # Read this first, so that lines rejected meanwhile are searched twice rather than not at all.
+    # Read this first, so that lines rejected in the meantime are searched twice rather than not at
+    # all.
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}

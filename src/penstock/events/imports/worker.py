@@ -357,7 +357,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
 def _widen(
     first_ms: int | None, last_ms: int | None, times_ms: list[int]
 ) -> tuple[int | None, int | None]:
-    """Extend a span to include more times. An empty span is `None, None`."""
+    """Extend a period to include more times. An empty period is `None, None`."""
     known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
     return min(known, default=None), max(known, default=None)
 

@@ -16,7 +16,7 @@ from penstock.warehouse.queries import load
 
 
 def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipments:
-    """Read the highest numbers from both stores. Blocks. Other nodes may ship meanwhile."""
+    """Read the highest numbers from both stores. Blocks. Other nodes may ship at the same time."""
     with database.read() as db:
         installation = store.installation_id(db)
     # Read the event store first: each number is in the metadata DB before it is sent.

@@ -7,7 +7,7 @@ lost: reports are incomplete, but the intake continues.
 The comparison is exact even while events are shipped and deleted. Rows are in the event store
 before the ledger counts them as stored, and the ledger counts them as removed before the deletion
 starts. So the event store has at least the rows that the ledger expected before the count, unless a
-deletion started meanwhile. Reading the ledger again after the count reveals such a deletion.
+deletion started in the meantime. Reading the ledger again after the count reveals such a deletion.
 """
 
 from collections.abc import AsyncIterator, Sequence

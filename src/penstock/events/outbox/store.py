@@ -129,9 +129,9 @@ class Outbox:
         If the block succeeds, bundles that it shipped are removed and counted, a refused row goes
         into the quarantine, and any other remaining rows become two shipments of half the size.
 
-        On PostgreSQL, the shipment's row is locked meanwhile. The lock is released if the node
-        dies, or if it hangs for `LEASE_S`: its connection is then closed, and its later statements
-        fail. With SQLite there is only one shipper, and a lock would block the intake.
+        On PostgreSQL, the shipment's row is locked during the block. The lock is released if the
+        node dies, or if it hangs for `LEASE_S`: its connection is then closed, and its later
+        statements fail. With SQLite there is only one shipper, and a lock would block the intake.
         """
         if self._database.is_sqlite:
             with self._database.read() as connection:
