@@ -148,9 +148,9 @@ def _text_of(item: object) -> str:
 
 
 TEXT = Operand("text", "Text", "text", parse=str, words=str, normalise_path=page_path_or_text)
-"""A complete text."""
+"""The whole text of a property."""
 PART = replace(TEXT, normalise_path=canonical_spelling)
-"""A part of a text."""
+"""Part of a property's text."""
 REGEX = Operand(
     "regex",
     "Text",
@@ -166,7 +166,7 @@ LIST = Operand(
     words=", ".join,
     normalise_path=lambda texts: tuple(map(page_path_or_text, texts)),
 )
-"""A list of texts, one of which the property must equal."""
+"""A list of strings, one of which the property's text must equal."""
 NONE = Operand("none", "Presence", "none", parse=lambda _: None, words=lambda _: "")
 NUMBER = Operand(
     "number",

@@ -179,7 +179,7 @@ class OutcomeLocks:
         return mark if mark is not None and mark.build else None
 
     def _newest_mark(self, change: RowChange) -> Mark | None:
-        """Return the mark in the event store, from memory if no change has a higher number."""
+        """Return the newest mark, from memory if the known mark belongs to the last change."""
         known = self._registry.mark(change.outcome)
         if known is not None and known.number == change.number:
             return known

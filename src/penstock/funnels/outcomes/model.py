@@ -25,7 +25,7 @@ class Unsettled(Exception):
 
 
 class Overtaken(ConcurrentUpdate):
-    """Another process changes the rows, because this process lost its lock."""
+    """Another process is changing the rows, because this process lost its lock."""
 
     def __init__(self) -> None:
         super().__init__(reason="another node has begun to change the outcomes")

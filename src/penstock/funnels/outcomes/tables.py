@@ -97,10 +97,9 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when none of its statements is running, or if a server takes too
-        long.
+        """Stop a build. Returns when none of its statements is running, or a server takes too long.
 
-        The engine cannot kill a statement that merges parts, so merges are stopped meanwhile. If
+        The engine cannot kill a statement that merges parts, so merges are stopped until then. If
         they cannot be resumed, `has_stopped_merges` stays true.
         """
         until_s = monotonic() + _STOP_S
@@ -228,7 +227,7 @@ class OutcomeTables:
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of the units agree with their events up to the mark.
 
-        Returns None if events were deleted meanwhile. share: see `Subset`.
+        Returns None if events were deleted in the meantime. share: see `Subset`.
         """
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # No provider event matches.

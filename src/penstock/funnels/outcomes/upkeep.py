@@ -101,8 +101,8 @@ class OutcomeUpkeep:
     def compare(self, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether rows agree with events. If they do not, they are dropped and built again.
 
-        Returns None if events were deleted meanwhile, the funnel has changed, or other work takes
-        too long. share: see `Subset`.
+        Returns None if events were deleted in the meantime, the funnel has changed, or other work
+        takes too long. share: see `Subset`.
         """
         subject = self._subjects.subject_of(mark)
         if subject is None:

@@ -22,8 +22,8 @@ from penstock.warehouse.work import current_work
 ENGINE_SETTINGS: Mapping[str, Any] = {
     "enable_named_columns_in_function_tuple": 1,  # the fold names the fields of its tuples
     "enable_materialized_cte": 1,
-    # Compiling a statement takes as long as several small reports, and makes large reports 2%
-    # quicker: compile only expressions that run often.
+    # Compiling a statement takes as long as several small reports, and makes large reports only 2%
+    # faster. So compile only expressions that run often.
     "min_count_to_compile_expression": 50,
     "min_count_to_compile_aggregate_expression": 50,
     "min_count_to_compile_sort_description": 50,
@@ -71,7 +71,7 @@ class EngineRows(NamedTuple):
 class Engine:
     """Runs statements within limits of time and memory. Methods block.
 
-    Raises Unavailable if the engine stops a statement or cannot answer.
+    Raises Unavailable if the engine stops a statement or does not respond.
     """
 
     def __init__(self, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:

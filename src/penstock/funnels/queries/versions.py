@@ -1,7 +1,7 @@
 """Versions of the stored data. Comparing them reveals a change without reading the data.
 
-The engine numbers every insert, and every row has the number of its insert. So the rows that were
-inserted after a version can be counted separately; a deletion lowers the total number of rows.
+The engine numbers every insert, and every row contains the number of its insert. So the rows that
+were inserted after a version can be counted separately; a deletion lowers the total number of rows.
 """
 
 from collections import OrderedDict

@@ -250,14 +250,14 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 
 
 def _quote_if_ambiguous(text: str) -> str:
-    """Quote a text if its CSV cell would look like another value."""
+    """Quote a string if its CSV cell would look like another value."""
     return json.encode(text).decode() if _looks_like_another_value(text) else escape_formula(text)
 
 
 def _looks_like_another_value(text: str) -> bool:
-    """Whether a CSV reader would mistake a text for another value.
+    """Whether a CSV reader would mistake a string for another value.
 
-    It may look like an empty cell, a number, a boolean, a missing value, a quoted text, or a
+    It may look like an empty cell, a number, a boolean, a missing value, a quoted string, or a
     formula with an apostrophe.
     """
     trimmed = text.strip()

@@ -183,7 +183,7 @@ class FunnelService:
 def _save_goal_uses(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, definition: SavedDefinition
 ) -> None:
-    """Store which goals a funnel uses. Raises Invalid if one of them was deleted meanwhile."""
+    """Store which goals a funnel uses. Raises Invalid if one of them has been deleted."""
     names = goal_names(definition)
     goals = goals_store.hold_goals(db, workspace_id, names)
     if missing := sorted(names - goals.keys()):

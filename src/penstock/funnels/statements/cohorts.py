@@ -1,4 +1,4 @@
-"""Cohorts of units: their entry values as hashes and as texts, and the cohort filter."""
+"""Cohorts of units: their entry values as hashes and as strings, and the cohort filter."""
 
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
 from penstock.funnels.definitions.builtins import BUILTIN_FIELDS

@@ -21,7 +21,7 @@ COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 class CountedUnits:
     """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
 
-    Keys are hashes. The relation `entry_values` has their texts if the funnel has breakdown
+    Keys are hashes. The relation `entry_values` contains their texts if the funnel has breakdown
     properties. edges_ms: starts of spans, as in `Plan`; if set, there is one row per visitor and
     span.
     """

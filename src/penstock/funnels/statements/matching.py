@@ -155,7 +155,7 @@ class _Property:
         )
 
     def is_one_of(self, texts: Sequence[str]) -> str:
-        """Compare plain texts of any JSON type, by looking up each text with each type tag."""
+        """Compare plain strings of any JSON type, by looking up each string with each type tag."""
         tagged_texts = [tag + text for text in texts for tag in "snb"]
         return f"{self.text} IN {self.binder.bind('Array(String)', tagged_texts)}"
 

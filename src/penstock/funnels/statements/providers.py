@@ -18,7 +18,8 @@ TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, vi
 def attempt_visitors(plan: Plan, attempts: str) -> str:
     """Return the visitors of the non-provider events of attempts. Columns: unit, visitors.
 
-    attempts: a query for their units. An attempt with only provider events has no row.
+    attempts: a query that selects the units of the attempts. An attempt with only provider events
+    has no row.
     """
     return f"""
     SELECT {unit_key(plan)} AS unit, groupUniqArray({visitor_key(plan)}) AS visitors

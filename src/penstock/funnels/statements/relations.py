@@ -78,7 +78,7 @@ def compose(plan: Plan, relations: Mapping[str, str], tail: str) -> Statement:
     """Return the statement that ends with `tail` and may read the relations.
 
     The engine keeps the rows of relations with several readers. The packed fold also reads
-    `matched` twice, but reading many events again is quicker than keeping them.
+    `matched` twice, but reading many events again is faster than keeping them.
     """
     is_packed, has_few_events = "chains" in relations, plan.profile.events < _MANY_EVENTS
     materialized = {"entry_values", "tallies" if "tallies" in relations else "chains"}

@@ -134,7 +134,8 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
 def _ranked(plan: Plan) -> str:
     """Return the total and the sorted cohorts.
 
-    Cohorts are sorted by the parameters, then by `entered`, then by value with missing values last.
+    Cohorts are sorted by the figure that the parameters select, then by `entered`, then by value
+    with missing values last.
     """
     columns = f"median_ms, {figures.LISTS}"
     if not plan.breadth:
