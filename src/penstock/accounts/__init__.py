@@ -1,4 +1,4 @@
 """Accounts: users, sessions, workspaces, API keys and websites.
 
-Other rooms use the `service` and `model` modules; their routes also use `callers`.
+Other rooms use only the `service` and `model` modules; their routes also use `callers`.
 """

@@ -1,8 +1,8 @@
 """Litestar dependencies that identify the caller by API key or session cookie.
 
 A browser sends its cookies with requests from any site. To prevent cross-site request forgery, a
-session is accepted only for JSON bodies, which a foreign form cannot send, and only from our own
-origin if the browser names one.
+session is accepted only for JSON bodies, which another site's form cannot send, and only from our
+own origin if the browser sends an `Origin`.
 """
 
 from anyio import to_thread
@@ -21,9 +21,11 @@ from penstock.http.scopes import require_scope, scopes_of
 from penstock.settings import Settings
 
 CHECKS_WEBSITE = "checks_website"
-"""Route `opt` key: the route checks whether a key for one website may access the record."""
+"""Key of the route option for routes that check themselves whether a key for one website may access
+the record.
+"""
 UPLOAD_MEDIA_TYPES = "upload_media_types"
-"""Route `opt` key: non-JSON media types that a request with a session may upload.
+"""Key of the route option with the non-JSON media types that a request with a session may upload.
 
 They must be types that an HTML form cannot send.
 """
@@ -35,7 +37,9 @@ async def provide_caller(
     key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> Caller:
-    """The caller of a route that accepts an API key or a session. The key takes precedence."""
+    """Identify the caller of a route that accepts an API key or a session. The key takes
+    precedence.
+    """
     authorization = request.headers.get("authorization")
     if _is_bearer(authorization) or session_token(request) is None:
         caller = await key_service.authenticate(authorization)
@@ -50,7 +54,9 @@ async def provide_current_user(
     key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> CurrentUser:
-    """The user of a route that accepts only a session. Raises `Forbidden` for a valid API key."""
+    """Identify the user of a route that accepts only a session. Raises `Forbidden` for a valid API
+    key.
+    """
     if session_token(request) is not None:
         return await _session(request, accounts, settings)
     authorization = request.headers.get("authorization")
@@ -65,10 +71,10 @@ async def provide_current_user(
 
 
 def _require_rights(request: AnyRequest, caller: Caller) -> None:
-    """Raises `Forbidden` if the key lacks the route's scope, or is for another website.
+    """Raise `Forbidden` if the key does not have the route's scope, or is for another website.
 
-    A key for one website may use routes that name a website in the path or the query, and routes
-    that check the website of their records themselves.
+    A key for one website may use routes that identify a website in the path or the query, and
+    routes that check the website of their records themselves.
     """
     require_scope(caller.scopes, scopes_of(request.route_handler, request.method))
     if caller.website_id is None or request.route_handler.opt.get(CHECKS_WEBSITE):

@@ -13,7 +13,7 @@ _hasher = PasswordHasher()
 
 
 def new_token() -> str:
-    """256 random bits in URL-safe base 64, for cookies, invitations and setup tokens."""
+    """Return 256 random bits in URL-safe base 64, for cookies, invitations and setup tokens."""
     return secrets.token_urlsafe(32)
 
 
@@ -22,7 +22,9 @@ def new_api_key() -> str:
 
 
 def hash_secret(secret: str) -> bytes:
-    """SHA-256 of a random token, for storage. Unsuitable for passwords: see `password_hash`."""
+    """Return the SHA-256 hash of a random token, for storage. For passwords, use
+    `password_hash`.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
@@ -37,7 +39,7 @@ def password_hash(password: str) -> str:
 def password_matches(password: str, stored_hash: str | None) -> bool:
     """Whether the password is correct.
 
-    stored_hash: None if the account is unknown; the check then takes just as long.
+    stored_hash: None if the account is unknown. The check then takes just as long.
     """
     try:
         return (
@@ -49,12 +51,11 @@ def password_matches(password: str, stored_hash: str | None) -> bool:
 
 
 def unusable_password_hash() -> str:
-    """A hash that no password matches, with the parameters of real hashes.
+    """Return a hash that no password matches, with the parameters of real hashes.
 
-    Users who join by single sign-on have such a hash until they reset their password. Passwords for
-    unknown accounts are compared with one, so that timing does not reveal accounts: verification
-    costs the same for every hash with these parameters. The hash consists of random bytes, so
-    creating it costs nothing, neither at the start nor at the first log-in.
+    Users who join by single sign-on have such a hash until they reset their password. A password
+    for an unknown account is also compared with such a hash, so that timing does not reveal which
+    accounts exist. The hash consists of random bytes, so creating it is cheap.
     """
     cost = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
     salt, digest = (

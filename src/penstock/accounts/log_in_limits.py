@@ -17,7 +17,9 @@ class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
     def __init__(self, total_failures: int, clock: Clock) -> None:
-        """total_failures: maximum failed attempts in five minutes, over all networks and users."""
+        """total_failures: maximum number of failed attempts in five minutes, over all networks and
+        users.
+        """
         self._guesses = RateLimiter(_GUESSES, clock)
         self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT, clock)
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK, clock)
@@ -26,12 +28,14 @@ class LogInLimits:
         )
 
     def count_own(self, email: str, network: str) -> None:
-        """Count an attempt for its network, before any work on it. Raises `RateLimited`."""
+        """Count an attempt against its network's limits, before any work on it. Raises
+        `RateLimited`.
+        """
         self._guesses.count((email, network))
         self._guesses_of_network.count((network,))
 
     def count_shared(self, email: str) -> None:
-        """Count an attempt for all networks. Raises `RateLimited`.
+        """Count an attempt against the limits that all networks share. Raises `RateLimited`.
 
         Call it after `count_own`, so that no single network exhausts the shared limit.
         """
@@ -44,7 +48,7 @@ class LogInLimits:
         self._guesses_of_network.forgive((network,))
 
     def forgive_shared(self, email: str) -> None:
-        """Like `forgive_own`, for an attempt that also counted for all networks."""
+        """Like `forgive_own`, for an attempt that also counted against the shared limits."""
         self._guesses_of_account.forgive((email,))
         self._guesses_in_total.forgive(())
 

@@ -1,4 +1,4 @@
-"""Plain types of accounts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for accounts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from penstock.base.ids import (
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 
 PENDING_S = 300
-"""Seconds that a user has to enter the second-factor code."""
+"""Time that a user has to enter the second-factor code, in seconds."""
 SIGN_ON_ATTEMPT_S = 600
-"""Seconds that a user has to complete single sign-on at the identity provider."""
+"""Time that a user has to complete single sign-on at the identity provider, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Caller:
     """The sender of a request: an API key (`key_id`) or a user with a session (`user_id`).
 
     name: name of the key, or email address of the user. scopes: rights of the key; a user has all.
-    website_id: the only website that the key is for; None for the whole workspace. session_id: the
-    user's session.
+    website_id: the only website that the key can access; None for the whole workspace. session_id:
+    the user's session.
     """
 
     workspace_id: WorkspaceId
@@ -130,7 +130,8 @@ class Website:
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
     requires_signed_identities: whether identify without a key needs a signature of the user ID.
-    retention_days: days that events are kept, by kind; absent kinds are kept forever.
+    retention_days: days that events are kept, by kind of event; kinds that are not listed are kept
+    forever.
     """
 
     id: WebsiteId

@@ -8,10 +8,11 @@ from penstock.base.errors import Unauthorized
 
 
 def require_open_session(db: Connection, actor: Caller) -> None:
-    """Raises `Unauthorized` if the caller's session has ended since the request was accepted.
+    """Raise `Unauthorized` if the caller's session has ended since the request was accepted.
 
     Use it for changes that outlast a session, such as new keys: a request in progress must not
-    create one after the account's owner has ended all sessions. Locks the user. API keys pass.
+    create one after the account's owner has ended all sessions. Locks the user. Callers with an API
+    key pass.
     """
     if actor.user_id is None or actor.session_id is None:
         return

@@ -1,4 +1,6 @@
-"""Where a request comes from: the site of a browser's page, and whether it is this machine."""
+"""Checks on the origin of a request: the site of a browser's page, and whether it is this
+machine.
+"""
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -9,9 +11,10 @@ from penstock.settings import Settings
 
 
 def require_same_origin(request: AnyRequest, settings: Settings) -> None:
-    """Raises `Forbidden` for a browser request from another site.
+    """Raise `Forbidden` for a browser request from another site.
 
-    Requests without an `Origin` or `Sec-Fetch-Site` header pass: browsers send at least one.
+    Requests without an `Origin` or `Sec-Fetch-Site` header pass, because browsers send at least one
+    of them.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     own = (

@@ -1,4 +1,4 @@
-"""HTTP routes of sign-up, log-in and the session."""
+"""HTTP routes for sign-up, log-in and the session."""
 
 from anyio import to_thread
 from litestar import Response, get, post
@@ -40,10 +40,10 @@ async def sign_up(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Create an account.
+    """Creates an account.
 
-    The first one requires a request from this machine or the setup token in `X-Setup-Token`; later
-    ones require open sign-up or an invitation.
+    The first account requires a request from this machine, or the setup token in `X-Setup-Token`.
+    Later accounts require open sign-up or an invitation.
     """
     require_same_origin(request, settings)
     form = await read_json(request, SignUp)
@@ -66,10 +66,11 @@ async def log_in(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """If the user has a second factor, returns 401 with the code `second_factor_required`.
+    """Opens a session. If the user has a second factor, returns 401 with the code
+    `second_factor_required`.
 
-    Send the second-factor code to `/api/auth/login/code` within five minutes, with the cookie from
-    this response.
+    In that case, send the second-factor code to `/api/auth/login/code` within five minutes, with
+    the cookie from this response.
     """
     require_same_origin(request, settings)
     form = await read_json(request, LogIn)
@@ -105,7 +106,7 @@ async def log_in_with_code(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Requires a second-factor code, and the cookie from the first step."""
+    """Completes a log-in. Requires a second-factor code, and the cookie from the first step."""
     require_same_origin(request, settings)
     form = await read_json(request, CodeForm)
     token, account = await to_thread.run_sync(
@@ -127,7 +128,7 @@ async def log_out(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[None]:
-    """End the session of the cookie, if there is one."""
+    """Ends the session of the cookie, if there is one."""
     require_same_origin(request, settings)
     if token := session_token(request):
         await to_thread.run_sync(accounts.log_out, token)

@@ -1,4 +1,4 @@
-"""Wire types of accounts: sign-up, log-in and the session, and fields that sub-rooms share."""
+"""Wire types for accounts: sign-up, log-in and the session, and fields that sub-rooms share."""
 
 from typing import Annotated, Any, Self
 
@@ -25,7 +25,7 @@ _EMAIL = Pattern(
 
 def _email(value: str) -> str:
     lowered = value.strip().lower()
-    # `=?` starts an encoded word (RFC 2047), from which a mail header would decode another address.
+    # `=?` starts an encoded word (RFC 2047), which a mail header would decode as another address.
     if not _EMAIL.fullmatch(lowered) or "=?" in lowered:
         raise RuleBroken("not_an_email", "Must be an email address such as name@example.com.")
     return lowered
@@ -40,7 +40,7 @@ def _new_password(value: SecretStr) -> SecretStr:
 
 
 def not_null(value: str | None) -> str | None:
-    """Validator for a change's field that can be omitted but not cleared."""
+    """Validator for a field in a change that can be omitted but not cleared."""
     if value is None:
         raise RuleBroken("not_null", "Must not be null. Omit the field to keep its value.")
     return value
@@ -81,7 +81,7 @@ class SignUp(Input):
     @model_validator(mode="before")
     @classmethod
     def _fill_omitted(cls, body: Any) -> Any:
-        """Pass an omitted field to its validator, so that the error names it."""
+        """Pass an omitted field to its validator, so that the error contains the field's name."""
         return {"workspaceName": None, **body} if isinstance(body, dict) else body
 
     @field_validator("workspace_name")

@@ -1,4 +1,4 @@
-"""Use cases of users and sessions: sign-up, log-in, the user of a session.
+"""Use cases for users and sessions: sign-up, log-in, and finding a session's user.
 
 Synchronous methods block on the metadata DB: call them from a worker thread.
 """
@@ -45,13 +45,13 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 _MAX_WRONG_CODES = 5
-"""A pending log-in ends after this many wrong codes, and the password is needed again."""
+"""Maximum number of wrong codes. The pending log-in then ends, and the password is needed again."""
 
 
 class AccountService:
     """Users and their sessions.
 
-    password_work: the queue of password hashes, from `password_queue`.
+    password_work: the queue for password hashes, from `password_queue`.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Asks the database until one does: any node may add it."""
+        """Whether any account exists. Asks the database until there is one, because any node may
+        add it.
+        """
         if not self._has_accounts:
             with self._database.read() as db:
                 self._has_accounts = store.any_account(db)
@@ -84,9 +86,10 @@ class AccountService:
 
     @property
     def setup_token(self) -> str | None:
-        """Token that allows the first sign-up from another machine; None once an account exists.
+        """The token that allows the first sign-up from another machine; None once an account
+        exists.
 
-        Each node has its own token; every node accepts the tokens of all nodes.
+        Each node has its own token, and every node accepts the tokens of all nodes.
         """
         return None if self.has_accounts() else self._setup_token
 
@@ -119,10 +122,10 @@ class AccountService:
         now_ms = self._clock()
         with self._database.write() as db:
             store.lock_sign_ups(db)
-            # Check again: another sign-up, on any node, may have been faster.
+            # Check again: another sign-up on any node may have been faster.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
-            # The operator's own account needs no proof: nobody else could have created it.
+            # The operator's own account needs no proof, because nobody else could have created it.
             confirmed_at_ms = None if store.any_account(db) else now_ms
             user_id = UserAccountId(new_id("usr", now_ms))
             user = User(user_id, form.email, now_ms, confirmed_at_ms)
@@ -137,7 +140,7 @@ class AccountService:
         return token, account
 
     def _first_workspace(self, db: Connection, user: User, form: SignUp) -> CurrentUser:
-        """The new user in the inviting workspace, or in a new one."""
+        """Return the new user in the inviting workspace, or in a new one."""
         if form.invitation is not None:
             invitation = invitation_tokens.redeem(
                 db, form.invitation.get_secret_value(), user.email, user.created_at_ms
@@ -182,11 +185,11 @@ class AccountService:
     ) -> tuple[str, CurrentUser] | PendingLogIn:
         """Open a session. Returns its token and the user. address: IP address of the client.
 
-        Returns `PendingLogIn` if the user has a second factor: call `finish_log_in` next.
-        Raises `Unauthorized`, with the same text and timing whether or not the email address has an
-        account. Raises `RateLimited`, before comparing any password, after too many attempts for
-        this email address, from this network or in total. Raises `QueueFull` if too many log-ins
-        are waiting, which does not count as an attempt.
+        Returns `PendingLogIn` if the user has a second factor: call `finish_log_in` next. Raises
+        `Unauthorized` if the log-in fails, with the same text and timing whether or not the email
+        address has an account. Raises `RateLimited`, before comparing any password, after too many
+        attempts for this email address, from this network or in total. Raises `QueueFull` if too
+        many log-ins are waiting, which does not count as an attempt.
         """
         email = email.strip().lower()
         network = client_network(address)
@@ -197,15 +200,16 @@ class AccountService:
             self._forgive(email, network, is_shared=is_shared)
             raise
         self._forgive(email, network, is_shared=is_shared)
-        if not isinstance(opened, PendingLogIn):  # earlier wrong codes still count
+        # with a pending log-in, earlier wrong codes still count
+        if not isinstance(opened, PendingLogIn):
             self._limits.forget(email, network)
         return opened
 
     async def _count_attempt(self, email: str, network: str) -> bool:
-        """Count an attempt. Returns whether it counts for all networks. Raises `RateLimited`.
+        """Count an attempt. Returns whether it counts against the limits that all networks share.
 
-        If strangers have exhausted the shared limit, a network that the user has logged in from
-        before still has its own limits.
+        Raises `RateLimited`. If strangers have exhausted a shared limit, a network that the user
+        has logged in from before still has its own limits.
         """
         self._limits.count_own(email, network)
         try:
@@ -236,7 +240,7 @@ class AccountService:
         user_id = account[0].user.id
         with self._database.write() as db:
             store.lock_user(db, user_id)
-            # The password may have changed, or the user been removed, during hashing.
+            # During hashing, the password may have changed, or the user may have been removed.
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
             return self._sign_in(db, account[0], f"{user_id} {email}", network, now_ms)
@@ -254,7 +258,8 @@ class AccountService:
         return self._open_session(db, account, network, now_ms), account
 
     def log_in_verified(self, email: str, network: str) -> VerifiedLogIn | None:
-        """Open a session for a person verified by an identity provider; None if unknown.
+        """Open a session for a person verified by an identity provider; None if the person is
+        unknown.
 
         Like `log_in` without the password. An account with an unconfirmed address may belong to a
         stranger who signed up first: it is reclaimed, and its second factor is turned off.
@@ -266,7 +271,8 @@ class AccountService:
                 return None
             account, _ = match
             store.lock_user(db, account.user.id)
-            if store.account_by_email(db, email) != match:  # removed during the wait for the lock
+            # the user was removed while waiting for the lock
+            if store.account_by_email(db, email) != match:
                 return None
             if account.user.email_confirmed_at_ms is None:
                 second_factor_store.delete_second_factor(db, account.user.id)
@@ -284,7 +290,7 @@ class AccountService:
     ) -> VerifiedLogIn | None:
         """Like `log_in_verified`, for a person without an account, who joins this workspace.
 
-        None if the workspace does not exist, or the person has an account by now.
+        Returns None if the workspace does not exist, or the person has an account by now.
         """
         now_ms = self._clock()
         user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms, now_ms)
@@ -315,11 +321,12 @@ class AccountService:
             raise _expired_log_in()
         user = account.user
         target = f"{user.id} {user.email}"
-        # The password was correct, so only wrong codes matter, which are limited over all networks.
+        # The password was correct, so only wrong codes matter. They are limited over all networks.
         self._limits.count_own(user.email, network)
         with self._database.write() as db:
             store.lock_user(db, user.id)
-            # Check again: another request may have finished it, or turned the second factor off.
+            # Check again: another request may have completed the log-in, or turned the second
+            # factor off.
             if store.account_of_pending_log_in(db, token_hash, now_ms) != account:
                 raise _expired_log_in()
             is_valid = self._second_factors.verify(db, user, code)
@@ -354,9 +361,9 @@ class AccountService:
         return self._settings.session_days * DAY_S * 1000
 
     def session(self, token: str) -> CurrentUser:
-        """The user of the session. Raises `Unauthorized` if the session has ended.
+        """Return the user of the session. Raises `Unauthorized` if the session has ended.
 
-        Use extends the session; the new expiry is written at most once an hour.
+        Using a session extends it; the new expiry is written at most once an hour.
         """
         now_ms, token_hash = self._clock(), hash_secret(token)
         with self._database.read() as db:

@@ -1,4 +1,4 @@
-"""The cookies of sessions and of log-ins in progress."""
+"""Cookies for sessions and for log-ins in progress."""
 
 from typing import Any
 
@@ -11,17 +11,21 @@ from penstock.settings import DAY_S, Settings
 
 SESSION_COOKIE = "service_session"
 _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
-"""A second cookie over HTTPS: browsers accept it only from this exact host, with `Secure`."""
+"""Name of a second cookie over HTTPS. Browsers accept it only from this exact host, with
+`Secure`.
+"""
 _PENDING_COOKIE = "service_pending_log_in"
-"""Cookie of a log-in that is waiting for a second-factor code."""
+"""Name of the cookie for a log-in that is waiting for a second-factor code."""
 _SIGN_ON_COOKIE = "service_sign_on"
-"""Cookie of a sealed single sign-on attempt."""
+"""Name of the cookie for a sealed single sign-on attempt."""
 _COOKIE_DAYS = 400
-"""Maximum lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
+"""Lifetime of cookies, the maximum that browsers allow. The server ends sessions, so cookies need
+no renewal.
+"""
 
 
 def session_token(request: AnyRequest) -> str | None:
-    """The token of the session cookie, under either name; None if there is none."""
+    """Return the token of the session cookie, under either name; None if there is none."""
     return request.cookies.get(_HOST_COOKIE) or request.cookies.get(SESSION_COOKIE)
 
 
@@ -30,8 +34,9 @@ def set_session(
 ) -> None:
     """Set the session cookie; None removes it.
 
-    Over HTTPS, also behind a trusted proxy, it is set under both names: clients know the documented
-    name, and the other takes precedence, so that no other host of the domain can plant a session.
+    Over HTTPS, including behind a trusted proxy, the cookie is set under both names. Clients know
+    the documented name; the other takes precedence, so that no other host of the domain can plant a
+    session.
     """
     names = (SESSION_COOKIE, _HOST_COOKIE) if _is_https(request, settings) else (SESSION_COOKIE,)
     for name in names:
@@ -39,26 +44,26 @@ def set_session(
 
 
 def pending_log_in_token(request: AnyRequest) -> str:
-    """The token of the log-in that waits for a code; empty if there is none."""
+    """Return the token of the log-in that is waiting for a code; empty if there is none."""
     return request.cookies.get(_PENDING_COOKIE, "")
 
 
 def set_pending_log_in(
     response: Response[Any], request: AnyRequest, settings: Settings, token: str | None
 ) -> None:
-    """Set the cookie of a log-in that waits for a code; None removes it."""
+    """Set the cookie for a log-in that is waiting for a code; None removes it."""
     _set_cookie(response, request, settings, _PENDING_COOKIE, token, PENDING_S)
 
 
 def sign_on_attempt(request: AnyRequest) -> str:
-    """The sealed single sign-on attempt; empty if there is none."""
+    """Return the sealed single sign-on attempt; empty if there is none."""
     return request.cookies.get(_SIGN_ON_COOKIE, "")
 
 
 def set_sign_on_attempt(
     response: Response[Any], request: AnyRequest, settings: Settings, sealed: str | None
 ) -> None:
-    """Set the cookie of a sealed single sign-on attempt; None removes it."""
+    """Set the cookie for a sealed single sign-on attempt; None removes it."""
     _set_cookie(response, request, settings, _SIGN_ON_COOKIE, sealed, SIGN_ON_ATTEMPT_S)
 
 

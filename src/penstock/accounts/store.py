@@ -1,4 +1,4 @@
-"""SQL of users and sessions. Each function runs in the transaction of its connection."""
+"""SQL for users and sessions. Each function runs in the transaction of its connection."""
 
 from typing import Any
 
@@ -29,17 +29,17 @@ from penstock.metadb.tables import (
 )
 
 MAX_SETUP_TOKENS = 100
-"""Maximum setup tokens. Each node adds one at its start while no account exists."""
+"""Maximum number of setup tokens. Each node adds one when it starts, until an account exists."""
 
 
 def lock_sign_ups(db: Connection) -> None:
-    """Serialize sign-ups until the transaction ends. SQLite serializes all writes anyway."""
+    """Serialise sign-ups until the transaction ends. SQLite serialises all writes anyway."""
     if db.dialect.name == "postgresql":
         db.execute(text("LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def lock_user(db: Connection, user_id: str) -> bool:
-    """Lock the user until the transaction ends. False if the user does not exist."""
+    """Lock the user until the transaction ends. Returns False if the user does not exist."""
     return (
         db.execute(select(users.c.id).where(users.c.id == user_id).with_for_update()).first()
         is not None
@@ -51,7 +51,7 @@ def any_account(db: Connection) -> bool:
 
 
 def add_setup_token(db: Connection, token_hash: bytes, now_ms: int) -> None:
-    """Store a node's token, and delete the oldest ones beyond `MAX_SETUP_TOKENS`."""
+    """Store a node's token, and delete the oldest tokens beyond `MAX_SETUP_TOKENS`."""
     newest = select(setup_tokens.c.token_hash).order_by(setup_tokens.c.created_at.desc())
     newer_hashes = db.scalars(newest.limit(MAX_SETUP_TOKENS - 1)).all()
     db.execute(delete(setup_tokens).where(setup_tokens.c.token_hash.not_in(newer_hashes)))
@@ -147,13 +147,13 @@ def _current_user(row: Row[*tuple[Any, ...]], session_id: SessionId | None = Non
 
 
 def account_by_email(db: Connection, email: str) -> tuple[CurrentUser, str] | None:
-    """The user with their oldest workspace, and the password hash."""
+    """Return the user with their oldest workspace, and the password hash."""
     row = db.execute(_accounts(users.c.password_hash).where(users.c.email == email)).first()
     return None if row is None else (_current_user(row), row.password_hash)
 
 
 def _accounts(*more: Column[Any]) -> Select[Any]:
-    """Selects a user with their oldest workspace; add a condition. more: extra columns."""
+    """Select a user with their oldest workspace; callers add a condition. more: extra columns."""
     return (
         select(*_ACCOUNT, *more)
         .select_from(users)
@@ -175,7 +175,7 @@ def add_pending_log_in(
 
 
 def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser | None:
-    """The user of a log-in that waits for a code, with their oldest workspace."""
+    """Return the user of a log-in that is waiting for a code, with their oldest workspace."""
     c = pending_log_ins.c
     statement = _accounts().join(pending_log_ins, c.user_id == users.c.id)
     row = db.execute(statement.where(c.token_hash == token_hash, c.expires_at > now_ms)).first()
@@ -216,7 +216,10 @@ def add_session(
 
 
 def session(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, int] | None:
-    """The user of an open session, and its expiry. None for a user who left the workspace."""
+    """Return the user of an open session, and its expiry.
+
+    Returns None if the session has ended or its user has left the workspace.
+    """
     row = db.execute(_SESSION, {"token_hash": token_hash, "now_ms": now_ms}).first()
     if row is None:
         return None
@@ -247,19 +250,19 @@ def end_sessions(db: Connection, user_id: UserAccountId) -> int:
 
 
 def confirm_email(db: Connection, user_id: UserAccountId, now_ms: int) -> None:
-    """Record the proof that the address is the user's; an earlier proof stays."""
+    """Record that the user has proven the address. An earlier proof is kept."""
     is_unconfirmed = (users.c.id == user_id, users.c.email_confirmed_at.is_(None))
     db.execute(update(users).where(*is_unconfirmed).values(email_confirmed_at=now_ms))
 
 
 def delete_expired_sessions(db: Connection, now_ms: int) -> None:
-    """Delete expired sessions, and log-ins that were never finished."""
+    """Delete expired sessions, and expired log-ins that were never finished."""
     for table in (sessions, pending_log_ins):
         db.execute(delete(table).where(table.c.expires_at <= now_ms))
 
 
 def role(db: Connection, workspace_id: WorkspaceId, user_id: str) -> Role | None:
-    """The user's role in the workspace; None if they are not a member."""
+    """Return the user's role in the workspace; None if they are not a member."""
     is_member = (memberships.c.workspace_id == workspace_id, memberships.c.user_id == user_id)
     value = db.scalar(select(memberships.c.role).where(*is_member))
     return None if value is None else Role(value)

@@ -1,4 +1,4 @@
-"""Plain types of backups. No I/O."""
+"""Plain types for backups. No I/O."""
 
 from typing import NamedTuple
 

@@ -1,1 +1,1 @@
-"""The metadata database: SQLite by default, PostgreSQL for more than one machine."""
+"""The metadata database: SQLite by default, PostgreSQL for several machines."""

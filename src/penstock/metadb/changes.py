@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from penstock.base.errors import StoreUnavailable
 
 _WAIT_S = 0.25
-"""Maximum seconds that a stopping node waits for its listener."""
+"""Maximum time that a stopping node waits for its listener, in seconds."""
 _PROBE_S = 15.0
 """Seconds between connection checks. They are needed because a hung server sends nothing."""
 
@@ -38,7 +38,7 @@ class Changes:
         self._subscribers[topic].append(on_change)
 
     def announce(self, db: Connection, topic: str) -> None:
-        """Notify every node of a change when the caller's transaction commits."""
+        """Notify every node of the change when the caller's transaction commits."""
         if self.is_shared:
             db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
 
@@ -64,7 +64,7 @@ class Changes:
 
     def _listen(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()  # it must not occupy a place in the pool
+        connection.detach()  # the listener must not occupy a place in the pool
         connection.execute(text("LISTEN penstock_changes"))
         self._probed_s = monotonic()
         return connection

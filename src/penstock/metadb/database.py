@@ -1,8 +1,8 @@
-"""Connections to the metadata DB: one way to read and one way to write, for both databases.
+"""Connections to the metadata DB, with one way to read and one way to write for both databases.
 
 Only this module and `changes` handle errors of the driver. Callers that read or write get
 `StoreUnavailable`, `ConcurrentUpdate` or `StoreConflict` (see `penstock.base.errors`); any other
-error of SQLAlchemy is a bug.
+error from SQLAlchemy is a bug.
 """
 
 import sqlite3
@@ -57,25 +57,28 @@ _IS_LOCKED = text("""
 _MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
-# Negative values are KiB. Each commit empties the readers' caches, so large caches would be
-# refilled in vain, once for each connection of the pool.
+# Negative values are in KiB. The readers' caches are small: each commit empties them, and every
+# connection in the pool would have to refill its own.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
-_MANY_PAGES = 300  # fewer pages may wait: later commits rewrite some of them
+_MANY_PAGES = 300  # fewer pages are not copied yet, because later commits rewrite some of them
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
-_DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # prefixes; SQLite has more specific names
+# prefixes, because SQLite has more specific names
+_DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _CHECK_STEPS = 10_000
 STORE_DAMAGED = "store_damaged"
-"""`StoreUnavailable.code` if SQLite found its file damaged."""
+"""Value of `StoreUnavailable.code` if SQLite has found its file damaged."""
 _NOT_A_URL = (
     "PENSTOCK_DATABASE_URL must be a URL such as postgresql://user:password@host/name "
     "or sqlite:///path/to/file"
 )
-_READ_ONLY_STATE = "25006"  # a standby, for example during a failover
+_READ_ONLY_STATE = "25006"  # the error of a standby, for example during a failover
 
 
 class InvalidUrl(ValueError):
-    """The text is not a database URL. The message, for the operator, does not contain the text."""
+    """The text is not a database URL. The message is for the operator and does not contain the
+    text.
+    """
 
 
 def read_url(text: str) -> URL:
@@ -98,13 +101,17 @@ def read_url(text: str) -> URL:
 
 
 class LogState(NamedTuple):
-    """State of SQLite's write-ahead log. copied: number of pages also in the database file."""
+    """State of SQLite's write-ahead log. copied: number of its pages that are also in the database
+    file.
+    """
 
     pages: int
     copied: int
 
     def copied_since(self, earlier: "LogState") -> int:
-        """Pages copied since an earlier state. A log that has restarted counts from its start."""
+        """Return the number of pages copied since an earlier state. If the log has restarted,
+        counts from its start.
+        """
         return self.copied - (earlier.copied if self.copied >= earlier.copied else 0)
 
 
@@ -121,8 +128,9 @@ class Database:
     ) -> None:
         """Open a database; it connects on first use.
 
-        timeout_s: maximum seconds for one statement, and on SQLite for its lock; PostgreSQL's locks
-        and free connections get half of it. connections: maximum connections to PostgreSQL.
+        timeout_s: maximum seconds for one statement, and on SQLite for acquiring its lock. On
+        PostgreSQL, waiting for locks and free connections may take half of it. connections: maximum
+        connections to PostgreSQL.
         """
         self.url = read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -133,14 +141,14 @@ class Database:
             self.engine = postgres.engine(self.url, timeout_s, connections)
             self.url = self.engine.url
         self.changes = Changes(self.engine)
-        # SQLite allows one writer at a time and makes others poll, up to 100 ms apart. The writers
-        # of this process take turns instead and share a connection: a write through another
+        # SQLite allows one writer at a time, and other writers poll up to 100 ms apart. Writers in
+        # this process instead take turns and share a connection, because a write through another
         # connection would empty its page cache.
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
         self._log = LogState(0, 0)
         self.damage: str | None = None
-        """SQLite's message if it found its file damaged, otherwise None."""
+        """SQLite's error message if it has found its file damaged, otherwise None."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -153,14 +161,18 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Yield a connection in a write transaction. Raises like `read`, and `StoreConflict`."""
+        """Yield a connection in a write transaction.
+
+        Raises the same errors as `read`, and `StoreConflict`.
+        """
         with self._translated_errors(), self._writer_turn(), self._open_writer() as connection:
             try:
                 with connection.begin():
                     yield connection
             except BaseException as error:
                 if not _is_rolled_back(error):
-                    self._drop_writer()  # its state is unknown; the next write opens another
+                    # its state is unknown; the next write opens another connection
+                    self._drop_writer()
                 raise
 
     @contextmanager
@@ -194,9 +206,10 @@ class Database:
     def checkpoint(self) -> float:
         """Copy new pages of SQLite's log into the database file, as the step of a worker.
 
-        Returns seconds until the next step. Raises `StoreUnavailable`. Writers continue meanwhile:
-        if a commit had to copy 10,000 pages itself, others would wait 50 ms or more. Writers only
-        wait for the last few pages of a long log; then the next commit restarts the log.
+        Returns seconds until the next step. Raises `StoreUnavailable`. Writers continue during the
+        copy: if a commit had to copy 10,000 pages itself, other writers would wait 50 ms or more.
+        Writers only wait for the last few pages of a long log; the next commit then restarts the
+        log.
         """
         earlier = self._log
         with self._translated_errors(), self.engine.connect() as connection:
@@ -212,9 +225,9 @@ class Database:
     def exclusive_lock(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
         """Lock work that only one node may do at a time. Yields whether this node holds the lock.
 
-        work: number of the work, equal on all nodes. wait_s: maximum seconds to wait for another
-        node. PostgreSQL uses an advisory lock, which it releases if the node dies. SQLite has only
-        one node.
+        work: number that identifies the work on all nodes. wait_s: maximum seconds to wait for
+        another node. PostgreSQL uses an advisory lock, which it releases if the node dies. SQLite
+        has only one node.
         """
         if self.is_sqlite:
             yield True
@@ -230,7 +243,7 @@ class Database:
                 yield is_mine
 
     def is_running(self, work: int) -> bool:
-        """Whether any node holds the `exclusive_lock` of this work. Always false on SQLite."""
+        """Whether any node holds the `exclusive_lock` for this work. Always False on SQLite."""
         if self.is_sqlite:
             return False
         with self.read() as connection:
@@ -291,7 +304,7 @@ class Database:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Translate errors of the driver into those of `base.errors`, and remember damage.
+        """Translate errors of the driver into errors of `base.errors`, and remember damage.
 
         A new connection raises SQLite's errors directly.
         """
@@ -308,7 +321,9 @@ class Database:
             raise
 
     def _damage_error(self, reason: str) -> StoreUnavailable:
-        """The error for a damaged file. It has no retry time, because the damage is permanent."""
+        """Build the error for a damaged file. It has no retry time, because the damage is
+        permanent.
+        """
         if self.damage is None:
             log.error("metadata_database_damaged", reason=reason)
             self.damage = reason
@@ -321,7 +336,7 @@ class Database:
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:
-        """Keep other nodes from migrating either store.
+        """Prevent other nodes from migrating either store.
 
         Does nothing on SQLite, where the lock of the data folder suffices.
         """
@@ -335,12 +350,12 @@ class Database:
 
     @staticmethod
     def known_versions() -> list[str]:
-        """Every schema version that this program can read, oldest first."""
+        """Return every schema version that this program can read, oldest first."""
         scripts = ScriptDirectory.from_config(_alembic_config())
         return [script.revision for script in scripts.walk_revisions()][::-1]
 
     def is_up_to_date(self) -> bool:
-        """Whether the schema has this program's version."""
+        """Whether the schema is at this program's version."""
         return self.version() == self.known_versions()[-1]
 
     def version(self) -> str | None:
@@ -349,7 +364,7 @@ class Database:
             return MigrationContext.configure(connection).get_current_revision()
 
     def migrate(self) -> str:
-        """Bring the schema to this program's version and return that version.
+        """Migrate the schema to this program's version and return that version.
 
         Each migration has its own transaction, so an interruption leaves the last complete version.
         The caller must hold `migration_lock`. Raises `NewerSchema` if a newer program has migrated
@@ -362,7 +377,7 @@ class Database:
             raise NewerSchema("metadata database", current, revisions[0])
         pending = revisions[: revisions.index(current)] if current else revisions
         for revision in reversed(pending):
-            if current is not None:  # `penstock.stores` logs a creation
+            if current is not None:  # `penstock.stores` logs the creation
                 log.info("metadata_database_migration", version=revision)
             with self.write() as connection:
                 if not self.is_sqlite:
@@ -397,15 +412,15 @@ def _sqlite_engine(url: URL, timeout_s: float) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
-    # Switch off the driver's own transactions: they begin too late and are never IMMEDIATE.
+    # Switch off the driver's own transactions, because they begin too late and are never IMMEDIATE.
     connection.isolation_level = None
     for pragma in (
         f"busy_timeout={busy_timeout_ms}",
         "journal_mode=WAL",
-        "synchronous=FULL",  # answered means on disk: every commit syncs the WAL
-        # Commands have no worker that calls `checkpoint`: there, commits copy the log.
+        "synchronous=FULL",  # an acknowledged write is on disk: every commit syncs the log
+        # Commands have no worker that calls `checkpoint`, so their commits copy the log.
         f"wal_autocheckpoint={2 * _LONG_LOG_PAGES}",
-        # A log of normal size is overwritten in place. A log that grew because of a long read
+        # A log of normal size is overwritten in place. A log that has grown because of a long read
         # shrinks again.
         "journal_size_limit=80000000",
         "foreign_keys=ON",
@@ -416,7 +431,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
 
 
 def _checkpoint(connection: Connection) -> LogState:
-    """Copy pages without waiting: pages that a reader still needs stay in the log."""
+    """Copy pages without waiting. Pages that a reader still needs stay in the log."""
     driver = connection.connection.dbapi_connection  # a checkpoint cannot run in a transaction
     assert isinstance(driver, sqlite3.Connection)
     try:
@@ -452,7 +467,7 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _translate(error: SQLAlchemyError) -> Exception | None:
-    """The error of `base.errors` for a driver error; None for a bug in Penstock."""
+    """Return the error of `base.errors` for a driver error; None for a bug in Penstock."""
     reason = (str(error.orig if isinstance(error, DBAPIError) else error) or "?").splitlines()[0]
     if isinstance(error, PoolTimeout):
         return StoreUnavailable(reason=reason)

@@ -17,15 +17,15 @@ def page_of(
     """Return the rows of the page, and the total number of rows. statement: must be ordered."""
     rows = db.execute(statement.limit(page.size).offset(page.offset), parameters).all()
     if len(rows) < page.size and (rows or not page.offset):
-        return rows, page.offset + len(rows)  # the last page
+        return rows, page.offset + len(rows)  # this is the last page
     count = select(func.count()).select_from(statement.order_by(None).subquery())
     total = db.scalar(count, parameters)
     return rows, total or 0
 
 
 def name_contains(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
-    """Whether a name contains a text in any letter case; every name contains the empty text.
+    """Whether a name contains a text, ignoring case. Every name contains the empty text.
 
-    SQLite folds ASCII letters only.
+    SQLite ignores the case of ASCII letters only.
     """
     return name.icontains(search, autoescape=True) if search else true()

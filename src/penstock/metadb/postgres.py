@@ -1,9 +1,9 @@
 """PostgreSQL connections with a time limit on every wait.
 
 A server that rejects a connection does so at once. A server that hangs (a frozen machine, a full
-disk, a network that drops packets) sends nothing: TCP still acknowledges packets, and
+disk, a network that drops packets) sends nothing. TCP may still acknowledge packets, and
 `statement_timeout` needs a working server. The client therefore limits the time for each answer,
-and then closes the connection.
+and closes the connection when it is exceeded.
 """
 
 from typing import Any, TypeVar
@@ -14,14 +14,14 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
-_CONNECT_S = (2, 5)  # minimum and maximum; libpq has no lower minimum
-_MARGIN = 1.25  # lets the server's own limit expire first: its error message says more
+_CONNECT_S = (2, 5)  # minimum and maximum; libpq does not support a lower minimum
+_MARGIN = 1.25  # lets the server's own limit expire first, because its error message says more
 
 T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection with a timeout for each answer. answer_timeout_s: None waits without limit."""
+    """A connection with a timeout for each answer. answer_timeout_s: None for no limit."""
 
     answer_timeout_s: float | None = None
 
@@ -36,7 +36,9 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def options_fault(url: URL) -> str | None:
-    """Why libpq rejects the parameters of a URL (`?sslmode=require`); None if it accepts them."""
+    """Return why libpq rejects the parameters of a URL (`?sslmode=require`); None if it accepts
+    them.
+    """
     try:
         make_conninfo(**dict.fromkeys(url.query, ""))
     except psycopg.ProgrammingError as error:
@@ -47,9 +49,9 @@ def options_fault(url: URL) -> str | None:
 def engine(url: URL, timeout_s: float, connections: int) -> Engine:
     """Create the engine.
 
-    timeout_s: maximum seconds for one statement; locks and free connections get half of it.
-    connections: maximum size of the pool; a listener and a migration have their own connections.
-    Parameters of libpq in the URL (`?connect_timeout=...`) take precedence.
+    timeout_s: maximum seconds for one statement. Waiting for locks and free connections may take
+    half of it. connections: maximum size of the pool; a listener and a migration have their own
+    connections. libpq parameters in the URL (`?connect_timeout=...`) take precedence.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -59,8 +61,8 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": round(timeout_s * _MARGIN * 1000),
-        # A pooler in transaction mode may use another server connection for the next transaction,
-        # which does not know statements prepared on this one.
+        # A pooler in transaction mode may use another server connection for the next transaction.
+        # Statements prepared on this connection are unknown there.
         "prepare_threshold": None,
     }
     engine = create_engine(
@@ -79,7 +81,7 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
         return connection
 
     def prepare(connection: BoundedConnection, _record: Any) -> None:
-        # Not as connection options, which poolers such as PgBouncer reject.
+        # These are not connection options, because poolers such as PgBouncer reject those.
         statement_ms, lock_ms = round(timeout_s * 1000), round(timeout_s * 500)
         connection.execute(f"SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}")
         connection.commit()
@@ -90,7 +92,7 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
 
 
 def lift_timeouts(connection: Connection) -> None:
-    """Lift the time limits of this transaction; its connection is not reused."""
+    """Lift the time limits for this transaction. Its connection is not reused."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, BoundedConnection)
     driver.answer_timeout_s = None

@@ -1,4 +1,4 @@
-"""Caches of records that every node may change."""
+"""Caches for records that any node may change."""
 
 from collections.abc import Hashable
 from typing import TypeVar
@@ -15,7 +15,7 @@ V = TypeVar("V")
 class RecordCache(TtlCache[K, V]):
     """Forgets all records when a node announces a change of their topic.
 
-    A node that misses an announcement reads them again after `ttl_s`.
+    A node that misses an announcement reads the records again after `ttl_s`.
     """
 
     def __init__(self, database: Database, topic: str, ttl_s: float) -> None:

@@ -1,7 +1,7 @@
 """Bulk reads and inserts for the intake's hot path.
 
 They use one statement for many rows: the SQLite driver releases Python's interpreter lock at each
-execution, and gets it back only when the busy event loop pauses. The SQL is hand-written, because
+execution, and gets it back only when the busy event loop pauses. The SQL is handwritten, because
 expanding a list into a compiled statement takes longer than running it. Table and column names come
 from the code; values are always bound.
 """
@@ -15,9 +15,9 @@ from msgspec import json
 from sqlalchemy import Connection, Row, Table
 
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
-"""Rows per statement. With few sizes, drivers can reuse prepared statements, because preparing one
-takes as long as running it. Powers of two need the fewest statements for any number of rows. 256
-rows stay below both databases' parameter limits.
+"""Numbers of rows in one statement. With few sizes, drivers can reuse prepared statements, because
+preparing one takes as long as running it. Powers of two need the fewest statements for any number
+of rows. 256 rows stay below both databases' parameter limits.
 """
 
 
@@ -63,7 +63,7 @@ def change_rows(
     """Change the rows that match `where` and whose `column` equals one of the values.
 
     change: the statement up to its conditions, such as `DELETE FROM merges`. Returns the number of
-    rows. PostgreSQL gets one statement for each value, for the reason in `_select`.
+    rows. PostgreSQL gets one statement for each value, for the reason given in `_select`.
     """
     conditions = "".join(f"{name} = {_placeholder(connection)} AND " for name in where)
     if connection.dialect.name != "sqlite":
@@ -87,7 +87,7 @@ def select_texts(
     column: str,
     values: Sequence[Any],
 ) -> Iterator[Sequence[Any]]:
-    """Like `select_rows`, for text columns of many rows: they arrive as one JSON text."""
+    """Like `select_rows`, for text columns of many rows. The rows arrive as one JSON text."""
     array, group = (
         ("json_array", "json_group_array")
         if connection.dialect.name == "sqlite"
@@ -108,13 +108,13 @@ def _selects(
     values: Sequence[Any],
     lock: bool = False,
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Statements that together select all values, each with its parameters."""
+    """Yield statements that together select all values, each with its parameters."""
     for start in range(0, len(values), _SIZES[0]):
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
         placeholder = _placeholder(connection)
         statement = _select(table.name, selected, tuple(where), column, placeholder, size, lock)
-        # Repeat the last value to fill the statement: reading it twice changes nothing.
+        # Fill the statement by repeating the last value, which does not change the result.
         values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
         if connection.dialect.name == "sqlite":
             yield statement, (*where.values(), *values_of_chunk)
@@ -146,9 +146,10 @@ def _select(
     if placeholder == "?":
         conditions.append(f"{column} IN ({', '.join(wanted)})")
         return f"SELECT {selected} FROM {table} WHERE {' AND '.join(conditions)}"  # noqa: S608
-    # This makes PostgreSQL look up each value separately, with the whole index. For IN (...) it
-    # needs statistics, which a new table lacks, and would read all rows that match `where`.
-    # OFFSET or a lock keeps it from merging the subquery into the outer query.
+    # This makes PostgreSQL look up each value separately, using the whole index. IN (...) would
+    # need statistics, which a new table does not have; without them, all rows that match `where`
+    # would be read. OFFSET or a lock keeps PostgreSQL from merging the subquery into the outer
+    # query.
     conditions.append(f"{column} = wanted.value")
     end = "FOR UPDATE" if lock else "OFFSET 0"
     return (
@@ -159,7 +160,7 @@ def _select(
 
 
 def row_values(record: object, table: Table) -> dict[str, Any]:
-    """A record's values by column. A column `x` holds the record's field `x` or `x_ms`."""
+    """Return a record's values by column. A column `x` holds the record's field `x` or `x_ms`."""
     return {
         column.name: getattr(
             record, column.name if hasattr(record, column.name) else f"{column.name}_ms"
@@ -169,5 +170,7 @@ def row_values(record: object, table: Table) -> dict[str, Any]:
 
 
 def record_values(row: Row[Any], fields: Iterable[str]) -> dict[str, Any]:
-    """A row's values by field, for a record with these fields: the inverse of `row_values`."""
+    """Return a row's values by field, for a record with these fields: the inverse of
+    `row_values`.
+    """
     return {field: row._mapping[field.removesuffix("_ms")] for field in fields}

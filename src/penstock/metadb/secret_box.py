@@ -1,6 +1,7 @@
-"""Encryption of secrets that the metadata DB must return: signing secrets and second factors.
+"""Encrypts secrets that the metadata DB must be able to return: signing secrets and second factors.
 
-Passwords, sessions and API keys are stored as hashes instead. Fernet: AES-128-CBC with HMAC-SHA256.
+Passwords, sessions and API keys are stored as hashes instead. Uses Fernet: AES-128-CBC with
+HMAC-SHA256.
 """
 
 import hmac
@@ -28,15 +29,15 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     identity_secrets.c.secret,
     second_factors.c.secret,
 )
-"""All columns with sealed texts. Their tables have a column `id`."""
+"""All columns with sealed texts. Each of their tables has a column `id`."""
 
 
 class WrongSecretKey(Exception):
-    """The secret keys are malformed, or none of them opens a stored secret."""
+    """The secret keys are malformed, or none of them can open a stored secret."""
 
 
 class SecretBox:
-    """Seals texts with the first key, and opens texts that any of the keys sealed."""
+    """Seals texts with the first key, and opens texts sealed with any of the keys."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         """keys: at least one key, each 32 bytes in URL-safe base 64.
@@ -52,7 +53,9 @@ class SecretBox:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SecretBox":
-        """Create a box with the keys from the environment or the key file, created if missing."""
+        """Create a box with the keys from the environment or the key file, which is created if
+        missing.
+        """
         if settings.secret_keys is not None:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
         return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
@@ -61,7 +64,7 @@ class SecretBox:
         return _PREFIX + self._first_key.encrypt(text.encode()).decode()
 
     def open(self, stored: str) -> str:
-        """Unseal a text. Returns text that was stored before encryption existed unchanged."""
+        """Unseal a text. Text that was stored before encryption existed is returned unchanged."""
         if not stored.startswith(_PREFIX):
             return stored
         try:
@@ -73,7 +76,7 @@ class SecretBox:
             ) from None
 
     def seal_token(self, text: str) -> str:
-        """Seal a text for a cookie: letters, digits, `-` and `_` only."""
+        """Seal a text for a cookie. The token contains only letters, digits, `-` and `_`."""
         return self._first_key.encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:
@@ -83,7 +86,9 @@ class SecretBox:
         return self.open(_PREFIX + token + "=" * (-len(token) % 4))
 
     def fingerprint(self, text: str) -> bytes:
-        """A keyed hash, which recognises a text without storing it. Changes with the first key."""
+        """Return a keyed hash that recognises a text without storing it. It changes with the first
+        key.
+        """
         return hmac.digest(self._fingerprint_key, text.encode(), "sha256")
 
     def is_sealed_with_first(self, stored: str) -> bool:
@@ -130,7 +135,7 @@ def _keys_of_file(path: Path) -> list[str]:
 def _make_key_file(path: Path) -> None:
     """Write a new key under a temporary name, then link it to this path once it is on disk.
 
-    Other processes thus never read half a key, even if this one is killed, and none seals with a
+    So other processes never read half a key, even if this process is killed, and none seals with a
     key that a power failure would erase.
     """
     # `mkstemp` makes the file readable only by this user.

@@ -26,11 +26,11 @@ class Snapshot:
     """A read transaction that sees the whole database at one moment."""
 
     def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
-        """exported: name that lets other PostgreSQL connections read the same snapshot."""
+        """exported: name with which other PostgreSQL connections can read the same snapshot."""
         self._database, self.connection, self._exported = database, connection, exported
 
     def write(self, folder: Path) -> Path:
-        """Write the database to a file in `folder`; on SQLite, a database file.
+        """Write the database to a file in `folder`. On SQLite, this is a database file.
 
         Raises `DumpFailed`.
         """

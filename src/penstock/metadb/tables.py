@@ -1,7 +1,9 @@
-"""All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, IDs opaque text.
+"""All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, and IDs are opaque
+text.
 
-Every query has its index here. Migrations create exactly these tables; a test compares both,
-including the comments that PostgreSQL stores. Comments in Python can change without a migration.
+The indexes that queries need are defined here. Migrations create exactly these tables; a test
+compares both, including the comments that PostgreSQL stores. Comments in Python can change without
+a migration.
 """
 
 from sqlalchemy import (
@@ -31,7 +33,7 @@ metadata = MetaData(
 )
 
 AutoId = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite generates row numbers only in a column of type INTEGER."""
+"""Type of generated row numbers. SQLite generates them only in a column of type INTEGER."""
 
 
 def _workspace() -> Column[str]:
@@ -829,20 +831,20 @@ link_matches = Table(
         server_default="1",
         comment="of the link that the app was led by",
     ),
-    Column("click_id", Text),  # unset: no click matched
+    Column("click_id", Text),  # unset if no click matched
     Column(
         "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"
     ),
     Column("matched", Boolean, nullable=False),
     Column("method", Text, comment="which found the link, also where it was refused"),
-    Column("confidence", Double),  # 1: certain; unset: no match
+    Column("confidence", Double),  # 1 if certain; unset if there is no match
     Column("reason", Text, comment="why there is no match"),
     Column("platform", Text, nullable=False),
     Column("os_version", Text),
     Column("app_version", Text),
     # Whether the app reported the first open of the install.
     Column("first_open", Boolean, nullable=False),
-    Column("clicked_at", BigInteger),  # time of the click, which may be removed by now
+    Column("clicked_at", BigInteger),  # time of the click, whose row may have been deleted by now
     Column("install_id", Text, comment="null once the visitor was deleted"),
     Column("scope_id", Text, nullable=False),
     Column("visitor_id", Text, comment="as the app named it; null once the visitor was deleted"),
@@ -882,7 +884,7 @@ imports = Table(
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column(
         "state", Text, nullable=False, comment="queued, running, done or failed"
-    ),  # also: cancelled
+    ),  # or `cancelled`
     Column("format", Text, nullable=False, server_default="ndjson"),
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),

@@ -1,4 +1,4 @@
-"""Plain types of payment providers. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for payment providers. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

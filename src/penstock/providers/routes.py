@@ -1,4 +1,4 @@
-"""HTTP routes of payment providers: webhooks and signing secrets."""
+"""HTTP routes for payment providers: webhooks and signing secrets."""
 
 from functools import partial
 

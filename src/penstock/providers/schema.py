@@ -1,4 +1,4 @@
-"""Wire types of signing secrets and webhooks."""
+"""Wire types for signing secrets and webhooks."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""Use cases of providers. Synchronous methods block: call them from a worker thread."""
+"""Use cases for providers. Synchronous methods block: call them from a worker thread."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""SQL of providers. Functions run in the caller's transaction."""
+"""SQL for providers. Functions run in the caller's transaction."""
 
 from collections.abc import Sequence
 from typing import Any

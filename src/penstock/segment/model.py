@@ -1,4 +1,4 @@
-"""Plain types of the tracking protocol. No I/O."""
+"""Plain types for the tracking protocol. No I/O."""
 
 from typing import NamedTuple
 

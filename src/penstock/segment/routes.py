@@ -1,4 +1,4 @@
-"""HTTP routes of the tracking protocol.
+"""HTTP routes for the tracking protocol.
 
 Clients expect status 200 for stored calls, a `code` and a `message` in errors, and status 429 if
 they should retry later. CORS allows any website to call these routes.

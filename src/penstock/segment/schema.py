@@ -1,4 +1,4 @@
-"""Wire types of the tracking protocol: calls and responses."""
+"""Wire types for the tracking protocol: calls and responses."""
 
 from collections.abc import Sequence
 from operator import not_

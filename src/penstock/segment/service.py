@@ -1,4 +1,4 @@
-"""Use cases of the tracking protocol: checking the write key, and parsing and storing calls."""
+"""Use cases for the tracking protocol: checking the write key, and parsing and storing calls."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

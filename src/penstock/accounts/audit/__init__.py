@@ -1,1 +1,1 @@
-"""The audit log: all actions in a workspace and who performed them."""
+"""The audit log: actions in a workspace and who performed them."""

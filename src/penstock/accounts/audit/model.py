@@ -1,11 +1,11 @@
-"""Plain types of the audit log. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for the audit log. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Action(StrEnum):
-    """The type of an action. Values are stored, so they never change."""
+    """The type of an action. Values are stored, so they must never change."""
 
     SIGNED_UP = "signed_up"
     SIGNED_IN = "signed_in"

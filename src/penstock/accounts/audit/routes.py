@@ -1,4 +1,4 @@
-"""HTTP routes of the audit log."""
+"""HTTP routes for the audit log."""
 
 from anyio import to_thread
 from litestar import Response, get
@@ -29,7 +29,7 @@ from penstock.http.scopes import KeyScope
 async def read_audit_log(
     request: AnyRequest, caller: NamedDependency[Caller], audit_log: NamedDependency[AuditLog]
 ) -> Response[bytes]:
-    """Lists entries newest first. Entries are kept for a year.
+    """Lists entries, newest first. Entries are kept for a year.
 
     Requires an owner's session, or an API key with the scope `manage`.
     """

@@ -1,4 +1,4 @@
-"""Wire types of the audit log."""
+"""Wire types for the audit log."""
 
 from typing import Annotated, Self
 

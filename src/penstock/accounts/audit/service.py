@@ -1,4 +1,4 @@
-"""Use cases of the audit log."""
+"""Use cases for the audit log."""
 
 from collections import deque
 from threading import Lock
@@ -56,7 +56,9 @@ class AuditLog:
         self._writer.wake()
 
     def write_queued(self) -> None:
-        """Write the queued entries. After an error, the next call writes them."""
+        """Write the queued entries. Entries that cannot be written stay queued for the next
+        call.
+        """
         with self._queue_lock:
             queued = list(self._queue)
             if not queued:
@@ -83,9 +85,9 @@ class AuditLog:
             return store.entries(db, actor.workspace_id, page)
 
     def _delete_chunk(self) -> float | None:
-        """Delete entries that are older than a year.
+        """Delete a chunk of entries that are older than a year.
 
-        Returns seconds until the next chunk; None if no old entry is left.
+        Returns seconds until the next chunk; None if no old entries are left.
         """
         before_ms = self._clock() - _RETENTION_DAYS * DAY_S * 1000
         with self._database.write() as db:

@@ -1,4 +1,4 @@
-"""SQL of the audit log. Each function runs in the transaction of its connection."""
+"""SQL for the audit log. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -26,7 +26,7 @@ def add_entry(db: Connection, actor: Caller, action: Action, target: str, now_ms
 
 
 def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[AuditEntry]:
-    """Entries of the workspace, newest first."""
+    """List the workspace's entries, newest first."""
     c = audit_entries.c
     statement = select(c.id, c.at, c.action, c.actor, c.actor_id, c.target).where(
         c.workspace_id == workspace_id

@@ -1,1 +1,1 @@
-"""Proof that an email address belongs to its user, and its consequences."""
+"""Confirmation that an email address belongs to its user."""

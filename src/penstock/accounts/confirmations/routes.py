@@ -1,4 +1,4 @@
-"""HTTP routes of confirmations. They require a session."""
+"""HTTP routes for confirmations. They require a session."""
 
 from anyio import to_thread
 from litestar import Response, post
@@ -25,7 +25,9 @@ Confirmations = NamedDependency[ConfirmationService]
 async def send_confirmation(
     request: AnyRequest, current_user: Me, confirmations: Confirmations
 ) -> Response[None]:
-    """Sends at most five mails a day to one address. Sign-up sends the first one."""
+    """Sends a new confirmation email, up to five times a day per address. Sign-up sends the
+    first.
+    """
     confirmations.send(current_user.user, client_network(address_of(request)))
     return no_content()
 
@@ -38,7 +40,10 @@ async def send_confirmation(
 async def confirm_email(
     request: AnyRequest, current_user: Me, confirmations: Confirmations
 ) -> Response[None]:
-    """Requires a session of the account and the mailed token, which works once, for a day."""
+    """Confirms the email address.
+
+    Requires a session of the account and the token from the email, which works once, for a day.
+    """
     form = await read_json(request, ConfirmationToken)
     await to_thread.run_sync(confirmations.confirm, current_user, form.token.get_secret_value())
     return no_content()

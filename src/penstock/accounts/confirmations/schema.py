@@ -1,4 +1,4 @@
-"""Wire types of confirmations."""
+"""Wire types for confirmations."""
 
 from typing import Annotated
 
@@ -8,6 +8,6 @@ from penstock.http.schema import Input
 
 
 class ConfirmationToken(Input):
-    """The token from a mailed link."""
+    """The token from a confirmation email."""
 
     token: Annotated[SecretStr, Field(max_length=200)]

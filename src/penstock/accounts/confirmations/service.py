@@ -1,8 +1,9 @@
-"""Use cases of confirmations: mailed links, and the owner of an address taking over an account.
+"""Use cases for confirmations: emailed links, and taking over an account by the owner of its
+address.
 
-Sign-up proves no address, so anybody can create an account with somebody else's. A link only works
-with a session of the same account: opening the mail alone does not make a stranger's account
-trusted. When somebody else proves that the address is theirs, they get the account, and its
+Sign-up does not verify the address, so anybody can create an account with somebody else's. A link
+only works with a session of the same account: opening the email alone does not make a stranger's
+account trusted. When other people prove that the address is theirs, they get the account, and its
 previous holder loses it.
 """
 
@@ -57,11 +58,11 @@ class ConfirmationService:
         self._mails_from_network = RateLimiter(_MAILS_FROM_NETWORK, clock)
 
     def needs_confirmation(self, user: User) -> bool:
-        """Whether the user can confirm their address and has not done so. Never blocks."""
+        """Whether the user's address is unconfirmed and can be confirmed. Never blocks."""
         return self._mailer.is_set_up and user.email_confirmed_at_ms is None
 
     def send(self, user: User, network: str) -> None:
-        """Mail a link to the user. Never blocks.
+        """Send a confirmation email to the user. Never blocks.
 
         Raises `RateLimited`, `QueueFull`, or `Conflict` if there is no mail server or the address
         is already confirmed.
@@ -76,7 +77,10 @@ class ConfirmationService:
             raise QueueFull("Too many emails are waiting. Try again later.", retry_after_s=60)
 
     def send_after_sign_up(self, user: User, network: str) -> None:
-        """Like `send`, if possible and needed. Ignores limits: the user can ask again later."""
+        """Like `send`, but does nothing if a limit is reached or no email is needed.
+
+        The user can request another email later.
+        """
         if self.needs_confirmation(user):
             try:
                 self.send(user, network)
@@ -98,7 +102,7 @@ class ConfirmationService:
             return store.is_valid(db, hash_secret(token), user.id, self._clock())
 
     def confirm(self, actor: CurrentUser, token: str) -> None:
-        """Confirm the user's address with the token that was mailed to it.
+        """Confirm the user's address with the token from the email.
 
         Raises `NotFound` if the token is unknown, used, expired or belongs to another user.
         """
@@ -115,7 +119,9 @@ class ConfirmationService:
             self.accept_proof(db, actor, now_ms)
 
     def accept_proof(self, db: Connection, account: CurrentUser, now_ms: int) -> None:
-        """Record that the account's holder has proven the address; they keep the account."""
+        """Record that the current holder of the account has proven the address. They keep the
+        account.
+        """
         if account.user.email_confirmed_at_ms is None:
             accounts_store.confirm_email(db, account.user.id, now_ms)
             target = f"{account.user.id} {account.user.email}"
@@ -124,11 +130,11 @@ class ConfirmationService:
     def reclaim(self, db: Connection, account: CurrentUser, proof: str, now_ms: int) -> list[bytes]:
         """Give an account with an unconfirmed address to the person who just proved the address.
 
-        The previous holder may have been a stranger: their sessions end, and the password, all
+        The previous holder may have been a stranger. Their sessions end, and the password, all
         tokens, their invitations and the API keys they created in the user's workspaces become
-        void. The caller handles the second factor and must have locked the user. proof: the kind of
-        proof, for each workspace's audit log. Returns the revoked keys' hashes; pass them to
-        `tell_reclaimed` after the commit.
+        invalid. The caller must have locked the user, and is responsible for the second factor.
+        proof: the kind of proof, for each workspace's audit log. Returns the hashes of the revoked
+        keys; pass them to `tell_reclaimed` after the commit.
         """
         user = account.user
         sessions = accounts_store.end_sessions(db, user.id)
@@ -153,7 +159,7 @@ class ConfirmationService:
         return revoked
 
     def tell_reclaimed(self, user: User, revoked: list[bytes]) -> None:
-        """Reject the revoked keys and mail the user, after `reclaim` is committed. Never blocks."""
+        """Reject the revoked keys and email the user, once `reclaim` is committed. Never blocks."""
         self._keys.forget(revoked)
         mail = Mail(user.email, "Your Penstock account was secured", _RECLAIMED)
         self._mailer.post(lambda: mail)

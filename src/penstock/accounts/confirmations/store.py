@@ -1,4 +1,4 @@
-"""SQL of confirmations. Each function runs in the transaction of its connection."""
+"""SQL for confirmations. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, delete, insert, select
 

@@ -1,1 +1,1 @@
-"""Secrets that a backend uses to sign the user IDs of its browsers and apps."""
+"""Secrets that a backend uses to sign the user IDs sent by its browsers and apps."""

@@ -5,5 +5,7 @@ import hmac
 
 
 def user_hash(secret: str, user_id: str) -> str:
-    """HMAC-SHA256 of a user ID in hex: proof that the customer's backend knows this user."""
+    """Return the HMAC-SHA256 of a user ID in hex. It proves that the customer's backend knows the
+    user.
+    """
     return hmac.new(secret.encode(), user_id.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""HTTP routes of identity secrets."""
+"""HTTP routes for identity secrets."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post
@@ -29,7 +29,7 @@ async def create_identity_secret(
     caller: NamedDependency[Caller],
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[bytes]:
-    """The response shows the secret once. Earlier secrets stay valid for a day."""
+    """Creates a secret, which is shown only once. Earlier secrets stay valid for a day."""
     secret = await to_thread.run_sync(identity_secrets.create, caller, website_id)
     return answer(NewIdentitySecretRecord.with_secret(secret), status=201)
 
@@ -64,7 +64,7 @@ async def delete_identity_secrets(
     caller: NamedDependency[Caller],
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[None]:
-    """Signatures made with the deleted secrets are no longer accepted."""
+    """Deletes all secrets of the website. Signatures made with them are no longer accepted."""
     await to_thread.run_sync(identity_secrets.delete, caller, website_id)
     return no_content()
 

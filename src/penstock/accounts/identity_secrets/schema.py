@@ -1,4 +1,4 @@
-"""Wire types of identity secrets."""
+"""Wire types for identity secrets."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""Use cases of identity secrets.
+"""Use cases for identity secrets.
 
 Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
 """
@@ -24,7 +24,7 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.settings import DAY_S
 
 IsSigned = Callable[[str, str], bool]
-"""A function of a user ID and a signature that returns whether the signature is valid."""
+"""A function that takes a user ID and a signature, and returns whether the signature is valid."""
 
 _CACHE_TTL_S = 2.0
 _PREVIOUS_VALID_MS = DAY_S * 1000
@@ -60,7 +60,7 @@ class IdentitySecretService:
     def secrets(
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[SigningSecret]:
-        """The valid secrets of a website, sealed, newest first."""
+        """List the valid secrets of a website, sealed, newest first."""
         website = self._websites.website(workspace_id, website_id)
         with self._database.read() as db:
             stored = store.secrets(db, website.id)
@@ -81,7 +81,7 @@ class IdentitySecretService:
         return (await self.verifier(website_id))(user_id, sent_hash)
 
     async def verifier(self, website_id: WebsiteId) -> IsSigned:
-        """The function that checks a website's signatures. Does not block the event loop."""
+        """Return the function that checks a website's signatures. Does not block the event loop."""
         secrets = self._cache.get(website_id)
         if secrets is None:
             secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()

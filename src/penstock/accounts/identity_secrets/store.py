@@ -1,4 +1,4 @@
-"""SQL of identity secrets. Each function runs in the transaction of its connection."""
+"""SQL for identity secrets. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -7,7 +7,7 @@ from penstock.metadb.tables import identity_secrets
 
 
 def secrets(db: Connection, website_id: str) -> list[SigningSecret]:
-    """All secrets of a website, newest first, sealed."""
+    """Return all secrets of a website, sealed, newest first."""
     c = identity_secrets.c
     rows = db.execute(
         select(c.id, c.secret, c.created_at, c.valid_until)

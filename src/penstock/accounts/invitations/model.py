@@ -1,4 +1,4 @@
-"""Plain types of invitations. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for invitations. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from penstock.base.ids import InvitationId
 class Invitation:
     """An open invitation without its token. invited_by: the inviter's email address at that time.
 
-    proves_address: whether the lookup used the mailed token, which only the invited person knows.
-    The token in the URL does not prove the address, because the inviter knows it too.
+    proves_address: whether the lookup used the emailed token, which only the invited person knows.
+    The token in the URL does not prove the address, because the inviter also knows it.
     """
 
     id: InvitationId

@@ -1,4 +1,4 @@
-"""HTTP routes of invitations. They require a session: an API key does not identify a person."""
+"""HTTP routes for invitations. They require a session: an API key does not identify a person."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post
@@ -34,10 +34,10 @@ Invitations = NamedDependency[InvitationService]
 async def invite(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """Only owners can invite people. The URL is shown once and expires in seven days.
+    """Invites a person to the workspace. Only owners can do this.
 
-    If a mail server is configured, Penstock also mails the invitation. Otherwise, send the URL
-    yourself.
+    The URL is shown once and expires in seven days. If a mail server is configured, Penstock also
+    emails the invitation. Otherwise, send the URL yourself.
     """
     form = await read_json(request, NewInvitation)
     invitation, url, is_mailed = await to_thread.run_sync(
@@ -70,7 +70,7 @@ async def list_invitations(
 async def withdraw_invitation(
     invitation_id: FromPath[str], current_user: Me, invitations: Invitations
 ) -> Response[None]:
-    """Only owners can withdraw invitations."""
+    """Withdraws an open invitation. Only owners can do this."""
     await to_thread.run_sync(invitations.withdraw, current_user, invitation_id)
     return no_content()
 
@@ -89,7 +89,7 @@ async def withdraw_invitation(
 async def read_invitation(
     request: AnyRequest, invitations: Invitations, settings: NamedDependency[Settings]
 ) -> Response[bytes]:
-    """Shows the invitation with this token. A POST keeps the token out of logs."""
+    """Returns the invitation with this token. A POST keeps the token out of logs."""
     require_same_origin(request, settings)
     form = await read_json(request, InvitationToken)
     invitation, has_account = await to_thread.run_sync(
@@ -108,7 +108,10 @@ async def read_invitation(
 async def accept_invitation(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """Requires a session of the invited email address. The session stays in its workspace."""
+    """Accepts an invitation.
+
+    Requires a session of the invited email address. The session stays in its current workspace.
+    """
     form = await read_json(request, InvitationToken)
     return answer(
         MembershipRecord.from_membership(

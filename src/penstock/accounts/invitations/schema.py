@@ -1,4 +1,4 @@
-"""Wire types of invitations."""
+"""Wire types for invitations."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""Use cases of invitations. Without a mail server, owners pass the URL on themselves."""
+"""Use cases for invitations. Without a mail server, owners pass the URL on themselves."""
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
@@ -29,11 +29,11 @@ _OPEN_DAYS = 7
 _MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
 _MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=20, window_s=DAY_S)
 _MAILED_IN_TOTAL = RatePolicy("invitation_mails", quota=500, window_s=DAY_S)
-"""Limits of mailed invitations, so that nobody can flood a mailbox. Beyond them, owners send the
+"""Limits for emailed invitations, so that nobody can flood a mailbox. Beyond them, owners send the
 URL themselves.
 """
 _PLAIN_EMAIL = Pattern(r"[a-z0-9._+-]+@[a-z0-9.-]+")
-"""Addresses that are safe to show in a mail. Other valid addresses could contain a URL, such as
+"""Addresses that are safe to show in an email. Other valid addresses could contain a URL, such as
 `visit/evil.example/@example.com`.
 """
 
@@ -59,16 +59,17 @@ class InvitationService:
         self._mails_in_total = RateLimiter(_MAILED_IN_TOTAL, clock)
 
     def are_mailed(self, actor: User) -> bool:
-        """Whether invitations by this user are mailed, within the limits.
+        """Whether invitations by this user are emailed, within the limits.
 
-        Users with unconfirmed addresses cannot send mail, which would vouch for the address.
+        Users with unconfirmed addresses cannot send emails, because an email would vouch for the
+        address.
         """
         return self._mailer.is_set_up and actor.email_confirmed_at_ms is not None
 
     def invite(self, actor: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
         """Create an invitation, replacing an open one for the same email address.
 
-        Returns the invitation, its URL, which cannot be read again, and whether it is mailed.
+        Returns the invitation, its URL, which cannot be read again, and whether it is emailed.
         Raises `Conflict` if a member has the address.
         """
         now_ms, token = self._clock(), new_token()
@@ -114,7 +115,7 @@ class InvitationService:
         return True
 
     def invitations(self, workspace_id: WorkspaceId, page: Page) -> Listing[Invitation]:
-        """Open invitations, newest first."""
+        """List open invitations, newest first."""
         with self._database.read() as db:
             return store.invitations_page(db, workspace_id, self._clock(), page)
 
@@ -128,13 +129,13 @@ class InvitationService:
             )
 
     def read(self, token: str) -> tuple[Invitation, bool]:
-        """The invitation with this token, and whether its email address has an account."""
+        """Return the invitation with this token, and whether its email address has an account."""
         with self._database.read() as db:
             invitation = tokens.find(db, token, None, self._clock())
             return invitation, accounts_store.email_taken(db, invitation.email)
 
     def accept(self, actor: CurrentUser, token: str) -> WorkspaceMembership:
-        """Add the user to the inviting workspace; the session stays in its own workspace.
+        """Add the user to the inviting workspace. The session stays in its current workspace.
 
         An existing member keeps their role.
         """
@@ -154,7 +155,7 @@ class InvitationService:
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:
-    """The invitation email. Names that people chose are stripped of anything clickable."""
+    """Compose the invitation email. Anything clickable is stripped from names that people chose."""
     name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
     text = _MAIL.format(
         who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",

@@ -1,4 +1,4 @@
-"""SQL of invitations. Each function runs in the transaction of its connection."""
+"""SQL for invitations. Each function runs in the transaction of its connection."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def add_invitation(
 ) -> None:
     """Store the invitation, replacing an earlier one for the same email address.
 
-    mailed_token_hash: None if the invitation is not mailed.
+    mailed_token_hash: None if the invitation is not emailed.
     """
     is_earlier = (
         invitations.c.workspace_id == invitation.workspace.id,
@@ -71,7 +71,7 @@ def _invitation(row: Row[Any], token_hash: bytes | None = None) -> Invitation:
 def invitations_page(
     db: Connection, workspace_id: WorkspaceId, now_ms: int, page: Page
 ) -> Listing[Invitation]:
-    """Open invitations, newest first."""
+    """List open invitations, newest first."""
     statement = _open_invitations(now_ms).where(invitations.c.workspace_id == workspace_id)
     rows, total = page_of(
         db, statement.order_by(invitations.c.created_at.desc(), invitations.c.id.desc()), page
@@ -80,7 +80,7 @@ def invitations_page(
 
 
 def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | None:
-    """The open invitation with this token, from its URL or its mail, in any workspace."""
+    """Find the open invitation with this token, from its URL or its email, in any workspace."""
     c = invitations.c
     has_token = or_(c.token_hash == token_hash, c.mailed_token_hash == token_hash)
     row = db.execute(_open_invitations(now_ms).where(has_token)).first()

@@ -25,7 +25,9 @@ def find(db: Connection, token: str, email: str | None, now_ms: int) -> Invitati
 
 
 def redeem(db: Connection, token: str, email: str, now_ms: int) -> Invitation:
-    """Find the invitation and end it, so that nobody can use it again. Raises like `find`."""
+    """Find the invitation and end it, so that nobody can use it again. Raises the same errors as
+    `find`.
+    """
     invitation = find(db, token, email, now_ms)
     if not store.end_invitation(db, invitation.workspace.id, invitation.id):
         raise _no_such_invitation()

@@ -1,4 +1,4 @@
-"""Plain types of API keys. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for API keys. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ class ApiKey:
     """An API key without its secret.
 
     prefix: the key's first characters, so that people can recognise it. created_by: the creator's
-    email address at that time; None if unknown, for old keys. website_id: the only website that the
-    key is for; None for all websites of the workspace.
+    email address at that time; None for old keys, whose creator is unknown. website_id: the only
+    website that the key can access; None for all websites of the workspace.
     """
 
     id: KeyId

@@ -1,4 +1,4 @@
-"""HTTP routes of API keys."""
+"""HTTP routes for API keys."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post
@@ -24,7 +24,8 @@ async def create_key(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
-    """The key is shown only once. Requires a session: API keys cannot create API keys.
+    """Creates an API key, which is shown only once. Requires a session: API keys cannot create API
+    keys.
 
     Without `scopes` and `websiteId`, the key has full access to the workspace.
     """
@@ -42,7 +43,7 @@ async def list_keys(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
-    """Lists keys newest first, including revoked keys."""
+    """Lists keys, newest first, including revoked keys."""
     page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
     return await answer_list(keys, KeyRecord.from_key)

@@ -1,4 +1,4 @@
-"""Wire types of API keys."""
+"""Wire types for API keys."""
 
 from typing import Annotated, Self
 

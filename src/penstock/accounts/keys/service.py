@@ -1,4 +1,4 @@
-"""Use cases of API keys: create, list, revoke, and find a key's caller.
+"""Use cases for API keys: creating, listing, revoking, and finding a key's caller.
 
 Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
 """
@@ -50,17 +50,18 @@ class KeyService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write the last uses of keys periodically during the context, and once at its end."""
+        """Write the last uses of keys periodically during the context, and once when it ends."""
         async with self.worker.running():
             yield
 
     async def authenticate(
         self, authorization: str | None, scope: KeyScope | None = None
     ) -> Caller:
-        """The caller that an `Authorization` header identifies. Does not block the event loop.
+        """Return the caller that an `Authorization` header identifies. Does not block the event
+        loop.
 
-        scope: the scope that the key must have. Raises `Unauthorized` if the header has no valid
-        key, and `Forbidden` if the key lacks the scope.
+        scope: the scope that the key must have. Raises `Unauthorized` if the header does not
+        contain a valid key, and `Forbidden` if the key does not have the scope.
         """
         key = _bearer_key(authorization)
         if key is None:
@@ -84,7 +85,9 @@ class KeyService:
         return caller
 
     def write_last_uses(self) -> None:
-        """Store when keys were last used. After an error, the next call writes them."""
+        """Store when keys were last used. Uses that cannot be written are kept for the next
+        call.
+        """
         with self._last_use_lock:
             pending = dict(self._used_at_ms)
             if not pending:
@@ -126,7 +129,7 @@ class KeyService:
         return key, secret
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
-        """Number of unrevoked keys in the workspace by creator's user ID."""
+        """Return the number of unrevoked keys in the workspace by the creator's user ID."""
         with self._database.read() as db:
             return store.count_keys_by_creator(db, workspace_id)
 
@@ -136,7 +139,7 @@ class KeyService:
         return replace(keys, data=[self._add_last_use(key) for key in keys.data])
 
     def _add_last_use(self, key: ApiKey) -> ApiKey:
-        """The key with the latest use, which this node may not have stored yet."""
+        """Return the key with its latest use, which this node may not have stored yet."""
         used_at_ms = self._used_at_ms.get(key.id)
         return (
             key
@@ -166,7 +169,7 @@ class KeyService:
 
 
 def require_website_of_key(caller: Caller, website_id: WebsiteId) -> None:
-    """Raises `Forbidden` if the caller is a key for another website."""
+    """Raise `Forbidden` if the caller is a key for another website."""
     if caller.website_id not in (None, website_id):
         raise wrong_website_of_key(caller.website_id)
 
@@ -180,6 +183,6 @@ def wrong_website_of_key(website_id: WebsiteId) -> Forbidden:
 
 
 def _bearer_key(authorization: str | None) -> str | None:
-    """The key in an `Authorization` header; None without the Bearer scheme."""
+    """Return the key in an `Authorization` header; None without the Bearer scheme."""
     scheme, _, key = (authorization or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None

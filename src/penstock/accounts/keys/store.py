@@ -1,4 +1,4 @@
-"""SQL of API keys. Each function runs in the transaction of its connection."""
+"""SQL for API keys. Each function runs in the transaction of its connection."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ def add_key(db: Connection, actor: Caller, key: ApiKey, key_hash: bytes) -> None
 
 
 def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
-    """Keys of the workspace, newest first, including revoked keys."""
+    """List the workspace's keys, newest first, including revoked keys."""
     statement = select(api_keys).where(api_keys.c.workspace_id == workspace_id)
     rows, total = page_of(
         db, statement.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc()), page
@@ -61,7 +61,7 @@ def _scopes(stored: str | None) -> frozenset[KeyScope]:
 
 
 def key_holder(db: Connection, key_hash: bytes, now_ms: int) -> Caller | None:
-    """The caller that a key identifies. None for an unknown, revoked or expired key."""
+    """Return the caller that a key identifies; None if the key is unknown, revoked or expired."""
     c = api_keys.c
     row = db.execute(
         select(c.id, c.workspace_id, c.name, c.scopes, c.website_id).where(
@@ -113,7 +113,7 @@ def revoke_all_keys_of(db: Connection, user_id: UserAccountId, now_ms: int) -> l
 
 
 def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str, int]:
-    """Number of unrevoked keys in the workspace by creator's user ID."""
+    """Return the number of unrevoked keys in the workspace by the creator's user ID."""
     c = api_keys.c
     rows = db.execute(
         select(c.created_by, func.count().label("n"))
@@ -124,7 +124,7 @@ def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str
 
 
 def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: int) -> bytes | None:
-    """Revoke the key and return its hash. None if the workspace has no such key.
+    """Revoke the key and return its hash; None if the workspace does not have this key.
 
     Revoking again keeps the time of the first revocation.
     """

@@ -1,1 +1,3 @@
-"""Networks that users have logged in from. Failed log-ins elsewhere cannot block users there."""
+"""Networks that users have logged in from. On these networks, failed log-ins from elsewhere cannot
+lock the user out.
+"""

@@ -1,4 +1,4 @@
-"""Use cases of known networks."""
+"""Use cases for known networks."""
 
 from sqlalchemy import Connection
 
@@ -8,7 +8,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
 _MAX_NETWORKS = 20
-"""Maximum networks remembered for a user."""
+"""Maximum number of networks remembered for a user."""
 
 
 class KnownNetworks:

@@ -1,4 +1,4 @@
-"""SQL of known networks. Each function runs in the transaction of its connection."""
+"""SQL for known networks. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -9,7 +9,9 @@ from penstock.metadb.tables import known_networks, users
 def remember(
     db: Connection, user_id: UserAccountId, network_hash: bytes, now_ms: int, *, max_networks: int
 ) -> None:
-    """Record a log-in. max_networks: networks per user; a new one replaces the oldest."""
+    """Record a log-in. max_networks: maximum networks of a user; a new network replaces the
+    oldest.
+    """
     c = known_networks.c
     is_known = (c.user_id == user_id, c.network_hash == network_hash)
     if db.execute(update(known_networks).where(*is_known).values(last_log_in_at=now_ms)).rowcount:

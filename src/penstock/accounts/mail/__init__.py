@@ -1,1 +1,1 @@
-"""Mails to users."""
+"""Emails to users."""

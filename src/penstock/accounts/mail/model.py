@@ -1,11 +1,11 @@
-"""Plain types of mails. No I/O."""
+"""Plain types for emails. No I/O."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail in plain text. to: an email address without a name."""
+    """A plain-text email. to: an email address without a name."""
 
     to: str
     subject: str

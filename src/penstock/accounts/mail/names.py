@@ -1,4 +1,4 @@
-"""Names that strangers chose, made safe for mails from the operator's server."""
+"""Makes names that strangers chose safe to show in emails from the operator's server."""
 
 import unicodedata
 from itertools import groupby
@@ -6,16 +6,17 @@ from itertools import groupby
 _MAX_CHARS = 60
 _PLAIN = frozenset("-&,'()!")
 _MAX_DIGITS = 6
-"""Maximum digits in a row: phones offer to call longer numbers."""
+"""Maximum number of consecutive digits, because phones offer to call longer numbers."""
 
 
 def plain_name(name: str) -> str:
-    """The name without anything that a mail client links: no addresses, numbers or quotes.
+    """Return the name without anything that a mail client would turn into a link.
 
-    Letters, digits, spaces and a few punctuation marks stay. Dots, colons, slashes and `@`, which
-    addresses need, become spaces in every script. Empty if nothing is left.
+    Removes addresses, numbers and quotes. Keeps letters, digits, spaces and a few punctuation
+    marks. Dots, colons, slashes and `@`, which addresses need, become spaces in every script. Empty
+    if nothing is left.
     """
-    # Normalize first: browsers read a full-width dot as a dot.
+    # Normalise first, because browsers read a full-width dot as a dot.
     text = "".join(map(_plain_character, unicodedata.normalize("NFKC", name.replace("’", "'"))))
     words = [word for word in text.split() if word == "&" or any(map(str.isalnum, word))]
     remaining = [
@@ -42,5 +43,7 @@ def _digits(text: str) -> int:
 
 
 def _drop_long_number(words: list[str], is_number: bool) -> list[str]:
-    """The words, or an empty list for a long number. is_number: whether the words are digits."""
+    """Return the words, or an empty list for a long number. is_number: whether the words are
+    digits.
+    """
     return [] if is_number and _digits("".join(words)) > _MAX_DIGITS else words

@@ -1,4 +1,4 @@
-"""The queue of outgoing mails, and the worker that sends them."""
+"""The queue of outgoing emails, and the worker that sends them."""
 
 import smtplib
 from collections import deque
@@ -17,7 +17,7 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 Compose = Callable[[], Mail | None]
-"""A function that writes a mail. It runs in the worker. If it returns None, no mail is sent."""
+"""A function that composes an email. It runs in the worker. If it returns None, nothing is sent."""
 
 _MAX_QUEUED = 1000
 _RETRY_AFTER_S = (5, 30, 120, 600, 600)
@@ -25,7 +25,9 @@ _RETRY_AFTER_S = (5, 30, 120, 600, 600)
 
 @dataclass(slots=True)
 class _QueuedMail:
-    """A mail in the queue. due_ms: elapsed milliseconds of the clock. mail: None until composed."""
+    """An email in the queue. due_ms: elapsed milliseconds of the clock. mail: None until
+    composed.
+    """
 
     compose: Compose
     due_ms: int
@@ -34,10 +36,11 @@ class _QueuedMail:
 
 
 class Mailer:
-    """Sends mails one after the other, if the settings name a mail server.
+    """Sends emails one after the other, if a mail server is configured.
 
-    A mail that the server does not accept is retried for twenty minutes, then logged and dropped;
-    other mails do not wait for it. A restart loses the queued mails: people ask for them again.
+    An email that the server does not accept is retried for twenty minutes, then logged and dropped;
+    other emails do not wait for it. A restart loses the queued emails, and people have to request
+    them again.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -51,7 +54,7 @@ class Mailer:
         return self._server is not None
 
     def post(self, compose: Compose) -> bool:
-        """Queue a mail. Never blocks.
+        """Queue an email. Never blocks.
 
         Returns False if there is no mail server or the queue is full.
         """
@@ -62,7 +65,9 @@ class Mailer:
         return True
 
     def _send_due(self) -> float | None:
-        """Send all due mails. Returns seconds until the next one; None if the queue is empty."""
+        """Send all emails that are due. Returns seconds until the next; None if the queue is
+        empty.
+        """
         for _ in range(len(self._queue)):
             self.worker.report_progress()
             first = self._queue[0]
@@ -78,9 +83,9 @@ class Mailer:
         return max(0.1, (next_ms - self._clock.elapsed_ms()) / 1000)
 
     def _try_send(self, queued: _QueuedMail) -> bool:
-        """Try to send the mail. Returns False if it should be retried later.
+        """Try to send the email. Returns False if it should be retried later.
 
-        Returns True if the mail was sent or can never be sent. If `compose` raises
+        Returns True if the email was sent or can never be sent. If `compose` raises
         `StoreUnavailable`, the error propagates and the worker repeats the step.
         """
         assert self._server is not None
@@ -104,13 +109,13 @@ class Mailer:
                 return True
             queued.due_ms = self._clock.elapsed_ms() + _RETRY_AFTER_S[queued.failures - 1] * 1000
             return False
-        except Exception as error:  # a mail that cannot be composed must not block the others
+        except Exception as error:  # an email that cannot be composed must not block the others
             log.error("mail_dropped", error=type(error).__name__)
         return True
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the server rejected this mail permanently."""
+    """Whether the server rejected this email permanently."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())
     return isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= 500

@@ -1,4 +1,4 @@
-"""Client for the mail server of `PENSTOCK_SMTP_URL`."""
+"""Client for the mail server at `PENSTOCK_SMTP_URL`."""
 
 import smtplib
 import ssl
@@ -13,10 +13,10 @@ _TIMEOUT_S = 10.0
 
 
 class SmtpServer:
-    """Sends mails, each over a separate connection."""
+    """Sends emails, each over a separate connection."""
 
     def __init__(self, url: str, sender: str) -> None:
-        """url: valid URL in the setting's format. sender: the `From` of all mails."""
+        """url: valid URL in the setting's format. sender: the `From` address of all emails."""
         parts = urlsplit(url)
         self._scheme, self._host = parts.scheme, parts.hostname or ""
         self._port = parts.port or SMTP_PORTS[parts.scheme]
@@ -24,7 +24,7 @@ class SmtpServer:
         self._sender = sender
 
     def send(self, mail: Mail, now_ms: int) -> None:
-        """Send a mail. Blocks for a few ten-second timeouts at most.
+        """Send an email. Blocks for a few ten-second timeouts at most.
 
         Raises `OSError` or `smtplib.SMTPException`.
         """
@@ -34,14 +34,18 @@ class SmtpServer:
             connection.send_message(self._message(mail, now_ms))
 
     def check(self) -> None:
-        """Connect and log in without sending anything. Raises `OSError` or `SMTPException`."""
+        """Connect and log in without sending anything. Raises `OSError` or
+        `smtplib.SMTPException`.
+        """
         with self._connection() as connection:
             connection.noop()
             if self._user:
                 connection.login(self._user, self._password)
 
     def _connection(self) -> smtplib.SMTP:
-        """An encrypted connection with a verified certificate, unless the URL says `insecure`."""
+        """Open an encrypted connection with a verified certificate, unless the URL says
+        `insecure`.
+        """
         if self._scheme == "smtps":
             context = ssl.create_default_context()
             return smtplib.SMTP_SSL(self._host, self._port, timeout=_TIMEOUT_S, context=context)

@@ -1,4 +1,4 @@
-"""Plain types of members. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for members. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from penstock.accounts.model import Role, User
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user in a workspace. since_ms: when they joined.
+    """A user in a workspace. since_ms: time when they joined.
 
-    has_second_factor: whether their log-in asks for a code.
+    has_second_factor: whether they must enter a code to log in.
     """
 
     user: User

@@ -1,4 +1,4 @@
-"""HTTP routes of members. They require a session: an API key does not identify a person."""
+"""HTTP routes for members. They require a session: an API key does not identify a person."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ Members = NamedDependency[MemberService]
     opt=described("Members", answers=MemberRecord, query=PageQuery, listed=True, tag="people"),
 )
 async def list_members(request: AnyRequest, current_user: Me, members: Members) -> Response[bytes]:
-    """Lists members in the order in which they joined."""
+    """Lists members in the order in which they joined the workspace."""
     page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
     return await answer_list(page_members, MemberRecord.from_member)
@@ -41,10 +41,10 @@ async def list_members(request: AnyRequest, current_user: Me, members: Members) 
 async def change_role(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[bytes]:
-    """Only owners can change roles. A workspace always has at least one owner.
+    """Changes a member's role. Only owners can do this, and at least one owner must remain.
 
-    Read-only fields (`userId`, `email`, `since`, `secondFactor`) may be sent back with their
-    stored values.
+    Read-only fields (`userId`, `email`, `since`, `secondFactor`) may be sent back with their stored
+    values.
     """
     change, read_only = await read_changes(request, RoleChange, MemberRecord)
     member = await to_thread.run_sync(
@@ -60,7 +60,7 @@ async def change_role(
 async def remove_member(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[None]:
-    """Owners can remove any member. Members can remove themselves.
+    """Removes a member. Owners can remove any member; members can remove themselves.
 
     Ends the member's sessions in the workspace. An account without another workspace is deleted.
     The API keys that the member created keep working unless `revokeKeys` is true.

@@ -1,4 +1,4 @@
-"""Wire types of members."""
+"""Wire types for members."""
 
 from typing import Annotated, Self
 

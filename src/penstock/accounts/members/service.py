@@ -1,4 +1,4 @@
-"""Use cases of members: listing, changing roles, removing."""
+"""Use cases for members: listing, changing roles, removing."""
 
 from dataclasses import replace
 
@@ -24,15 +24,16 @@ from penstock.metadb.database import Database
 class MemberService:
     """Members of a workspace. Methods block: call them from a worker thread.
 
-    Methods raise `NotFound` if the user is not in the workspace, `Forbidden` if the caller lacks
-    the right, and `Conflict` if a change would leave the workspace without an owner.
+    Methods raise `NotFound` if the user is not in the workspace, `Forbidden` if the caller is not
+    permitted to make the change, and `Conflict` if a change would leave the workspace without an
+    owner.
     """
 
     def __init__(self, database: Database, keys: KeyService, clock: Clock) -> None:
         self._database, self._keys, self._clock = database, keys, clock
 
     def members(self, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
-        """Members in the order in which they joined."""
+        """List members in the order in which they joined."""
         with self._database.read() as db:
             return store.members(db, workspace_id, page)
 
@@ -85,14 +86,14 @@ class MemberService:
 
 
 def require_owner(db: Connection, actor: CurrentUser) -> None:
-    """Raises `Forbidden` unless the user is currently an owner of the workspace."""
+    """Raise `Forbidden` unless the user is currently an owner of the workspace."""
     member = store.member(db, actor.workspace.id, actor.user.id)
     if member is None or member.role is not Role.OWNER:
         raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")
 
 
 def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> Member:
-    """The member, locked until the transaction ends."""
+    """Return the member, locked until the transaction ends."""
     store.lock_members(db, actor.workspace.id)
     member = store.member(db, actor.workspace.id, user_id)
     if member is None:

@@ -1,4 +1,4 @@
-"""SQL of members. Each function runs in the transaction of its connection."""
+"""SQL for members. Each function runs in the transaction of its connection."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def _member(row: Row[Any]) -> Member:
 
 
 def members(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
-    """Members in the order in which they joined."""
+    """List members in the order in which they joined."""
     rows, total = page_of(db, _members(workspace_id), page)
     return Listing([_member(row) for row in rows], page, total)
 

@@ -1,4 +1,4 @@
-"""Plain types of a user's own account. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for a user's own account. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from penstock.base.ids import SessionId, WorkspaceId
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceMembership:
-    """A user's membership in a workspace. since_ms: the time when they joined."""
+    """A user's membership in a workspace. since_ms: time when they joined."""
 
     workspace: Workspace
     role: Role

@@ -1,4 +1,4 @@
-"""HTTP routes of a user's own account. They require a session."""
+"""HTTP routes for a user's own account. They require a session."""
 
 from functools import partial
 
@@ -40,7 +40,7 @@ async def change_password(
     own_account: OwnAccount,
     password_work: NamedDependency[FairQueue],
 ) -> Response[None]:
-    """Ends the user's other sessions."""
+    """Changes your password and ends your other sessions."""
     form = await read_json(request, PasswordChange)
     current, new = form.current.get_secret_value(), form.new.get_secret_value()
     use_case = partial(
@@ -63,7 +63,7 @@ async def change_password(
 async def list_sessions(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
-    """Sessions in all workspaces, most recently seen first."""
+    """Lists your sessions in all workspaces, most recently seen first."""
     page = read_query(request, PageQuery).pagination
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, session_token(request) or "", page
@@ -75,7 +75,7 @@ async def list_sessions(
 async def end_session(
     session_id: FromPath[str], current_user: Me, own_account: OwnAccount
 ) -> Response[None]:
-    """End one of your own sessions, the current one included."""
+    """Ends one of your own sessions. It can be the current one."""
     await to_thread.run_sync(own_account.end_session, current_user.user, session_id)
     return no_content()
 
@@ -89,7 +89,7 @@ async def end_session(
 async def list_workspaces(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
-    """Workspaces in the order in which you joined them."""
+    """Lists your workspaces in the order in which you joined them."""
     page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
     return await answer_list(workspaces, MembershipRecord.from_membership)
@@ -105,7 +105,7 @@ async def list_workspaces(
 async def switch_workspace(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
-    """The session switches to that workspace in every tab of the browser."""
+    """Switches the session to another workspace, in every tab of the browser."""
     form = await read_json(request, WorkspaceChoice)
     switch = partial(
         own_account.switch, current_user.user, session_token(request) or "", form.workspace_id

@@ -1,4 +1,4 @@
-"""Wire types of a user's own account."""
+"""Wire types for a user's own account."""
 
 from typing import Annotated, Self
 

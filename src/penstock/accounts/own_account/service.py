@@ -1,4 +1,4 @@
-"""Use cases of a user's own account: password, open sessions, workspaces."""
+"""Use cases for a user's own account: password, open sessions, workspaces."""
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
@@ -47,7 +47,8 @@ class OwnAccountService:
             audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
-        """Check the user's password and return its stored hash. Takes as long as a password hash.
+        """Check the user's password and return its stored hash. Takes as long as hashing a
+        password.
 
         Raises `Invalid` for this field if the password is wrong, and `RateLimited` after too many
         attempts.
@@ -61,7 +62,7 @@ class OwnAccountService:
         return stored_hash
 
     def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
-        """Open sessions in all workspaces, most recently seen first."""
+        """List open sessions in all workspaces, most recently seen first."""
         with self._database.read() as db:
             return store.sessions_page(db, user.id, hash_secret(token), self._clock(), page)
 
@@ -71,7 +72,7 @@ class OwnAccountService:
                 raise NotFound("This session does not exist or has already ended.")
 
     def workspaces(self, user: User, page: Page) -> Listing[WorkspaceMembership]:
-        """The user's workspaces, in the order in which they joined them."""
+        """List the user's workspaces in the order in which they joined them."""
         with self._database.read() as db:
             return store.memberships_page(db, user.id, page)
 

@@ -1,4 +1,4 @@
-"""SQL of a user's own account. Each function runs in the transaction of its connection."""
+"""SQL for a user's own account. Each function runs in the transaction of its connection."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ def change_password(db: Connection, user_id: UserAccountId, password_hash: str) 
 def sessions_page(
     db: Connection, user_id: UserAccountId, token_hash: bytes, now_ms: int, page: Page
 ) -> Listing[UserSession]:
-    """Open sessions, most recently seen first. token_hash: hash of the current session's token."""
+    """List open sessions, most recently seen first. token_hash: hash of the current session's
+    token.
+    """
     statement = select(sessions).where(
         sessions.c.user_id == user_id, sessions.c.expires_at > now_ms
     )
@@ -46,7 +48,7 @@ def sessions_page(
 
 
 def end_session(db: Connection, user_id: UserAccountId, session_id: str) -> bool:
-    """End the session. False if the user has no such session."""
+    """End the session. Returns False if the user does not have this session."""
     return (
         db.execute(
             delete(sessions).where(sessions.c.user_id == user_id, sessions.c.id == session_id)
@@ -93,7 +95,7 @@ def _membership(row: Row[*tuple[Any, ...]]) -> WorkspaceMembership:
 def memberships_page(
     db: Connection, user_id: UserAccountId, page: Page
 ) -> Listing[WorkspaceMembership]:
-    """The user's workspaces, in the order in which they joined them."""
+    """List the user's workspaces in the order in which they joined them."""
     rows, total = page_of(db, _MEMBERSHIPS, page, {"user": user_id})
     return Listing([_membership(row) for row in rows], page, total)
 

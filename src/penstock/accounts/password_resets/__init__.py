@@ -1,1 +1,1 @@
-"""Resets of forgotten passwords, by a mailed link or by the operator."""
+"""Resets of forgotten passwords, by an emailed link or by the operator."""

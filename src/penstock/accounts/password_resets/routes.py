@@ -1,4 +1,4 @@
-"""HTTP routes of forgotten passwords."""
+"""HTTP routes for forgotten passwords."""
 
 from litestar import Response, post
 from litestar.di import NamedDependency
@@ -27,7 +27,7 @@ PasswordResets = NamedDependency[PasswordResetService]
 async def request_password_reset(
     request: AnyRequest, password_resets: PasswordResets, settings: NamedDependency[Settings]
 ) -> Response[None]:
-    """Mails a link if the address has an account. The response is the same in either case."""
+    """Emails a link if the address has an account. The response is the same in either case."""
     require_same_origin(request, settings)
     form = await read_json(request, PasswordResetRequest)
     password_resets.request(form.email, address_of(request))
@@ -45,7 +45,10 @@ async def reset_password(
     password_work: NamedDependency[FairQueue],
     settings: NamedDependency[Settings],
 ) -> Response[None]:
-    """Requires the mailed token, which works once, for an hour. Ends all sessions of the user."""
+    """Sets a new password and ends all sessions of the user.
+
+    Requires the token from the email, which works once, for an hour.
+    """
     require_same_origin(request, settings)
     form = await read_json(request, PasswordReset)
     await password_work.run(

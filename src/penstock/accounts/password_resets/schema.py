@@ -1,4 +1,4 @@
-"""Wire types of password resets."""
+"""Wire types for password resets."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ class PasswordResetRequest(Input):
 
 
 class PasswordReset(Input):
-    """The token is sent in a body, never in a URL: URLs end up in logs."""
+    """A new password and its token, which is sent in a body because URLs end up in logs."""
 
     token: Annotated[SecretStr, Field(max_length=200)]
     password: NewPassword

@@ -1,7 +1,7 @@
-"""Use cases of forgotten passwords.
+"""Use cases for forgotten passwords.
 
 Neither responses nor timing reveal whether an email address has an account: the worker that sends
-mails looks it up.
+emails looks it up.
 """
 
 from functools import partial
@@ -31,20 +31,20 @@ log = structlog.get_logger()
 
 _VALID_S = 3600
 _REQUESTS = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
-"""Limit for one email address from one network, whether or not it has an account."""
+"""Limit of requests for one email address from one network, whether or not it has an account."""
 _REQUESTS_OF_NETWORK = RatePolicy(
     "password_reset_network", quota=20, window_s=3600, counted="requests"
 )
 _MAILS = RatePolicy("password_reset_mails", quota=10, window_s=DAY_S)
-"""Limit of mails to one user.
+"""Limit of emails to one user.
 
 Requests from networks that the user has logged in from have a separate limit, so that strangers
-cannot exhaust the user's mails.
+cannot exhaust the user's emails.
 """
 
 
 class PasswordResetService:
-    """Resets passwords with a mailed link."""
+    """Resets passwords with an emailed link."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class PasswordResetService:
 
     @property
     def is_set_up(self) -> bool:
-        """Whether this installation sends mails."""
+        """Whether this installation can send emails."""
         return self._mailer.is_set_up
 
     def request(self, email: str, address: str) -> None:
-        """Mail a link to the user with this address, if there is one. Never blocks.
+        """Email a link to the user with this address, if there is one. Never blocks.
 
         address: IP address of the client. Raises `RateLimited`, `QueueFull`, or `Conflict` if there
         is no mail server.
@@ -84,7 +84,9 @@ class PasswordResetService:
             raise QueueFull("Too many emails are waiting. Try again later.", retry_after_s=60)
 
     def _mail_with_link(self, email: str, network: str) -> Mail | None:
-        """The mail; None for an address without an account, or after too many mails in a day."""
+        """Compose the email; None if the address has no account, or was sent too many emails in a
+        day.
+        """
         is_known, now_ms = self._networks.knows(email, network), self._clock()
         with self._database.write() as db:
             match = accounts_store.account_by_email(db, email)
@@ -104,10 +106,10 @@ class PasswordResetService:
         return Mail(email, "Reset your Penstock password", text)
 
     def reset(self, token: str, password: str) -> None:
-        """Set the password and end all sessions of the user. Blocks; hashes a password.
+        """Set the password and end all sessions of the user. Blocks, because it hashes a password.
 
-        A mailed token proves the address: if it was unconfirmed, the account is reclaimed.
-        Raises `NotFound` if the token is unknown, used or expired.
+        An emailed token proves the address: if it was unconfirmed, the account is reclaimed. Raises
+        `NotFound` if the token is unknown, used or expired.
         """
         token_hash = hash_secret(token)
         with self._database.read() as db:
@@ -116,7 +118,8 @@ class PasswordResetService:
         with self._database.write() as db:
             user = _account_of_reset(db, token_hash, self._clock())[0].user
             accounts_store.lock_user(db, user.id)
-            # Check again: another request may have used the token during the wait for the lock.
+            # Check again: another request may have used the token while this one waited for the
+            # lock.
             account, is_mailed = _account_of_reset(db, token_hash, self._clock())
             is_reclaimed = is_mailed and account.user.email_confirmed_at_ms is None
             if is_reclaimed:
@@ -135,7 +138,7 @@ class PasswordResetService:
 def operator_reset_url(
     database: Database, settings: Settings, email: str, now_ms: int
 ) -> str | None:
-    """A URL for the user to set a new password; None if the address has no account."""
+    """Create a URL where the user can set a new password; None if the address has no account."""
     with database.write() as db:
         match = accounts_store.account_by_email(db, email.strip().lower())
         if match is None:
@@ -149,10 +152,10 @@ def operator_reset_url(
 def reset_url(
     db: Connection, settings: Settings, account: CurrentUser, now_ms: int, *, is_mailed: bool
 ) -> str:
-    """Create a URL for a new password, valid for an hour.
+    """Create a URL for setting a new password, valid for an hour.
 
     The token comes after `#`: browsers do not send it, so no log contains it. is_mailed: whether
-    only the user gets the URL, by mail.
+    only the user gets the URL, by email.
     """
     token = new_token()
     expires_at_ms = now_ms + _VALID_S * 1000
@@ -163,7 +166,9 @@ def reset_url(
 
 
 def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, bool]:
-    """The account of the token, and whether the token was mailed to the user."""
+    """Return the account that the token belongs to, and whether the token was emailed to the
+    user.
+    """
     reset = store.reset(db, token_hash, now_ms)
     match = accounts_store.account_by_email(db, reset[0]) if reset is not None else None
     if reset is None or match is None:

@@ -1,4 +1,4 @@
-"""SQL of password resets. Each function runs in the transaction of its connection."""
+"""SQL for password resets. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -17,7 +17,7 @@ def add_reset(
 ) -> None:
     """Store the reset, and delete all users' expired resets.
 
-    is_mailed: whether the token is only in a mail to the user.
+    is_mailed: whether the token is only in an email to the user.
     """
     db.execute(delete(password_resets).where(password_resets.c.expires_at <= now_ms))
     db.execute(
@@ -31,9 +31,9 @@ def add_reset(
 
 
 def reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[str, bool] | None:
-    """Email address of the token's user, and whether the token was mailed to them.
+    """Return the email address of the token's user, and whether the token was emailed to them.
 
-    None if the token is unknown, used or expired.
+    Returns None if the token is unknown, used or expired.
     """
     c = password_resets.c
     is_valid = (c.token_hash == token_hash, c.expires_at > now_ms)

@@ -14,24 +14,25 @@ RECOVERY_CODES = 10
 _STEP_MS = 30_000
 _DIGITS = 6
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_RECOVERY_CHARS = 16  # 80 bits: too many to find a code by its hash
+_RECOVERY_CHARS = 16  # 80 bits: too many to guess a code from its hash
 _GROUP_CHARS = 4
 
 
 def new_totp_secret() -> str:
-    """160 random bits in base 32."""
+    """Return 160 random bits in base 32."""
     return pyotp.random_base32()
 
 
 def totp_uri(secret: str, email: str) -> str:
-    """The `otpauth://` URI, which authenticator apps read from a QR code."""
+    """Return the `otpauth://` URI, which authenticator apps read from a QR code."""
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name="Penstock")
 
 
 def matching_step(secret: str, code: str, now_ms: int) -> int | None:
-    """The time step that the code belongs to: the current, previous or next one.
+    """Return the time step that the code belongs to: the current, previous or next one.
 
-    None if the code does not match. Phone clocks differ, and typing takes time.
+    Returns None if the code does not match. Neighbouring steps are accepted because phone clocks
+    differ, and typing takes time.
     """
     if len(code) != _DIGITS or not code.isascii() or not code.isdigit():
         return None
@@ -43,7 +44,7 @@ def matching_step(secret: str, code: str, now_ms: int) -> int | None:
 
 
 def new_recovery_codes() -> list[str]:
-    """Codes such as `3kf9-t0bw-xq52-8zme`, each with 80 random bits."""
+    """Return codes such as `3kf9-t0bw-xq52-8zme`, each with 80 random bits."""
     return [_recovery_code() for _ in range(RECOVERY_CODES)]
 
 
@@ -54,5 +55,5 @@ def _recovery_code() -> str:
 
 
 def bare_code(typed: str) -> str:
-    """A code in lower case, without the blanks and hyphens that people type."""
+    """Return a code in lower case, without the spaces and hyphens that people type."""
     return typed.replace(" ", "").replace("-", "").lower()

@@ -1,4 +1,4 @@
-"""Plain types of the second factor. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for the second factor. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class SecondFactor:
 
 
 class SecondFactorState(NamedTuple):
-    """State for display. enabled_at_ms: None if log-in asks for no code.
+    """State for display. enabled_at_ms: None if the user does not need a code to log in.
 
     recovery_codes: number of unused recovery codes.
     """

@@ -1,4 +1,4 @@
-"""HTTP routes of the second factor. They require a session."""
+"""HTTP routes for the second factor. They require a session."""
 
 from functools import partial
 
@@ -54,7 +54,9 @@ async def begin_second_factor(
     second_factors: SecondFactors,
     password_work: Passwords,
 ) -> Response[bytes]:
-    """The secret for an authenticator app, shown once. Log-in ignores it until it is confirmed."""
+    """Returns a new secret for an authenticator app, shown once. It is not used until it is
+    confirmed.
+    """
     form = await read_json(request, SecondFactorBegin)
     use_case = partial(second_factors.begin, current_user, form.password.get_secret_value())
     enrolment = await password_work.run(client_network(address_of(request)), use_case)
@@ -74,7 +76,10 @@ async def begin_second_factor(
 async def confirm_second_factor(
     request: AnyRequest, current_user: Me, second_factors: SecondFactors
 ) -> Response[bytes]:
-    """Requires a code from the app. Returns ten recovery codes, and ends your other sessions."""
+    """Turns the second factor on, returns ten recovery codes, and ends your other sessions.
+
+    Requires a code from the authenticator app.
+    """
     form = await read_json(request, CodeForm)
     codes = await to_thread.run_sync(
         second_factors.confirm,
@@ -97,7 +102,9 @@ async def renew_recovery_codes(
     second_factors: SecondFactors,
     password_work: Passwords,
 ) -> Response[bytes]:
-    """Requires the password or a code. The earlier codes no longer work."""
+    """Creates new recovery codes. Requires the password or a code. The earlier codes no longer
+    work.
+    """
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.renew_recovery_codes, current_user, password, code)
     codes = await password_work.run(client_network(address_of(request)), use_case)
@@ -115,7 +122,7 @@ async def turn_off_second_factor(
     second_factors: SecondFactors,
     password_work: Passwords,
 ) -> Response[None]:
-    """Requires the password or a code."""
+    """Turns the second factor off. Requires the password or a code."""
     password, code = _secrets_of(await read_json(request, SecondFactorProof))
     use_case = partial(second_factors.turn_off, current_user, password, code)
     await password_work.run(client_network(address_of(request)), use_case)
@@ -129,7 +136,7 @@ async def turn_off_second_factor(
 async def reset_second_factor(
     user_id: FromPath[str], current_user: Me, second_factors: SecondFactors
 ) -> Response[None]:
-    """Only owners can do this, for members who lost their second factor.
+    """Turns off the second factor of a member who has lost it. Only owners can do this.
 
     The member can then log in with the password alone.
     """
@@ -138,7 +145,7 @@ async def reset_second_factor(
 
 
 def _secrets_of(proof: SecondFactorProof) -> tuple[str | None, str | None]:
-    """The password and the code, one of which is None."""
+    """Return the password and the code, one of which is None."""
     return (
         proof.password.get_secret_value() if proof.password else None,
         proof.code.get_secret_value() if proof.code else None,

@@ -1,4 +1,4 @@
-"""Wire types of the second factor."""
+"""Wire types for the second factor."""
 
 from typing import Annotated, Any, Self
 

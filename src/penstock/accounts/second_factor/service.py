@@ -1,4 +1,4 @@
-"""Use cases of the second factor: set up, verify, turn off.
+"""Use cases for the second factor: setting up, verifying, turning off.
 
 Methods block on the metadata DB: call them from a worker thread.
 """
@@ -39,7 +39,9 @@ At any time, three of a million codes are valid, so guessing one takes about 16,
 
 
 class SecondFactorService:
-    """Users' second factors. Methods raise `Conflict` if the factor's state forbids the call."""
+    """Users' second factors. Methods raise `Conflict` if the factor's state does not allow the
+    call.
+    """
 
     def __init__(
         self, database: Database, own_account: OwnAccountService, box: SecretBox, clock: Clock
@@ -53,7 +55,9 @@ class SecondFactorService:
             return store.state(db, user.id)
 
     def begin(self, actor: CurrentUser, password: str) -> Enrolment:
-        """Create a secret, replacing an unconfirmed one. Log-in ignores it until `confirm`."""
+        """Create a secret, replacing an unconfirmed one. It is not used until `confirm` is
+        called.
+        """
         self._own_account.require_password(actor.user, password, "password")
         secret, now_ms = new_totp_secret(), self._clock()
         with self._database.write() as db:
@@ -68,7 +72,7 @@ class SecondFactorService:
         return Enrolment(secret, totp_uri(secret, actor.user.email))
 
     def confirm(self, actor: CurrentUser, session_token: str, code: str) -> list[str]:
-        """Turn the second factor on, end the user's other sessions, return recovery codes."""
+        """Turn the second factor on and end the user's other sessions. Returns recovery codes."""
         now_ms, codes = self._clock(), new_recovery_codes()
         with self._database.write() as db:
             require_open_session(db, actor.caller)
@@ -92,7 +96,7 @@ class SecondFactorService:
     def renew_recovery_codes(
         self, actor: CurrentUser, password: str | None, code: str | None
     ) -> list[str]:
-        """Create recovery codes; the earlier ones become invalid."""
+        """Create recovery codes. The earlier codes become invalid."""
         codes = new_recovery_codes()
         self._require_proof(actor.user, password, code)
         with self._database.write() as db:
@@ -137,7 +141,7 @@ class SecondFactorService:
             self._record(db, actor, Action.SECOND_FACTOR_RESET, member.user)
 
     def verify(self, db: Connection, user: User, code: str) -> bool:
-        """Whether the code or recovery code is the user's. A valid code is used up.
+        """Whether the code is a valid code or recovery code of the user. A valid code is used up.
 
         Raises `RateLimited` after too many wrong codes. The caller must have locked the user.
         """
@@ -157,7 +161,7 @@ class SecondFactorService:
         return is_valid
 
     def _require_proof(self, user: User, password: str | None, code: str | None) -> None:
-        """Raises `Invalid` unless the given password or code is correct. One must be set."""
+        """Raise `Invalid` unless the given password or code is correct. One of them must be set."""
         if password is not None:
             self._own_account.require_password(user, password, "password")
             return
@@ -172,7 +176,7 @@ class SecondFactorService:
 
 
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:
-    """Turn off a user's second factor for the operator. False if it was not on."""
+    """Turn off a user's second factor for the operator. Returns False if it was not on."""
     with database.write() as db:
         match = accounts_store.account_by_email(db, email.strip().lower())
         if match is None or not store.delete_second_factor(db, match[0].user.id):

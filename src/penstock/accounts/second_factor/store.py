@@ -1,4 +1,4 @@
-"""SQL of second factors. Each function runs in the transaction of its connection."""
+"""SQL for second factors. Each function runs in the transaction of its connection."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _SPREAD = 2
 
 
 def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
-    """The user's second factor. Includes an unconfirmed factor."""
+    """Return the user's second factor, even if it is unconfirmed."""
     c = second_factors.c
     row = db.execute(
         select(c.secret, c.confirmed_at, c.last_step).where(c.user_id == user_id)
@@ -43,7 +43,7 @@ def begin(db: Connection, factor_id: str, user_id: str, secret: str, now_ms: int
 
 
 def confirm(db: Connection, user_id: str, now_ms: int) -> None:
-    """Confirm the second factor, so that log-in asks for a code."""
+    """Confirm the second factor, so that logging in requires a code."""
     db.execute(
         update(second_factors)
         .where(second_factors.c.user_id == user_id)
@@ -52,7 +52,7 @@ def confirm(db: Connection, user_id: str, now_ms: int) -> None:
 
 
 def use_step(db: Connection, user_id: str, step: int) -> bool:
-    """Mark the code of a time step as used. False if it or a later code was already used.
+    """Mark the code of a time step as used. Returns False if it or a later code was already used.
 
     A step far in the future was used while this clock was ahead, so it does not block current
     codes.
@@ -72,14 +72,16 @@ def replace_recovery_codes(db: Connection, user_id: str, hashes: Iterable[bytes]
 
 
 def use_recovery_code(db: Connection, user_id: str, code_hash: bytes) -> bool:
-    """Delete the code. False if it does not exist or was already used."""
+    """Delete the code. Returns False if it does not exist or was already used."""
     c = recovery_codes.c
     is_code = (c.user_id == user_id, c.code_hash == code_hash)
     return db.execute(delete(recovery_codes).where(*is_code)).rowcount > 0
 
 
 def delete_second_factor(db: Connection, user_id: str) -> bool:
-    """Delete the factor, its recovery codes and pending log-ins. False if there was none."""
+    """Delete the factor, its recovery codes and pending log-ins. Returns False if there was no
+    factor.
+    """
     for table in (pending_log_ins, recovery_codes):
         db.execute(delete(table).where(table.c.user_id == user_id))
     return (

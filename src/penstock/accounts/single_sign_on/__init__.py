@@ -1,1 +1,1 @@
-"""Single sign-on: log-in by an identity provider (OpenID Connect)."""
+"""Single sign-on: logging in with an identity provider (OpenID Connect)."""

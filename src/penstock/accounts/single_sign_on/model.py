@@ -1,4 +1,4 @@
-"""Plain types of single sign-on. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for single sign-on. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 class SignOnAttempt(NamedTuple):
     """Data that a browser keeps while it visits the provider.
 
-    state: proves that the answer is for this browser. nonce: proves that the ID token is for this
-    attempt. verifier: proves that the code is redeemed by its requester (PKCE). next_path: the page
-    to open afterwards.
+    state: proves that the provider's answer is for this browser. nonce: proves that the ID token is
+    for this attempt. verifier: proves that the code is redeemed by its requester (PKCE). next_path:
+    the page to open afterwards.
     """
 
     state: str
@@ -19,7 +19,7 @@ class SignOnAttempt(NamedTuple):
 
 
 class ProviderAnswer(NamedTuple):
-    """Query parameters of the provider's redirect back; each may be missing."""
+    """Query parameters of the redirect from the provider. Each may be missing."""
 
     code: str | None
     state: str | None
@@ -28,4 +28,4 @@ class ProviderAnswer(NamedTuple):
 
 
 Claims = dict[str, Any]
-"""Statements of an ID token about a person."""
+"""An ID token's statements about a person."""

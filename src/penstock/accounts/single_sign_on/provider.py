@@ -1,6 +1,6 @@
-"""Client of the configured identity provider: its discovery document, keys and ID tokens.
+"""Client for the configured identity provider: its discovery document, keys and ID tokens.
 
-Its responses are limited in bytes and time, and only `https` URLs are requested. For a test or a
+Its responses are limited in size and time, and only `https` URLs are requested. For a test or a
 trial, the provider may run on this machine over `http`.
 """
 
@@ -39,7 +39,9 @@ _LEEWAY_S = 60
 _ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""Algorithms of the provider's own key. Signatures with the client secret are rejected."""
+"""Algorithms for signatures with the provider's own key. Signatures with the client secret are
+rejected.
+"""
 
 
 class _Discovery(NamedTuple):
@@ -54,7 +56,7 @@ class IdentityProvider:
     """An OpenID provider. Methods block: call them from a worker thread."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        """settings: must name an issuer."""
+        """settings: must contain an issuer."""
         self._issuer, self._client_id = settings.oidc_issuer or "", settings.oidc_client_id or ""
         secret = settings.oidc_client_secret
         self._client_secret = secret.get_secret_value() if secret else ""
@@ -63,7 +65,9 @@ class IdentityProvider:
         self._failed_at_ms: int | None = None
 
     def authorization_url(self, attempt: SignOnAttempt, redirect_uri: str) -> str:
-        """The URL to send the browser to. Raises `Unavailable` if the provider does not answer."""
+        """Return the URL to send the browser to. Raises `Unavailable` if the provider does not
+        answer.
+        """
         url: str = prepare_grant_uri(
             self._current_discovery().authorization_url,
             self._client_id,
@@ -78,7 +82,7 @@ class IdentityProvider:
         return url
 
     def claims(self, code: str, attempt: SignOnAttempt, redirect_uri: str) -> Claims:
-        """The provider's claims about the person, for a code that it gave the browser.
+        """Return the provider's claims about the person, for a code that it gave the browser.
 
         Raises `Unauthorized` if the provider rejects the code or its response is invalid, and
         `Unavailable` if the provider does not answer.
@@ -90,7 +94,7 @@ class IdentityProvider:
             "redirect_uri": redirect_uri,
             "code_verifier": attempt.verifier,
         }
-        # Form-encode both first. Source: RFC 6749, section 2.3.1.
+        # Both must be form-encoded first. Source: RFC 6749, section 2.3.1.
         credentials = (quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
         status, token = self._fetch(
             "POST", discovery.token_url, data=form, auth=httpx.BasicAuth(*credentials)
@@ -104,7 +108,7 @@ class IdentityProvider:
         return claims
 
     def _id_token(self, token: Claims, attempt: SignOnAttempt) -> Claims:
-        """The verified claims of the ID token."""
+        """Return the verified claims of the ID token."""
         options = {
             "iss": {"essential": True, "value": self._issuer},
             "aud": {"essential": True, "value": self._client_id},
@@ -124,7 +128,7 @@ class IdentityProvider:
         return dict(claims)
 
     def _verify_token(self, id_token: str) -> jwt.Token:
-        """The verified ID token; reads the keys again if its key is unknown."""
+        """Return the verified ID token. Reads the keys again if the token's key is unknown."""
         discovery = self._current_discovery()
         try:
             return jwt.decode(id_token, discovery.keys, algorithms=_ALGORITHMS)
@@ -135,7 +139,7 @@ class IdentityProvider:
         return jwt.decode(id_token, self._current_discovery().keys, algorithms=_ALGORITHMS)
 
     def _userinfo(self, url: str, token: Claims, subject: str) -> Claims:
-        """The person's email claims, for a provider whose ID tokens lack them."""
+        """Return the person's email claims, for a provider that omits them from ID tokens."""
         bearer = {"Authorization": f"Bearer {token.get('access_token')}"}
         status, record = self._fetch("GET", url, headers=bearer)
         if status != 200 or record.get("sub") != subject:
@@ -144,7 +148,9 @@ class IdentityProvider:
         return {name: record[name] for name in ("email", "email_verified") if name in record}
 
     def _current_discovery(self) -> _Discovery:
-        """The discovery document and keys, cached for an hour; a failure for ten seconds."""
+        """Return the discovery document and keys, cached for an hour; a failure is cached for ten
+        seconds.
+        """
         now_ms, known = self._clock(), self._discovery
         if known is not None and now_ms - known.read_at_ms < _VALID_MS:
             return known
@@ -194,7 +200,7 @@ class IdentityProvider:
         auth: httpx.Auth | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Claims]:
-        """Status and JSON object of a response.
+        """Return the status and the JSON object of a response.
 
         Raises `Unavailable` if there is no response or it is too large.
         """
@@ -226,7 +232,7 @@ def _client(auth: httpx.Auth | None) -> httpx.Client:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """Cached, because loading the certificates takes 20 ms."""
+    """The TLS settings, cached because loading the certificates takes 20 ms."""
     return httpx.create_ssl_context()
 
 

@@ -1,4 +1,4 @@
-"""Use cases of single sign-on: leaving for the identity provider, and coming back."""
+"""Use cases for single sign-on: leaving for the identity provider, and coming back."""
 
 import hmac
 from functools import partial
@@ -22,13 +22,13 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.settings import Settings
 
 _ATTEMPTS = RatePolicy("sign_on", quota=200, window_s=300)
-"""Sign-on requests per network; each log-in takes two."""
+"""Limit of single sign-on requests per network. Each log-in takes two."""
 _WORK = QueueLimits(slots=4, slots_per_key=2, waiting=40, waiting_per_key=8)
 _EMAIL: TypeAdapter[str] = TypeAdapter(Email)
 
 
 class SingleSignOnService:
-    """Log-in with the configured identity provider. Raises `NotFound` if none is configured."""
+    """Logs people in with the configured identity provider. Raises `NotFound` if there is none."""
 
     def __init__(
         self, accounts: AccountService, box: SecretBox, settings: Settings, clock: Clock
@@ -43,7 +43,7 @@ class SingleSignOnService:
 
     @property
     def provider_name(self) -> str | None:
-        """The provider's name for the button; None without a provider."""
+        """The provider's name for the button; None if no provider is configured."""
         return self._settings.oidc_name if self._provider else None
 
     @property
@@ -51,7 +51,7 @@ class SingleSignOnService:
         return f"{self._settings.base_url}/login/sso/callback"
 
     async def begin(self, next_path: str, address: str) -> tuple[str, str]:
-        """The URL to send the browser to, and the sealed attempt for its cookie.
+        """Return the URL to send the browser to, and the sealed attempt for its cookie.
 
         next_path: the page to open after the log-in. address: IP address of the client.
         """
@@ -65,7 +65,7 @@ class SingleSignOnService:
     async def finish(
         self, sealed_attempt: str, answer: ProviderAnswer, address: str
     ) -> tuple[VerifiedLogIn, str]:
-        """The log-in, and the page to open next.
+        """Return the log-in, and the page to open next.
 
         Raises `Unauthorized` if the answer is invalid or not for this browser, and `Forbidden` if
         the person may not log in.
@@ -102,7 +102,7 @@ class SingleSignOnService:
         return opened
 
     def _email(self, claims: Claims) -> str:
-        """The verified email address.
+        """Return the verified email address.
 
         Raises `Forbidden` if the address is unverified or its domain is not allowed.
         """

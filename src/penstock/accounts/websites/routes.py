@@ -1,4 +1,4 @@
-"""HTTP routes of websites."""
+"""HTTP routes for websites."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, patch, post
@@ -85,7 +85,7 @@ async def change_website(
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
-    """Omitted fields keep their value; null clears a field.
+    """Changes the fields that are sent. Omitted fields keep their value; null clears a field.
 
     Read-only fields (`id`, `kind`, ...) may be sent back with their stored values.
     """
@@ -104,7 +104,7 @@ async def delete_website(
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[None]:
-    """The website accepts no more events. Its stored events are kept."""
+    """Deletes a website. It accepts no more events, but its stored events are kept."""
     await to_thread.run_sync(website_service.delete_website, caller, website_id)
     return no_content()
 

@@ -1,4 +1,4 @@
-"""Wire types of websites: inputs with their rules, and the record."""
+"""Wire types for websites: inputs with their rules, and the record."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -41,7 +41,7 @@ _RESERVED_SCHEMES = frozenset(
 
 
 def _domain(value: str) -> str:
-    """A lower-case host name with an optional port; international names in IDNA form."""
+    """Normalise a domain: lower case, international names in IDNA form, with an optional port."""
     name, colon, port = value.lower().partition(":")
     try:
         name = name.encode("idna").decode("ascii")
@@ -178,7 +178,9 @@ class AppFields(Input):
     ] = None
 
     def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
-        """The named fields that were sent, in the model's form; null gives the default."""
+        """Return the named fields that were sent, as values for the model. Null becomes the
+        default.
+        """
         values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
         if values.get("android_sha256_fingerprints"):
             values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
@@ -200,7 +202,7 @@ RetentionDays = Annotated[
 
 
 class RetentionFields(Input):
-    """Number of days that events are kept, by kind."""
+    """Number of days that events are kept, by kind of event."""
 
     pageview_retention_days: RetentionDays = None
     screenview_retention_days: RetentionDays = None
@@ -209,7 +211,9 @@ class RetentionFields(Input):
     provider_retention_days: RetentionDays = None
 
     def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
-        """Retention days by kind of event after this change. before: the days before it."""
+        """Return the retention days by kind of event after this change. before: the days
+        before it.
+        """
         sent = {
             name.removesuffix(_RETENTION): getattr(self, name)
             for name in RETENTION_FIELDS
@@ -251,7 +255,10 @@ class NewWebsite(AppFields, RetentionFields, _NewWebsite):
 
 
 class WebsiteChanges(AppFields, RetentionFields):
-    """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
+    """Changes to a website. Omitted fields keep their value; null clears a field.
+
+    The kind and the identity scope are fixed.
+    """
 
     name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
     domain: Domain | None = None

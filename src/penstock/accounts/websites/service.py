@@ -1,4 +1,4 @@
-"""Use cases of websites and mobile apps.
+"""Use cases for websites and mobile apps.
 
 Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
 """
@@ -27,7 +27,9 @@ from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 
 MAX_APPS = 50
-"""Maximum mobile apps of a workspace. All workspaces share the files that phones fetch."""
+"""Maximum number of mobile apps in a workspace, because all workspaces share the files that phones
+fetch.
+"""
 
 _TOPIC, _CACHE_TTL_S = "websites", 2.0
 
@@ -43,7 +45,9 @@ class WebsiteService:
         )
 
     def websites_with_retention(self) -> list[Website]:
-        """Websites of every workspace that have a retention, including deleted ones."""
+        """Return the websites of every workspace that have a retention, including deleted
+        websites.
+        """
         with self._database.read() as db:
             return store.websites_with_retention(db)
 
@@ -77,7 +81,8 @@ class WebsiteService:
         return website
 
     def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The website for an ID in a route's path. Raises `NotFound` if it is not the workspace's.
+        """Find the website for an ID in a route's path. Raises `NotFound` if the workspace does not
+        own it.
 
         For an ID in a body or query, use `owned_website`.
         """
@@ -87,7 +92,8 @@ class WebsiteService:
         return website
 
     def owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The website for a request's `websiteId`. Raises `Unauthorized` if it is not owned.
+        """Find the website for a request's `websiteId`. Raises `Unauthorized` if the workspace does
+        not own it.
 
         Source: interface, section 5, rule 4.
         """
@@ -107,7 +113,9 @@ class WebsiteService:
         return website
 
     def select_websites(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
-        """The owned website with this ID, or all websites of the workspace for None."""
+        """Return the owned website with this ID, or all websites of the workspace if the ID is
+        None.
+        """
         return (
             self.websites(workspace_id)
             if website_id is None
@@ -115,7 +123,7 @@ class WebsiteService:
         )
 
     def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The mobile app with this ID. Raises `NotFound` if the workspace has no such app.
+        """Find the mobile app with this ID. Raises `NotFound` if the workspace has no such app.
 
         Source: interface, section 7.
         """
@@ -130,7 +138,7 @@ class WebsiteService:
         return website
 
     def find_website(self, website_id: str) -> Website | None:
-        """A website in any workspace, for public routes. Blocks only on a cache miss."""
+        """Find a website in any workspace, for public routes. Blocks only on a cache miss."""
         return (
             None
             if "\x00" in website_id
@@ -148,12 +156,14 @@ class WebsiteService:
             return store.website(db, website_id)
 
     def websites(self, workspace_id: WorkspaceId) -> list[Website]:
-        """All websites of the workspace, oldest first."""
+        """Return all websites of the workspace, oldest first."""
         with self._database.read() as db:
             return store.all_websites(db, workspace_id)
 
     async def mobile_apps(self) -> tuple[MobileApp, ...]:
-        """The apps of all workspaces, like `store.mobile_apps`. Does not block the event loop."""
+        """Return the apps of all workspaces, like `store.mobile_apps`. Does not block the event
+        loop.
+        """
         if (apps := self._apps.get(None)) is not None:
             return apps
         return await self._apps.fetch(None, self._read_apps) or ()
@@ -167,7 +177,9 @@ class WebsiteService:
             return store.mobile_apps(db)
 
     def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
-        """All websites of its identity scope, including deleted ones, whose events are kept."""
+        """Return all websites in the website's identity scope, including deleted ones, whose events
+        are kept.
+        """
         with self._database.read() as db:
             return store.scope_websites(db, website.workspace_id, website.scope_id)
 
@@ -197,7 +209,9 @@ class WebsiteService:
         return after
 
     def delete_website(self, actor: Caller, website_id: str) -> None:
-        """Delete a website. It accepts no more events and is not listed; stored events stay."""
+        """Delete a website. It accepts no more events and is no longer listed. Stored events are
+        kept.
+        """
         with self._database.write() as db:
             if not store.delete_website(db, actor.workspace_id, website_id, self._clock()):
                 raise _no_such_website()
@@ -229,7 +243,7 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
 
 
 def _changed_names(before: Website, after: Website) -> list[str]:
-    """Names of the record's fields that differ, apart from the time of the change."""
+    """Return the names of the record's fields that differ, apart from the time of the change."""
     old, new = (
         WebsiteRecord.from_website(website).model_dump(by_alias=True) for website in (before, after)
     )

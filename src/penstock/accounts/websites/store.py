@@ -1,4 +1,4 @@
-"""SQL of websites. Each function runs in the transaction of its connection."""
+"""SQL for websites. Each function runs in the transaction of its connection."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import websites, workspaces
 
 _MAX_LISTED_APPS = 5_000
-"""Maximum apps to read. It exceeds the number that fits into the files for phones."""
+"""Maximum number of apps to read. It exceeds the number that fits into the files for phones."""
 
 
 def _app(values: Mapping[str, Any]) -> MobileApp:
@@ -66,7 +66,9 @@ def add_website(db: Connection, website: Website) -> None:
 def website(
     db: Connection, website_id: str, *, lock: bool = False, with_deleted: bool = False
 ) -> Website | None:
-    """The website, in any workspace. lock: hold the row until the transaction ends."""
+    """Find the website, in any workspace. lock: whether to lock the row until the transaction
+    ends.
+    """
     statement = select(websites).where(websites.c.id == website_id)
     if not with_deleted:
         statement = statement.where(websites.c.deleted_at.is_(None))
@@ -82,7 +84,7 @@ _WORKSPACE_WEBSITES = (
 
 
 def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
-    """Websites of the workspace, oldest first."""
+    """List the workspace's websites, oldest first."""
     rows, total = page_of(db, _WORKSPACE_WEBSITES, page, {"workspace": workspace_id})
     return Listing([_website(row) for row in rows], page, total)
 
@@ -92,13 +94,13 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
 
 
 def websites_with_retention(db: Connection) -> list[Website]:
-    """Websites of every workspace, including deleted ones, whose events are kept."""
+    """Return websites of every workspace, including deleted ones, whose events are kept."""
     statement = select(websites).where(websites.c.retention_days.is_not(None))
     return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 
 
 def count_apps(db: Connection, workspace_id: WorkspaceId) -> int:
-    """Number of mobile apps of a workspace. Locks the workspace until the transaction ends."""
+    """Count the mobile apps of a workspace. Locks the workspace until the transaction ends."""
     db.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
     c = websites.c
     return db.execute(
@@ -111,10 +113,10 @@ def count_apps(db: Connection, workspace_id: WorkspaceId) -> int:
 
 
 def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
-    """The apps of all workspaces, which share the installation's single public host.
+    """Return the apps of all workspaces, which share the installation's single public host.
 
-    The first apps of all workspaces come first, then the second ones, and so on, each oldest first.
-    So no workspace can crowd out the others when a file is full.
+    The result starts with the oldest app of each workspace, then the second-oldest, and so on. So
+    no workspace can crowd out the others when a file is full.
     """
     c = websites.c
     rank = func.row_number().over(partition_by=c.workspace_id, order_by=(c.created_at, c.id))
@@ -124,7 +126,7 @@ def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
 
 
 def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:
-    """Websites of the identity scope, oldest first, including deleted ones."""
+    """Return the IDs of the identity scope's websites, oldest first, including deleted ones."""
     statement = select(websites.c.id).where(
         websites.c.workspace_id == workspace_id, websites.c.scope_id == scope_id
     )
@@ -153,7 +155,9 @@ def update_website(db: Connection, website: Website) -> None:
 
 
 def delete_website(db: Connection, workspace_id: WorkspaceId, website_id: str, now_ms: int) -> bool:
-    """Mark the website as deleted. False if there is none. Stored events still need the row."""
+    """Mark the website as deleted. Returns False if there is none. Stored events still need the
+    row.
+    """
     result = db.execute(
         update(websites)
         .where(

@@ -1,1 +1,1 @@
-"""Settings of a workspace: its name and query limits."""
+"""Settings for a workspace: its name and query limits."""

@@ -1,11 +1,11 @@
-"""Plain types of a workspace's settings. No I/O."""
+"""Plain types for a workspace's settings. No I/O."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits of one query. None: the operator's limit."""
+    """Limits of one query. None means the operator's limit."""
 
     timeout_s: float | None
     memory_bytes: int | None

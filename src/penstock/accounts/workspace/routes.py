@@ -1,4 +1,4 @@
-"""HTTP routes of workspace settings."""
+"""HTTP routes for workspace settings."""
 
 from anyio import to_thread
 from litestar import Response, get, patch
@@ -54,7 +54,7 @@ async def change_workspace_settings(
     caller: NamedDependency[Caller],
     limits: NamedDependency[WorkspaceService],
 ) -> Response[bytes]:
-    """Change the name or the query limits. Limits cannot exceed the operator's.
+    """Changes the name or the query limits. Limits cannot exceed the operator's.
 
     Omitted fields keep their value; null restores the operator's limit. The read-only field
     `inForce` may be sent back with its current value.

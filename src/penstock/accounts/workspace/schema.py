@@ -1,4 +1,4 @@
-"""Wire types of workspace settings."""
+"""Wire types for workspace settings."""
 
 from typing import Annotated, Any
 
@@ -10,7 +10,9 @@ from penstock.settings.product import MIN_QUERY_BYTES
 
 
 class WorkspaceChanges(Input):
-    """Omitted fields keep their value; a limit of null restores the operator's limit."""
+    """Changes to the settings. Omitted fields keep their value; null restores the operator's
+    limit.
+    """
 
     name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
     query_timeout_seconds: Annotated[
@@ -21,7 +23,7 @@ class WorkspaceChanges(Input):
     ] = None
 
     def limits(self) -> dict[str, Any]:
-        """The limits that were sent, by field name of `QueryLimits`."""
+        """Return the limits that were sent, by field name of `QueryLimits`."""
         names = {"query_timeout_seconds": "timeout_s", "query_memory_bytes": "memory_bytes"}
         return {names[name]: getattr(self, name) for name in self.model_fields_set & names.keys()}
 

@@ -1,4 +1,4 @@
-"""Use cases of workspace settings: the name, and query limits within the operator's."""
+"""Use cases for workspace settings: the name, and query limits within the operator's."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ class WorkspaceService:
         )
 
     def own_limits(self, workspace_id: WorkspaceId) -> QueryLimits:
-        """The limits that the workspace has set."""
+        """Return the limits that the workspace has set itself."""
         return self.settings(workspace_id).limits
 
     def settings(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
@@ -44,7 +44,7 @@ class WorkspaceService:
     def change(
         self, actor: Caller, changes: dict[str, Any], name: str | None = None
     ) -> WorkspaceSettings:
-        """Change settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
+        """Change the settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
 
         Raises `Invalid` if a limit is above the operator's.
         """
@@ -85,13 +85,13 @@ class WorkspaceService:
         return after
 
     def cap_limits(self, own_limits: QueryLimits) -> tuple[float, int]:
-        """The limits in seconds and bytes, capped at the operator's limits."""
+        """Return the limits in seconds and bytes, capped at the operator's limits."""
         return min(own_limits.timeout_s or self._max_timeout_s, self._max_timeout_s), min(
             own_limits.memory_bytes or self._max_bytes, self._max_bytes
         )
 
     def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
-        """Seconds and bytes that a query may currently use."""
+        """Return the seconds and bytes that a query may currently use."""
         own_limits = self._limits_cache.load(workspace_id, lambda: self.own_limits(workspace_id))
         assert own_limits is not None  # own_limits never returns None
         return self.cap_limits(own_limits)

@@ -1,4 +1,4 @@
-"""SQL of a workspace's settings. Each function runs in the transaction of its connection."""
+"""SQL for a workspace's settings. Each function runs in the transaction of its connection."""
 
 from sqlalchemy import Connection, select, update
 
@@ -10,7 +10,7 @@ from penstock.metadb.tables import workspaces
 def workspace_settings(
     db: Connection, workspace_id: WorkspaceId, *, lock: bool = False
 ) -> WorkspaceSettings:
-    """Settings of the workspace. lock: hold the row until the transaction ends."""
+    """Return the workspace's settings. lock: whether to lock the row until the transaction ends."""
     columns = (workspaces.c.name, workspaces.c.query_timeout_s, workspaces.c.query_memory_bytes)
     statement = select(*columns).where(workspaces.c.id == workspace_id)
     row = db.execute(statement.with_for_update(key_share=True) if lock else statement).one()

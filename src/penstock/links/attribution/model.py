@@ -1,4 +1,4 @@
-"""Plain types of attribution: evidence methods, claimable clicks, decisions, matches, touches."""
+"""Plain types for attribution: evidence methods, claimable clicks, decisions, matches, touches."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Wire types of attribution: app opens and their results, the audit list and touches."""
+"""Wire types for attribution: app opens and their results, the audit list and touches."""
 
 from typing import Annotated, Any, Literal, Self
 

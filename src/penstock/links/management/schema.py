@@ -1,4 +1,4 @@
-"""Wire types of managed links."""
+"""Wire types for managed links."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -1,4 +1,4 @@
-"""Plain types of redirects: a request for a link, and the response."""
+"""Plain types for redirects: a request for a link, and the response."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Wire types of link statistics."""
+"""Wire types for link statistics."""
 
 from typing import Annotated
 

@@ -1,1 +1,1 @@
-"""Alembic migrations of the metadata DB; run by `penstock migrate` and at every start."""
+"""Alembic migrations of the metadata DB. They run in `penstock migrate` and at every start."""
