@@ -68,18 +68,17 @@ class NewEvent(NamedTuple):
     name: a page view's normalised path, a screen, or the name of an event or a transaction.
     stated_at_ms: the sender's timestamp; occurred_at_ms differs if the clock was corrected.
     visitor_id, user_id: IDs as sent, at least one. The intake resolves the canonical visitor.
-    dedupe_key: the result of `dedupe_key()`; None for an event without an ID.
-    earlier_dedupe_key: the key that earlier versions stored for the event, if it differs.
-    client_event_id: the sender's own ID for the event, as sent.
-    body_hash: the result of `body_hash()`; distinguishes a repeat from another event with this ID.
-    columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
-    verified: whether the visitor or user comes from signed metadata of a payment provider.
-    dropped_before: number of events that the sender had to drop before this one.
-    warnings: notices about fields that were accepted but look wrong. has_free_keys: whether the
-    sender chooses the property keys; if so, their number is limited. is_public: whether anyone may
-    have sent it, because it came without an API key, a file or a provider's signature.
-    clock: how wrong the device's clock seems. The intake uses all requests of the device to
-    correct the time.
+    dedupe_key: the result of `dedupe_key()`; None for an event without an ID. earlier_dedupe_key:
+    the key that earlier versions stored for the event, if it differs. client_event_id: the sender's
+    own ID for the event, as sent. body_hash: the result of `body_hash()`; distinguishes a repeat
+    from another event with this ID. columns: additional text columns of the warehouse (`path`,
+    `country`, `utm_source`, ...). verified: whether the visitor or user comes from signed metadata
+    of a payment provider. dropped_before: number of events that the sender had to drop before this
+    one. warnings: notices about fields that were accepted but look wrong. has_free_keys: whether
+    the sender chooses the property keys; if so, their number is limited. is_public: whether anyone
+    may have sent it, because it came without an API key, a file or a provider's signature. clock:
+    how wrong the device's clock seems. The intake uses all requests of the device to correct the
+    time.
     """
 
     website_id: WebsiteId

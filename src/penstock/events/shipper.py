@@ -102,8 +102,8 @@ class Shipper:
     def wait_until_shipped(self, timeout_s: float, up_to: int | None = None) -> bool:
         """Wait until everything acknowledged before this call is in the warehouse.
 
-        Returns False after `timeout_s`. Blocks, so call it from a worker thread. Reads the outbox,
-        which also contains events accepted by other nodes.
+        Returns False after `timeout_s`. Blocks, so call this from a worker thread. Reads the
+        outbox, which also contains events accepted by other nodes.
 
         up_to: wait for the bundles up to this number instead.
         """

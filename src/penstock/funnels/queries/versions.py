@@ -40,7 +40,8 @@ class StorageState(NamedTuple):
 
 
 class DataVersion(NamedTuple):
-    """A version of some websites' stored data. Every change gives a version never used before.
+    """A version of some websites' stored data. Every change results in a new version, never an
+    earlier one.
 
     since: the state in which the last change was noticed. events, aliases: number of rows.
     """

@@ -27,8 +27,8 @@ def matched_events(
 ) -> str:
     """Return the events that match any row, with every column that the folds need.
 
-    matching: whether to leave out events that match no row. more: extra columns by name. where: a
-    further condition on `events`.
+    matching: whether to leave out events that match no row. more: extra columns by name. where: an
+    additional condition on `events`.
     """
     definition, binder = plan.definition, plan.binder
     if matching:

@@ -223,7 +223,7 @@ def _add_served(plan: Plan, entries: str) -> str:
 def _early_ties(plan: Plan) -> str:
     """Count ties (rule 3) among events with the entry's time that were read before the entry.
 
-    These events match step 2, did not serve step 1, and are not provably before the entry.
+    These events match step 2, were not used for step 1, and are not provably before the entry.
     """
     conditions = [
         "i < entry.at",
@@ -282,9 +282,9 @@ class _Field(NamedTuple):
 
     start: its value right after the entry. The other expressions return its value after an event.
     They read the previous state as `s`, and the event's ts, seq, mask, conflicts, same_ts (whether
-    its time equals the previous event's) and same_seq (whether its time and number do).
-    completed: for an event that completed a step. filled: for an event that filled a part of a
-    group. passed: for an event that served no step; None if the value does not change.
+    its time equals the previous event's) and same_seq (whether its time and number do). completed:
+    the value if the event completed a step. filled: the value if it filled a part of a group.
+    passed: the value if it did neither; None if the value does not change.
     """
 
     name: str
@@ -335,10 +335,10 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
     """Return the fields that count ties (rule 3).
 
     When an event completes a step, some events with the same time that were read earlier become
-    ties: those that match the next step and served no step, since their order is unknown.
-    early: number of such events so far with the time of the last event. early_same: number of such
-    events that also have the last event's sequence number. The others are provably before an event
-    with a usable number.
+    ties: those that match the next step and were not used for any step, since their order is
+    unknown. early: number of such events so far with the time of the last event. early_same: number
+    of such events that also have the last event's sequence number. The others are provably before
+    an event with a usable number.
     """
     then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
     hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
@@ -372,7 +372,8 @@ def _step(plan: Plan, state: list[_Field]) -> str:
 
 
 def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
-    """Return the state after an event that served no step. name: a field to increment."""
+    """Return the state after an event that was not used for any step. name: a field to increment.
+    """
     for item in state:
         passed = item.passed or f"s.{item.name}"
         yield f"{passed} + 1" if item.name == name else passed

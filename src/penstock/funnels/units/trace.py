@@ -106,12 +106,12 @@ class Verdict:
 class FunnelPath:
     """The progress of a unit after one entry.
 
-    entry: the event that completed step 1. values: tagged entry values. candidates: the events
-    that decide the values. tied: whether they decide by agreement. completed: the event that
-    completed each step. done: the sort key at which each step was completed. options: for each
-    completed step, the matches that count. events: all events of the unit, in reading order. later:
-    the events that are read after the entry. accepted: the events after the entry that rule 5
-    accepted. verdicts: by event ID, for the events that matched the next step. ties: number of
+    entry: the event that completed step 1. values: tagged entry values. candidates: the events that
+    decide the values. tied: whether they decide by agreement. completed: the event that completed
+    each step. done: the sort key at which each step was completed. options: for each completed
+    step, the matches that count. events: all events of the unit, in reading order. later: the
+    events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
+    verdicts: the decisions on events that matched the next step, by event ID. ties: number of
     unordered ties.
     """
 
@@ -273,7 +273,7 @@ def _follow(
             break
         index = positions[following]
         event = sequel.events[index]
-        if event.event_id in verdicts:  # a whole second that served step 1
+        if event.event_id in verdicts:  # A whole second that was used for step 1.
             continue
         next_step = path.reached + 1
         matches = event.matched[place] - filled
@@ -314,9 +314,9 @@ def _refuse_earlier_ties(
 ) -> None:
     """Apply rule 3 to events that have the time of the last completion but were read before it.
 
-    They match the next step and served no step. It is not known whether they came before or after
-    the completion, so ties do not depend on the order of arrival. index: the index of the event
-    that completed the step, or of the last event before it.
+    They match the next step and were not used for any step. It is not known whether they came
+    before or after the completion, so ties do not depend on the order of arrival. index: the index
+    of the event that completed the step, or of the last event before it.
     """
     if path.reached == len(steps):
         return

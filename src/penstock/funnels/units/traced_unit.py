@@ -80,7 +80,7 @@ def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collec
 
 
 def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, at_ms: int) -> bool:
-    """Whether the events up to `read_ms` decide on an event at `at_ms`, whatever lies between."""
+    """Whether the events up to `read_ms` settle an event at `at_ms`, whatever is in between."""
     if path is None or at_ms <= read_ms:
         return False
     if path.reached == len(definition.steps):  # no later entry leads further

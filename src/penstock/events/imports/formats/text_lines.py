@@ -100,7 +100,7 @@ def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _inflated(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of every gzip member. A piece is empty if much input gave no content."""
+    """Yield the content of every gzip member. A piece is empty if much input had no content."""
     member, data, piece, without_content = None, b"", b"", 0
     # After the end of the file, the decompressor may still have data to return.
     while data or (data := file.read(_COMPRESSED_BYTES)) or piece:
