@@ -40,8 +40,7 @@ class StorageState(NamedTuple):
 
 
 class DataVersion(NamedTuple):
-    """A version of some websites' stored data. Every change results in a new version, never an
-    earlier one.
+    """A version of some websites' stored data. Every change results in a new version.
 
     since: the state in which the last change was noticed. events, aliases: number of rows.
     """

@@ -372,7 +372,9 @@ def _step(plan: Plan, state: list[_Field]) -> str:
 
 
 def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
-    """Return the state after an event that was not used for any step. name: a field to increment.
+    """Return the state after an event that was not used for any step.
+
+    name: a field to increment.
     """
     for item in state:
         passed = item.passed or f"s.{item.name}"
