@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pygments.lexers.special import TextLexer
 from sphinx.highlighting import lexers
 
 from penstock import __version__
@@ -40,4 +41,4 @@ html_theme_options: dict[str, Any] = {
     },
 }
 
-lexers["csv"] = lexers["none"]
+lexers["csv"] = TextLexer()
