@@ -1,4 +1,4 @@
-"""Every JavaScript snippet of docs/clients.md, the README of the package and the dashboard runs."""
+"""Every JavaScript snippet of these pages, the README of the package and the dashboard runs."""
 
 import os
 import re
@@ -14,7 +14,10 @@ from tests.waiting import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "sdk/js/dist"
-PAGES = (ROOT / "docs/clients.md", ROOT / "sdk/js/README.md")
+PAGES = (
+    *(ROOT / f"docs/{name}.md" for name in ("clients", "identity", "planning-events")),
+    ROOT / "sdk/js/README.md",
+)
 SNIPPETS, TAGS = (
     [
         snippet
@@ -130,7 +133,7 @@ def test_the_script_and_calls_before_it_has_loaded(
 
 def run_in_node(code: str, **environment: str) -> None:
     """Run a module, with made-up modules of React Native."""
-    without_app = re.sub(r'import .* from "(?!@penstock).*\n', "", code)
+    without_app = re.sub(r'import .* from "(?!@penstock|node:).*\n', "", code)
     ran = subprocess.run(
         [node(), "--input-type=module", "-e", _APP + without_app],
         cwd=ROOT / "sdk/js",  # the package imports itself by its own name
