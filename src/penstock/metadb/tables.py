@@ -884,7 +884,7 @@ imports = Table(
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column(
         "state", Text, nullable=False, comment="queued, running, done or failed"
-    ),  # or `cancelled`
+    ),  # imports can also be `cancelled`
     Column("format", Text, nullable=False, server_default="ndjson"),
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
