@@ -1,1 +1,1 @@
-"""Backup of both stores while the service runs, restore, and verification."""
+"""Backups of both stores while the service runs, restoring them, and verification."""

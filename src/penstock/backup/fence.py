@@ -3,7 +3,7 @@
 A backup that reads both stores inside the fence sees each acknowledged event exactly once: in the
 outbox of the metadata DB, or in the event store under a shipment's token. Only the process that has
 opened the embedded engine can freeze it, so a running service listens on a socket in its data
-folder. The file mode of the socket admits only the service's account.
+folder. The socket's file mode allows only the service's account to connect.
 
 The protocol uses one JSON object per line. The command sends the name of the copy; the service
 pauses shipping and answers with its installation. The command takes its snapshot of the metadata DB
@@ -45,16 +45,16 @@ SOCKET = "penstock.sock"
 _NAME = Pattern(r"[0-9a-z]{1,40}")
 _MAX_ADDRESS_BYTES = 100
 _SNAPSHOT_S = 60.0  # timeout for the command's snapshot, while shipping waits
-# Timeout for the service, which may first finish a shipment or rebuild a catalogue.
+# Timeout for the service, which may have to finish a shipment or rebuild a catalogue first.
 _FREEZE_S = 600.0
 _MAX_LINE = 10_000
 _LEFT_OVER_PAUSE_S = 300.0
-"""Maximum time that hard links of a killed backup keep deleted events on disk, in seconds."""
+"""Maximum time in seconds that hard links of a killed backup keep deleted events on disk."""
 
 Freeze = Callable[[], None]
 
 Fence = Callable[[Path, str], AbstractContextManager[tuple[str | None, Freeze]]]
-"""Pauses shipping. Takes a data folder and the name of a copy in it.
+"""A context manager that pauses shipping. Takes a data folder and the name of a copy in it.
 
 Yields the installation, if known, and a function that freezes the engine.
 """
@@ -65,7 +65,7 @@ class FenceServer:
 
     def __init__(self, data: Path, warehouse: Warehouse, shipper: Shipper, clock: Clock) -> None:
         self._data, self._warehouse, self._shipper = data, warehouse, shipper
-        # A step waits for a command, possibly for days.
+        # There is no stall limit, because a step may wait for a command for days.
         self._worker = Worker("backup_fence", self._step, clock, stalled_after_s=None)
         self._listener: socket.socket
         self._stop_signal: socket.socket
@@ -97,7 +97,7 @@ class FenceServer:
                             self._connection.shutdown(socket.SHUT_RDWR)
 
     def _step(self) -> float:
-        """Wait for a command and serve it; the next step follows at once."""
+        """Wait for a command and serve it. The next step follows at once."""
         remove_left_over_links(self._data)
         with DefaultSelector() as ready:
             ready.register(self._listener, EVENT_READ)
@@ -131,16 +131,17 @@ class FenceServer:
 
 @contextmanager
 def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
-    """The fence for a data folder without a running service, where nothing is shipped anyway."""
+    """The fence for a data folder without a running service. Nothing is shipped there anyway."""
     with closing(Warehouse(data=data, url=None)) as warehouse:
         yield None, partial(freeze, warehouse, data / SNAPSHOTS / name / "warehouse")
 
 
 @contextmanager
 def remote_fence(data: Path, name: str) -> Iterator[tuple[str | None, Freeze]]:
-    """The fence of the service that runs on a data folder: its installation and a freeze function.
+    """The fence of the service that runs on a data folder.
 
-    Raises `BackupFailed` if the service does not answer or cannot freeze.
+    Yields the service's installation and a function that freezes the engine. Raises `BackupFailed`
+    if the service does not answer or cannot freeze the engine.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_FREEZE_S)
@@ -187,7 +188,8 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 @contextmanager
 def _listener(data: Path) -> Iterator[socket.socket]:
     path = data / SOCKET
-    path.unlink(missing_ok=True)  # left by a killed process; this one holds the folder's lock
+    # it is left from a killed process, because this process holds the folder's lock
+    path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         with suppress(OSError):
             os.fchmod(listener.fileno(), 0o600)  # Linux creates the file with this mode
@@ -204,7 +206,7 @@ def _listener(data: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(data: Path) -> Iterator[str]:
-    """The path of the socket. A path over the length limit goes through a descriptor."""
+    """Yield a path for the socket. If the path is too long, it goes through a file descriptor."""
     path = str((data / SOCKET).absolute())
     if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
         yield path
@@ -223,5 +225,5 @@ class PauseTimer:
         self._since_s = monotonic()
 
     def stop(self) -> float:
-        """Seconds since the timer was created."""
+        """Return the seconds since the timer was created."""
         return monotonic() - self._since_s

@@ -6,7 +6,7 @@ import msgspec
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-"""Written last: a folder without this file is not a complete backup."""
+"""Name of the file that is written last. A folder without this file is not a complete backup."""
 
 
 class BackupFailed(Exception):
@@ -14,7 +14,7 @@ class BackupFailed(Exception):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file of a backup. path: path below `data`. size: bytes. sha256: hex digest."""
+    """A file in a backup. path: path below `data`. size: bytes. sha256: hex digest."""
 
     path: str
     size: int
@@ -40,8 +40,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     version: version of the program that created it. created_at: time of the snapshot, ISO 8601.
     database: `sqlite` or `postgresql`. installation_id: installation in shipment tokens; None
-    before the first shipment. rows: rows by table of the metadata DB. stored_rows: rows by table of
-    the event store. folders: all folders, including empty ones.
+    before the first shipment. rows: number of rows by table of the metadata DB. stored_rows: number
+    of rows by table of the event store. folders: all folders, including empty ones.
     """
 
     format: int
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class CopyResult(NamedTuple):
-    """Result of a backup or restore. linked_bytes: bytes shared with the base backup."""
+    """Result of a backup or restore. linked_bytes: number of bytes shared with the base backup."""
 
     manifest: Manifest
     bytes: int

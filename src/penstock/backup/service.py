@@ -1,7 +1,7 @@
-"""Backup and restore. All functions block.
+"""Creates and restores backups. All functions block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
-event store and the files beside the stores at the moment of the metadata DB's snapshot; the backup
+event store and the files beside the stores at the moment of the metadata DB's snapshot. The backup
 copies from the links while the service continues.
 """
 
@@ -45,12 +45,14 @@ from penstock.warehouse.frozen_copy import stored_rows
 
 DATA = "data"
 RESTORING = "penstock.restoring"
-"""Marks a data folder whose restore has not finished; no service starts on it."""
+"""Name of the file that marks a data folder as not completely restored. No service starts on it."""
 LOCK = "penstock.lock"
-"""Locked by the process that uses the data folder."""
+"""Name of the file that is locked by the process that uses the data folder."""
 
 _UNFINISHED = "unfinished"
-"""Marks the folder of an unfinished backup: the next backup there starts over."""
+"""Name of the file that marks an unfinished backup. The next backup into that folder starts
+over.
+"""
 _NOT_COPIED = {"warehouse", SNAPSHOTS}
 
 
@@ -58,7 +60,7 @@ class _Frozen(NamedTuple):
     """Contents of the staging folder: both stores at one moment.
 
     database, schema, installation_id, rows: facts about the metadata DB, as in a manifest. at_ms:
-    time of the snapshot. paused_s: seconds that shipping waited.
+    time of the snapshot. paused_s: seconds that shipping was paused.
     """
 
     database: str
@@ -79,8 +81,8 @@ def back_up(
 ) -> CopyResult:
     """Back up both stores into a new or empty folder. Raises `BackupFailed`.
 
-    base: an earlier backup; the new backup shares its unchanged files. is_running: whether a
-    service uses the data folder; if not, the caller must hold the folder's lock.
+    base: an earlier backup; the new backup shares files that have not changed since. is_running:
+    whether a service uses the data folder; if not, the caller must hold the folder's lock.
     """
     if settings.warehouse_url is not None:
         raise BackupFailed(
@@ -115,7 +117,7 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
         with fence(data, staged.name) as (installation_id, freeze_engine):
             timer = PauseTimer()
             # A file that moves into the metadata DB during the snapshot must be in the copy, in the
-            # database, or in both. If it is in both, its name shows it.
+            # database, or in both. If it is in both, its name reveals that.
             _link_local_files(data, staged)
             metadata = transaction.enter_context(snapshot(database))
             at_ms = clock()
@@ -128,8 +130,8 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
                     "this is not the metadata database of the data folder; run this command with "
                     "the PENSTOCK_DATABASE_URL of the service"
                 )
-            # Freeze last, so that a deletion that the snapshot shows as done is also done in the
-            # frozen event store.
+            # Freeze the engine last, so that a deletion that is done in the snapshot is also done
+            # in the frozen event store.
             freeze_engine()
         paused_s = timer.stop()
         file = metadata.write(staged)
@@ -202,7 +204,10 @@ def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """Read a backup's manifest. Raises `BackupFailed` if incomplete or from a newer program."""
+    """Read a backup's manifest.
+
+    Raises `BackupFailed` if the backup is incomplete or was created by a newer program.
+    """
     try:
         text = (backup / MANIFEST).read_bytes()
         if (backup / _UNFINISHED).exists():
@@ -245,7 +250,7 @@ def _restore_postgres(settings: Settings, dump: Path) -> None:
 
 
 def _begin(target: Path) -> None:
-    """Create the folder of a backup, and remove the remains of an interrupted one."""
+    """Create the folder for a backup, and remove the remains of an interrupted backup."""
     target.mkdir(parents=True, exist_ok=True)
     if (target / _UNFINISHED).exists():
         (target / MANIFEST).unlink(missing_ok=True)
@@ -256,7 +261,7 @@ def _begin(target: Path) -> None:
 
 
 def _clear(data: Path) -> None:
-    """Clear a data folder that holds an interrupted restore; any other folder must be empty."""
+    """Clear a data folder that contains an interrupted restore. Any other folder must be empty."""
     entries = entries_of(data) - {data / LOCK}
     if not entries:
         return

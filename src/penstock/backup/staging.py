@@ -36,7 +36,7 @@ def one_at_a_time(data: Path) -> Iterator[None]:
 
 @contextmanager
 def staging_folder(data: Path) -> Iterator[Path]:
-    """A new folder for hard links, on the file system of the data folder."""
+    """Yield a new folder for hard links, on the file system of the data folder."""
     staged = data / SNAPSHOTS / token_hex(8)
     staged.mkdir(parents=True)
     try:
@@ -47,8 +47,9 @@ def staging_folder(data: Path) -> Iterator[Path]:
 
 def remove_left_over_links(data: Path) -> None:
     """Remove the links of a killed backup, unless another backup is running."""
-    if _left_over(data):  # avoids holding the lock when another backup starts
-        # OSError: another account runs a backup, which must not stop this service.
+    if _left_over(data):  # avoids taking the lock while another backup is starting
+        # An OSError means that another account is running a backup, which must not stop this
+        # service.
         with suppress(BackupFailed, OSError), one_at_a_time(data):
             pass
 

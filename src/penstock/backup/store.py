@@ -1,4 +1,4 @@
-"""Queries on the metadata DB for backups and checks; each reads in the caller's transaction."""
+"""Queries on the metadata DB for backups and checks. Each reads in the caller's transaction."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ _KEYS_PER_PIECE = 500_000
 
 
 def installation_id(connection: Connection) -> str | None:
-    """The installation's ID; None before the first shipment."""
+    """Return the installation's ID; None before the first shipment."""
     return connection.execute(select(installation.c.id)).scalar()
 
 
@@ -40,7 +40,7 @@ def has_tables(connection: Connection) -> bool:
 
 
 def row_counts(connection: Connection) -> dict[str, int]:
-    """Number of rows by table, without tables that an older schema lacks."""
+    """Count the rows of each table, except tables that do not exist in an older schema."""
     existing = set(inspect(connection).get_table_names())
     return {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -50,7 +50,7 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 
 def file_errors(connection: Connection) -> list[str]:
-    """Damage in an SQLite file, as SQLite reports it."""
+    """Return the damage that SQLite finds in its file."""
     messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
@@ -60,7 +60,7 @@ def file_errors(connection: Connection) -> list[str]:
 
 
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
-    """Identity scopes by website, including deleted websites.
+    """Return the identity scopes of each website, including deleted websites.
 
     A website may have changed its scope; its earlier events stay in the former scope.
     """
@@ -73,7 +73,7 @@ def link_ids(connection: Connection) -> set[str]:
 
 
 def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
-    """IDs of all events with a dedupe key whose visitor was not deleted, in pieces."""
+    """Yield the IDs of all events with a dedupe key whose visitor was not deleted, in batches."""
     last_id, deleted = 0, visitors_of_running_deletions(connection)
     while True:
         rows = connection.execute(
@@ -99,7 +99,9 @@ def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
 
 
 def waiting_events(connection: Connection) -> Iterator[str]:
-    """Rows of events that are not in the event store: bundles in the outbox, and quarantine."""
+    """Yield rows of events that are not in the event store: bundles in the outbox, and the
+    quarantine.
+    """
     yield from connection.execute(
         select(outbox.c.lines).where(outbox.c.target == Target.EVENTS)
     ).scalars()
@@ -110,9 +112,10 @@ def waiting_events(connection: Connection) -> Iterator[str]:
 
 
 def events_deleted_by_period(connection: Connection) -> int:
-    """Number of events removed by deletions of periods. Their dedupe keys are kept.
+    """Count the events removed by deletions of periods, whose dedupe keys are kept.
 
-    Counts events removed from the event store, and from the quarantine before they reached it.
+    This includes events removed from the event store, and events removed from the quarantine before
+    they reached it.
     """
     d = deletions.c
     rows = connection.execute(select(d.events_found, d.removed).where(d.to_at.is_not(None)))
@@ -123,13 +126,15 @@ def events_deleted_by_period(connection: Connection) -> int:
 
 
 def accepted_losses(connection: Connection) -> int:
-    """Number of event rows that operators recorded as lost."""
+    """Count the event rows that operators recorded as lost."""
     rows = select(func.sum(losses.c.rows)).where(losses.c.accepted_at.is_not(None))
     return connection.execute(rows).scalar() or 0
 
 
 def websites_of_running_deletions(connection: Connection) -> set[str]:
-    """Websites whose catalogue may differ from their events, because a deletion is running."""
+    """Return websites whose catalogue may differ from their events, because a deletion is
+    running.
+    """
     running = select(deletion_websites.c.website_id).join(
         deletions, deletions.c.id == deletion_websites.c.deletion_id
     )
@@ -137,9 +142,9 @@ def websites_of_running_deletions(connection: Connection) -> set[str]:
 
 
 def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str], int]:
-    """Visitors whose events a deletion may have removed before their dedupe keys.
+    """Return visitors whose events a deletion may have removed before their dedupe keys.
 
-    Returns (scope tag, visitor ID) -> the newest key that the deletion covers.
+    The result maps (scope tag, visitor ID) to the newest key that the deletion covers.
     """
     d = deletions.c
     running = (
@@ -153,7 +158,7 @@ def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str
 
 
 def unbalanced_counts(connection: Connection) -> list[str]:
-    """Websites whose event counts do not add up."""
+    """Return websites whose event counts do not add up."""
     c = event_counts.c
     parts = c.stored + c.duplicates + c.refused + c.quarantined + c.waiting
     rows = connection.execute(
@@ -166,7 +171,7 @@ def unbalanced_counts(connection: Connection) -> list[str]:
 
 
 def merges_pending(connection: Connection) -> bool:
-    """Whether merges wait for the event store, or a deletion is removing merges."""
+    """Whether merges are waiting for the event store, or a deletion is removing merges."""
     waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
     running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
     return any(
@@ -175,7 +180,7 @@ def merges_pending(connection: Connection) -> bool:
 
 
 def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:
-    """(scope, absorbed visitor, canonical visitor) for each merge."""
+    """Yield (scope, absorbed visitor, canonical visitor) for each merge."""
     c = visitors.c
     rows = connection.execute(
         select(c.scope_id, c.visitor_id, c.canonical_id).where(c.visitor_id != c.canonical_id)
@@ -184,7 +189,7 @@ def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:
 
 
 def broken_shipments(connection: Connection) -> list[str]:
-    """Bundles whose shipment is unknown."""
+    """Return bundles whose shipment is unknown."""
     rows = connection.execute(
         select(outbox.c.id)
         .outerjoin(shipments, shipments.c.id == outbox.c.shipment_id)
@@ -194,7 +199,7 @@ def broken_shipments(connection: Connection) -> list[str]:
 
 
 def broken_user_links(connection: Connection) -> list[str]:
-    """User links whose visitor is unknown."""
+    """Return user links whose visitor is unknown."""
     u, v = user_links.c, visitors.c
     rows = connection.execute(
         select(u.user_id)

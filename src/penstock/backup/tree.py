@@ -1,4 +1,4 @@
-"""Trees of files: hard links to a data folder, copies with checksums, and lists for manifests."""
+"""File trees: hard links to a data folder, copies with checksums, and lists for manifests."""
 
 import os
 import shutil
@@ -23,12 +23,12 @@ class Tree(NamedTuple):
 
 
 def entries_of(folder: Path) -> set[Path]:
-    """All entries of a folder except `lost+found`, which file systems create."""
+    """Return all entries of a folder except `lost+found`, which file systems create."""
     return {path for path in folder.iterdir() if path.name != "lost+found"}
 
 
 def read_tree(root: Path) -> Tree:
-    """Everything below a folder; symbolic links are not followed."""
+    """List everything below a folder, without following symbolic links."""
     tree = Tree([], [], [])
     for folder, folder_names, file_names in os.walk(root):
         for name in [*folder_names, *file_names]:
@@ -44,7 +44,9 @@ def read_tree(root: Path) -> Tree:
 
 
 def link_new_files(source: Path, target: Path) -> None:
-    """Create hard links to all files of a folder and its subfolders that `target` lacks."""
+    """Create hard links to all files of a folder and its subfolders that are missing in
+    `target`.
+    """
     for path in sorted(source.rglob("*")):
         if path.is_file() and not path.name.endswith(".part"):
             link = target / path.relative_to(source)
@@ -58,9 +60,10 @@ def link_new_files(source: Path, target: Path) -> None:
 def copy_tree(
     source: Path, target: Path, base: "Base | None" = None
 ) -> tuple[Tree, list[File], int]:
-    """Copy a folder durably into a new one. Returns its contents and the number of shared bytes.
+    """Copy a folder durably into a new folder.
 
-    base: an earlier backup; unchanged event store parts become hard links to its files.
+    Returns its contents, the list of files and the number of bytes shared with `base`. base: an
+    earlier backup; unchanged event store parts become hard links to its files.
     """
     tree = read_tree(source)
     _make_folders(tree, target)
@@ -80,7 +83,7 @@ def copy_tree(
 
 
 def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
-    """Copy a backup's files durably. Raises `BackupFailed` if one differs from the manifest."""
+    """Copy a backup's files durably. Raises `BackupFailed` if a file differs from the manifest."""
     _make_folders(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
@@ -94,7 +97,7 @@ def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
 
 
 def damaged_files(manifest: Manifest, root: Path) -> Iterator[str]:
-    """Files of a backup that are missing or differ from the manifest."""
+    """Yield files of a backup that are missing or differ from the manifest."""
     for file in manifest.files:
         try:
             if (root / file.path).stat().st_size != file.size or hash_of(
@@ -114,14 +117,16 @@ def hash_of(path: Path) -> str:
 
 
 class SharedFile(NamedTuple):
-    """A file of the base backup with its entry in the manifest."""
+    """A file of the base backup and its entry in the manifest."""
 
     path: Path
     file: File
 
 
 class Base:
-    """An earlier backup, whose unchanged parts the next one does not copy again."""
+    """An earlier backup, from which the next backup shares unchanged parts instead of copying
+    them.
+    """
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self._root = root
@@ -129,7 +134,9 @@ class Base:
         self._same_parts: dict[Path, bool] = {}
 
     def shared_file(self, source: Path, path: str) -> SharedFile | None:
-        """The base's copy of the file; None if the file belongs to no part or differs."""
+        """Return the base's copy of the file; None if the file does not belong to a part or
+        differs.
+        """
         file = self._files.get(path)
         part = (source / path).parent
         if file is None or not is_part(part):
@@ -153,7 +160,7 @@ def _make_folders(tree: Tree, target: Path) -> None:
 
 
 def _try_link(source: Path, target: Path) -> bool:
-    """Try to create a hard link. False if the file must be copied, or no longer exists."""
+    """Try to create a hard link. Returns False if the file must be copied, or no longer exists."""
     try:
         os.link(source, target)
     except OSError:

@@ -68,7 +68,7 @@ def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Find
             damages = (WAREHOUSE_DAMAGED, STORE_DAMAGED)
             if isinstance(error, StoreUnavailable) and error.code not in damages:
                 raise
-            # A part or page is damaged. Other checks may still work without it.
+            # A part or page is damaged. Other checks may still work.
             name = check.__name__.strip("_").replace("_", " ")
             reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
             yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
@@ -190,7 +190,7 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     """Check that every accepted event is stored or waiting.
 
-    Events of deleted periods and losses that an operator accepted are exceptions.
+    Events of deleted periods and losses that an operator accepted are not reported.
     """
     with database.read() as connection:
         waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)
@@ -231,7 +231,7 @@ def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 def _catalogue(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     """Compare the catalogue with the events, except during deletions.
 
-    A running deletion first removes events, then counts the remaining ones again.
+    A running deletion removes events first, and then counts the remaining events again.
     """
     with database.read() as connection:
         changing = sorted(store.websites_of_running_deletions(connection))
@@ -269,7 +269,7 @@ _CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (
 
 
 def _waiting_ids(connection: Any) -> set[str]:
-    """IDs of the events in the outbox."""
+    """Return the IDs of the events in the outbox."""
     return {
         json.decode(line)["event_id"]
         for bundle in store.waiting_events(connection)

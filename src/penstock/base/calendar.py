@@ -16,7 +16,7 @@ class Interval(StrEnum):
 
 
 def utc_day(at_ms: int) -> int:
-    """Days since 1970-01-01 UTC."""
+    """Return the number of days since 1970-01-01 UTC."""
     return at_ms // _DAY_MS
 
 
@@ -25,7 +25,7 @@ def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo
 
     The first bucket contains `first_ms`; the last start is the first one after `last_ms`.
 
-    Weeks start on Monday. A day of 23 or 25 hours is one bucket; a repeated hour is two.
+    Weeks start on Monday. A day of 23 or 25 hours is one bucket; a repeated hour is two buckets.
     """
     edge = _floor(datetime.fromtimestamp(first_ms / 1000, zone), interval)
     previous_ms = None

@@ -6,10 +6,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 IN_LIST_SIZE = 500
-"""Maximum values in one `IN (...)` of the metadata DB, well below SQLite's parameter limit."""
+"""Maximum number of values in one `IN (...)` of the metadata DB, well below SQLite's parameter
+limit.
+"""
 
 
 def chunks(values: Sequence[T], size: int = IN_LIST_SIZE) -> Iterator[Sequence[T]]:
-    """Consecutive slices of at most `size` values."""
+    """Split the values into consecutive slices of at most `size`."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -1,4 +1,6 @@
-"""Time. Services receive a `Clock`, the domain receives milliseconds; neither reads system time."""
+"""Time. Services receive a `Clock` and the domain receives milliseconds. Neither reads the system
+time.
+"""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,13 +11,13 @@ from penstock.base.patterns import is_integer
 
 
 class Clock(Protocol):
-    """The time of day, which an operator or NTP may correct, and a monotonic time."""
+    """Reads the time of day, which an operator or NTP may correct, and a monotonic time."""
 
     def __call__(self) -> int:
         """The current time in milliseconds since 1970-01-01 UTC."""
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since an arbitrary moment; unlike the time of day, they never jump.
+        """Milliseconds since an arbitrary moment. Unlike the time of day, this time never jumps.
 
         Use it for timeouts, pauses and all other durations.
         """
@@ -36,7 +38,7 @@ LATEST_MS = 10_413_791_999_999
 
 
 def iso(at_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds and `Z`: the format of times in all responses."""
+    """Format a time as ISO 8601 in UTC with milliseconds and `Z`, as in all responses."""
     return f"{_iso_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
 
 
@@ -50,7 +52,7 @@ def iso_or_none(at_ms: int | None) -> str | None:
 
 
 class TimeOutOfRange(ValueError):
-    """A time before the year 1 (is_early) or after 9999."""
+    """The time is before the year 1 (`is_early`) or after 9999."""
 
     def __init__(self, *, is_early: bool) -> None:
         super().__init__("is not in the years 1 to 9999")
@@ -80,7 +82,7 @@ def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
 
 
 def _parse_iso(text: str, naive_is_utc: bool) -> int:
-    if text.endswith(_UTC_SUFFIX):  # as PostgreSQL and Ruby write it
+    if text.endswith(_UTC_SUFFIX):  # written by PostgreSQL and Ruby
         text = text.removesuffix(_UTC_SUFFIX) + "Z"
     try:
         parsed = datetime.fromisoformat(text)
@@ -88,7 +90,7 @@ def _parse_iso(text: str, naive_is_utc: bool) -> int:
         raise ValueError(_NOT_A_TIME) from None
     if parsed.tzinfo is None and not naive_is_utc:
         raise ValueError("has no UTC offset; add Z or an offset such as +02:00")
-    # Not `astimezone`: applying the offset may give a year that a `datetime` cannot hold.
+    # Do not use `astimezone`: applying the offset may give a year that a `datetime` cannot hold.
     return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
 
 
@@ -108,7 +110,7 @@ _LAST_PLAUSIBLE_US = 10**17
 
 
 def looks_like_seconds(value: Any) -> bool:
-    """Whether a time is a number so small that it is probably seconds, not milliseconds.
+    """Whether a time is a number so small that it is probably in seconds, not milliseconds.
 
     0 returns False, because it means 1970 in both units.
     """
@@ -117,13 +119,13 @@ def looks_like_seconds(value: Any) -> bool:
 
 
 def looks_like_microseconds(value: Any) -> bool:
-    """Whether a time is a number so large that it is probably microseconds, not milliseconds."""
+    """Whether a time is a number so large that it is probably in microseconds, not milliseconds."""
     number = _number_of(value)
     return number is not None and _LAST_PLAUSIBLE_MS <= number < _LAST_PLAUSIBLE_US
 
 
 def _number_of(value: Any) -> float | None:
-    """The number in a time that was sent as a number; None for any other format."""
+    """Return the number if a time was sent as a number; None for any other format."""
     if isinstance(value, str):
         text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
         return int(text) if is_integer(text) else None

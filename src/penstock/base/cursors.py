@@ -1,4 +1,4 @@
-"""Cursors of lists: opaque strings that are safe in URLs."""
+"""Cursors for lists: opaque strings that are safe in URLs."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 

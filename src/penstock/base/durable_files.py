@@ -1,11 +1,11 @@
-"""Files whose content and names survive a power failure."""
+"""Writes files whose content and names survive a power failure."""
 
 import os
 from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file to the disk. A new name is durable after `sync_folder`."""
+    """Write a file and sync it to disk. A new name is durable only after `sync_folder`."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()

@@ -44,7 +44,7 @@ MAX_FAULTS = 100
 class PenstockError(Exception):
     """Base class of all errors that callers see. `code` is stable and documented.
 
-    faults: the first `MAX_FAULTS` faults. more_faults: number of the others.
+    faults: the first `MAX_FAULTS` faults. more_faults: number of remaining faults.
     """
 
     status = 500
@@ -95,7 +95,7 @@ class UnsupportedMedia(PenstockError):
 
 
 class Invalid(PenstockError):
-    """All faults of an input at once. more_faults: number of faults that `faults` leaves out."""
+    """All faults of an input at once. more_faults: number of faults that are not in `faults`."""
 
     status, title, code = 422, "Invalid input", "invalid"
 
@@ -114,7 +114,7 @@ class Invalid(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class RatePolicy:
-    """At most `quota` per window. name: stable name for the `RateLimit-Policy` header.
+    """A limit of `quota` per window. name: stable name for the `RateLimit-Policy` header.
 
     counted: plural noun for the things counted, shown to people.
     """

@@ -1,4 +1,4 @@
-"""Limits of an event, of its fields and of a batch, which several rooms check."""
+"""Limits for events, their fields and batches, which several rooms check."""
 
 MAX_EVENT_BYTES = 64 * 1024
 """Maximum size of one event, in bytes of JSON."""
@@ -15,4 +15,4 @@ MAX_PROPERTY_KEYS = 255
 MAX_PROPERTY_DEPTH = 5
 """Maximum nesting depth of properties."""
 FUTURE_TOLERANCE_S = 300
-"""How far a timestamp may be ahead of the server's clock, in seconds."""
+"""Maximum time by which a timestamp may be ahead of the server's clock, in seconds."""

@@ -19,14 +19,14 @@ from penstock.base.errors import QueueFull
 
 T = TypeVar("T")
 
-_CHECK_S = 0.1  # seconds between two calls of `check` by a waiting thread
+_CHECK_S = 0.1  # seconds between calls of `check` by a waiting thread
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
     """Limits of a queue. `slots` and `waiting` are totals over all keys.
 
-    slots: callers that run at once. waiting: callers that wait for a slot.
+    slots: maximum callers that run at once. waiting: maximum callers that wait for a slot.
     """
 
     slots: int
@@ -64,9 +64,10 @@ class FairQueue:
         self._lock = Lock()
 
     def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
-        """Join the queue. If no slot is free, `wake` is called once the place gets one.
+        """Join the queue. If no slot is free, `wake` is called once the place gets a slot.
 
-        Every place must `leave`. wake: must not block. Raises `QueueFull` if too many callers wait.
+        Every place must `leave`. wake: must not block. Raises `QueueFull` if too many callers are
+        waiting.
         """
         place = Place(key, wake)
         with self._lock:
@@ -100,10 +101,10 @@ class FairQueue:
 
     @contextmanager
     def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Hold a slot; the thread waits until one is free.
+        """Hold a slot. The thread waits until a slot is free.
 
         check: called regularly during the wait; an exception that it raises ends the wait. Raises
-        `QueueFull` if too many callers wait.
+        `QueueFull` if too many callers are waiting.
         """
         has_slot = Event()
         place = self.enter(key, has_slot.set)
@@ -131,10 +132,10 @@ class FairQueue:
     async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
         """Run a blocking call in a thread that holds a slot, and return its result.
 
-        Raises `QueueFull` if too many callers wait.
+        Raises `QueueFull` if too many callers are waiting.
         """
         async with self.slot_async(key):
-            # A separate limiter, because the slots already limit the threads.
+            # Use a separate limiter, because the slots already limit the threads.
             return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))
 
     def _has_free_slot(self, key: Hashable) -> bool:

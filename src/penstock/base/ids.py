@@ -33,18 +33,19 @@ def _time_digits(now_ms: int) -> str:
 
 
 def new_id(prefix: str, now_ms: int) -> str:
-    """A new ID: `prefix_` and 26 characters, 50 bits of time followed by 80 random bits.
+    """Return a new ID: `prefix_` and 26 characters, 50 bits of time followed by 80 random bits.
 
-    IDs sort by millisecond of creation, which keeps index pages warm; rely on nothing more.
+    IDs sort by the millisecond of their creation, which keeps index pages warm. Do not rely on
+    anything more.
     """
     return new_ids(prefix, now_ms, 1)[0]
 
 
 def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
-    """Several new IDs in ascending order.
+    """Return several new IDs in ascending order.
 
-    Random bytes are read for many IDs at once: each system call makes the thread release the
-    interpreter lock.
+    Random bytes are read for many IDs at once, because each system call makes the thread release
+    the interpreter lock.
     """
     start = f"{prefix}_{_time_digits(now_ms)}"
     return [start + digits for digits in sorted(_random_digits(count))]
@@ -58,7 +59,7 @@ os.register_at_fork(after_in_child=_unused_digits.clear)
 
 
 def _random_digits(count: int) -> list[str]:
-    """Strings of 80 random bits in base 32, from the system's source. Thread-safe."""
+    """Return strings of 80 random bits in base 32, from the system's random source. Thread-safe."""
     taken = list[str]()
     while len(taken) < count:
         try:

@@ -67,12 +67,13 @@ class LoopHistogram(Collector):
     ) -> None:
         self._name, self._description, self._labels = name, description, labels
         self._buckets = tuple(buckets)
-        # labels -> (number of values in each bucket, with those above all bounds last; [their sum])
+        # labels -> (number of values in each bucket, last the number above all bounds; [sum of the
+        # values])
         self._values: dict[tuple[str | int, ...], tuple[list[int], list[float]]] = {}
         REGISTRY.register(self)
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
-        """Count one value. labels: the labels' values, of which there must be few."""
+        """Count one value. labels: values of the labels, which must have few different values."""
         state = self._values.get(labels)
         if state is None:
             state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
@@ -94,7 +95,7 @@ class LoopHistogram(Collector):
 
 @dataclass(frozen=True)
 class PolledGauge(Collector):
-    """A value that is read in a thread at each scrape; reading may block.
+    """A gauge that is read in a thread at each scrape; reading may block.
 
     read: returns the value, or values by label value; None if there is currently no value. If it
     fails, only this gauge is missing from the response.
@@ -138,7 +139,7 @@ class PolledGauges(Collector):
 
 
 def _try_read(name: str, read: Callable[[], T]) -> T | None:
-    """The result of `read`; None after an error, which is logged."""
+    """Return the result of `read`; None after an error, which is logged."""
     try:
         return read()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Network addresses: which network a client belongs to, and which proxies are trusted."""
+"""Network addresses: the network of a client, and the proxies that are trusted."""
 
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 
 @lru_cache(maxsize=10_000)
 def network_of(address: str) -> str:
-    """A client's network: its IPv4 address, or the /64 of its IPv6 address.
+    """Return a client's network: its IPv4 address, or the /64 of its IPv6 address.
 
     Empty if the text is not an IP address. A provider usually gives each customer a whole /64.
     """

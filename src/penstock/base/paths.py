@@ -1,4 +1,4 @@
-"""Canonical page paths, which events and funnel definitions share, and the paths of URLs."""
+"""Canonical page paths, which events and funnel definitions share, and the paths in URLs."""
 
 from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
@@ -7,7 +7,7 @@ from penstock.base.patterns import Pattern
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = _UNRESERVED + b"!$&'()*+,;=:@/?#"
-"""ASCII characters that stay unencoded. `?` and `#` never occur: paths are cut off before them."""
+"""ASCII characters that stay unencoded. `?` and `#` never occur, because paths end before them."""
 _INVISIBLE = (
     (0x80, 0xA0), (0xAD, 0xAD), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F),
     (0x890, 0x891), (0x8E2, 0x8E2), (0x1680, 0x1680), (0x180E, 0x180E), (0x2000, 0x200F),
@@ -15,13 +15,13 @@ _INVISIBLE = (
     (0xFFF9, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD), (0x13430, 0x13438),
     (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001), (0xE0020, 0xE007F),
 )  # fmt: skip
-"""Control characters, blanks and format marks, as inclusive ranges.
+"""Control characters, spaces and format marks, as inclusive ranges.
 
 Python's own tables change between versions, but canonical paths must not change.
 """
 _HEX = frozenset("0123456789abcdefABCDEF")
 _NOT_UTF_8 = range(0xDC80, 0xDD00)
-"""Code points that `surrogateescape` makes from bytes that are not UTF-8: 0xDC00 plus the byte."""
+"""Code points that `surrogateescape` creates for bytes that are not UTF-8: 0xDC00 plus the byte."""
 
 _MAX_MARKS = 30
 _MORE_MARKS = Pattern(rf"\pM{{{_MAX_MARKS + 1}}}")
@@ -35,11 +35,12 @@ _ENCODED = {
     },
     **{code: f"%{code - 0xDC00:02X}" for code in _NOT_UTF_8},
 }
-"""Characters that a path contains only in encoded form, for `str.translate`."""
+"""Characters that a canonical path contains only in encoded form, for `str.translate`."""
 
 
 def page_path(path: str) -> str:
-    """The canonical path without query, fragment, dot segments and trailing slash; `/` stays.
+    """Return the canonical path without query, fragment, dot segments or trailing slash; `/` is
+    kept.
 
     Source: funnel semantics, matching; RFC 3986, section 6.2.2.
     """
@@ -48,23 +49,23 @@ def page_path(path: str) -> str:
 
 
 def page_path_or_text(text: str) -> str:
-    """The canonical path if the text starts like a path, otherwise the text unchanged.
+    """Return the canonical path if the text starts like a path, otherwise the text unchanged.
 
-    Use it for values that are compared with paths. A text that is not a path never equals one.
+    Use it for values that are compared with paths. A text that is not a path never equals a path.
     """
     return page_path(text) if text.startswith("/") else text
 
 
 def canonical_spelling(text: str) -> str:
-    """A path, or part of one, with each character in the only form that stored paths use.
+    """Return a path, or part of one, with each character in the only form that stored paths use.
 
     Percent-encoded UTF-8 is decoded, except reserved ASCII and invisible characters; the rest is
-    encoded with capital digits. Unencoded text is in NFC. Source: RFC 3986, section 6.2.2.
+    encoded with upper-case hex digits. Unencoded text is in NFC. Source: RFC 3986, section 6.2.2.
     """
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return text
     first, *others = _decode(text).translate(_ENCODED).split("%")
-    # A combining character must not join the digits of an encoded character before it.
+    # A combining character must not combine with the digits of an encoded character before it.
     composed = [_compose(first), *(piece[:2] + _compose(piece[2:]) for piece in others)]
     return "%".join(composed).translate(_ENCODED)
 
@@ -83,7 +84,7 @@ def _drop_dot_segments(path: str) -> str:
 
 
 def _decode(text: str) -> str:
-    """The text after decoding where allowed. Every `%` in the result has two digits.
+    """Decode the text where allowed. Every `%` in the result is followed by two digits.
 
     Bytes that are not UTF-8 become lone surrogates.
     """
@@ -104,9 +105,10 @@ def _decode(text: str) -> str:
 
 
 def _compose(text: str) -> str:
-    """The text in NFC, unless it has more combining marks in a row than any language uses.
+    """Return the text in NFC, unless it has more consecutive combining marks than any language
+    uses.
 
-    Normalizing those takes time that grows with the square of their number.
+    The time for normalising such marks grows with the square of their number.
     """
     if len(text) > _MAX_MARKS and _MORE_MARKS.search(text):
         return text
@@ -118,7 +120,7 @@ def _bytes(text: str) -> bytes:
 
 
 def split_url(url: str) -> SplitResult | None:
-    """The parts of a URL; None if it cannot be parsed."""
+    """Split a URL into its parts; None if it cannot be parsed."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -126,5 +128,5 @@ def split_url(url: str) -> SplitResult | None:
 
 
 def path_of_url(url: SplitResult | None) -> str | None:
-    """The page path of a URL; None if it has no path."""
+    """Return the page path of a URL; None if it has no path."""
     return page_path(url.path) if url is not None and url.path[:1] in ("", "/") else None

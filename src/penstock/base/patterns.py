@@ -1,8 +1,8 @@
 """Regular expressions for untrusted input, with RE2, which runs in linear time.
 
-Python's `re` backtracks, so a text of 50 bytes can take seconds; a test forbids it in the
-service. RE2 has no lookaround and no back-references, and its classes `\\d`, `\\s` and `\\w` are
-ASCII. Hot paths use hand-written checks instead, because an RE2 call takes a few microseconds.
+Python's `re` backtracks, so a text of 50 bytes can take seconds; a test forbids it in the service.
+RE2 does not support lookaround or back-references, and its classes `\d`, `\s` and `\w` are ASCII.
+Hot paths use handwritten checks instead, because an RE2 call takes a few microseconds.
 """
 
 from collections.abc import Callable
@@ -55,10 +55,10 @@ class Pattern:
 
 
 class BytesPattern:
-    """Like `Pattern`, over bytes. Searching a large text does not block other threads."""
+    """Like `Pattern`, but for bytes. Searching a large text does not block other threads."""
 
     def __init__(self, pattern: bytes) -> None:
-        """pattern: its dots and classes match any byte."""
+        """pattern: dots and classes in it match any byte."""
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
         options.never_capture = options.dot_nl = True
@@ -66,7 +66,7 @@ class BytesPattern:
         self._compiled = re2.compile(pattern, options)
 
     def end_of_match(self, content: bytes, start: int) -> int | None:
-        """The end of the match that begins at `start`; None if there is no match."""
+        """Return the end of the match that begins at `start`; None if there is no match."""
         match = self._compiled.match(content, start)
         return None if match is None else int(match.end())
 

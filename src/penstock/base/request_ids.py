@@ -11,7 +11,9 @@ from random import getrandbits
 from typing import Any
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
-"""The ID of the current request. Its threads see it too; empty outside requests."""
+"""The ID of the current request; empty outside requests. Threads started for the request see it
+too.
+"""
 
 _MAX_LENGTH = 128
 _64_BITS = 2**64 - 1
@@ -22,15 +24,16 @@ _numbers = count(getrandbits(64))
 
 
 def new_request_id() -> str:
-    """16 hexadecimal digits: a counter with a random start, so IDs do not repeat in a process.
+    """Return 16 hexadecimal digits: a counter with a random start, so IDs do not repeat in a
+    process.
 
-    Not a secret: nothing depends on it being hard to guess.
+    The ID is not secret: nothing depends on it being hard to guess.
     """
     return "%016x" % (next(_numbers) & _64_BITS)
 
 
 def request_id_of(sent: bytes | None) -> str:
-    """The ID that a client or proxy sent if it is short and plain, otherwise a new one.
+    """Return the ID that a client or proxy sent if it is short and plain, otherwise a new one.
 
     sent: the value of `X-Request-Id`.
     """

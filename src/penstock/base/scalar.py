@@ -25,14 +25,16 @@ _EXACT_INTEGERS = 2**53
 
 
 def number_text(value: int | float) -> str:
-    """Canonical text of a JSON number: `5` for 5 and 5.0, else the shortest round-trip form."""
+    """Return the canonical text of a JSON number: `5` for 5 and 5.0, otherwise the shortest
+    round-trip form.
+    """
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
         value = int(value)
     return repr(value)
 
 
 def tagged(value: Any) -> str:
-    """The tagged text of a JSON value; `MISSING` for null, objects and arrays."""
+    """Return the tagged text of a JSON value; `MISSING` for null, objects and arrays."""
     if isinstance(value, str):
         return "s" + value
     if isinstance(value, bool):
@@ -43,7 +45,7 @@ def tagged(value: Any) -> str:
 
 
 def untagged(text: str) -> Scalar | None:
-    """The JSON value of a tagged text; None for `MISSING`."""
+    """Return the JSON value of a tagged text; None for `MISSING`."""
     if not text:
         return None
     if text[0] == "s":
@@ -53,16 +55,16 @@ def untagged(text: str) -> Scalar | None:
 
 
 def plain_text(value: Scalar) -> str:
-    """The text that filters compare: `5`, `true`, `pro`."""
+    """Return the text that filters compare: `5`, `true`, `pro`."""
     return tagged(value)[1:]
 
 
 @lru_cache(maxsize=20_000)
 def column_key(key: str) -> str:
-    """A property key as a column name in the warehouse: percent-encoded UTF-8.
+    """Encode a property key as a column name in the warehouse: percent-encoded UTF-8.
 
-    Dots, quotes and backticks have a meaning in JSON paths of the engine, so everything outside
-    `A-Za-z0-9_-` becomes `%XX`. An empty key becomes `%`, which no other key does.
+    Dots, quotes and backticks have a meaning in the engine's JSON paths, so every byte outside
+    `A-Za-z0-9_-` becomes `%XX`. An empty key becomes `%`, which differs from all other keys.
     """
     return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
@@ -74,12 +76,13 @@ _SMALL = 2**60
 
 
 def value_hash(text: str) -> int:
-    """A tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means missing.
+    """Return a tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means
+    missing.
 
-    An integer below 2**60 is stored as itself, so sequence numbers need no other column; any other
-    text is hashed (BLAKE2b). `"5"` and `5` share the upper bits, so attempt IDs compare as text.
-    Grouping by integers instead of texts halves the time of a funnel query. The probability that
-    any two of ten million random IDs collide is 1 in 46,000.
+    An integer below 2**60 is stored as itself, so sequence numbers do not need another column; any
+    other text is hashed (BLAKE2b). `"5"` and `5` share the upper bits, so attempt IDs compare as
+    text. Grouping by integers instead of texts halves the time of a funnel query. The probability
+    that any two of ten million random IDs collide is 1 in 46,000.
     """
     kind, plain = text[0], text[1:]
     is_small = (
@@ -111,9 +114,9 @@ def _is_canonical_integer(text: str) -> bool:
 
 
 def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:
-    """Properties in the form that the warehouse stores for funnels, by encoded key.
+    """Convert properties to the form that the warehouse stores for funnels, by encoded key.
 
-    `scalars`: tagged texts, `COMPOSITE` for objects and arrays. `hashes`: `value_hash` of each
+    `scalars`: tagged texts; `COMPOSITE` for objects and arrays. `hashes`: `value_hash` of each
     scalar. Nulls are in neither.
     """
     scalars: dict[str, str] = {}
@@ -133,9 +136,9 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
 _CACHED_CHARS = 200
 
 
-# One cached look-up for key, text and hash: most events repeat earlier values.
+# A single cached lookup returns key, text and hash, because most events repeat earlier values.
 @lru_cache(maxsize=20_000, typed=True)
 def _scalar_column(name: str, value: Scalar) -> tuple[str, str, int]:
-    """The encoded key, the tagged text and its hash."""
+    """Return the encoded key, the tagged text and its hash."""
     text = tagged(value)
     return column_key(name), text, value_hash(text)

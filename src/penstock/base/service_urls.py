@@ -18,14 +18,14 @@ def is_public_url(url: str) -> bool:
 
 
 def public_url_without_scheme(text: str) -> str | None:
-    """The intended public URL if only the scheme is missing; None for any other text."""
+    """Return the intended public URL if only the scheme is missing; None for any other text."""
     address = text.strip().lstrip("/")
     url = f"{'http' if is_loopback(host_name(f'//{address}')) else 'https'}://{address}"
     return url if "://" not in text and is_public_url(url) else None
 
 
 def host_name(url: str) -> str:
-    """The host of a URL without its port; empty if it has none."""
+    """Return the host of a URL without its port; empty if there is no host."""
     parts = _split(url)
     return (parts and parts.hostname) or ""
 
@@ -55,7 +55,7 @@ def is_provider_url(url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Whether a host name or address means this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -63,11 +63,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None if its host or port is invalid."""
+    """Split a URL into its parts; None if its host or port is invalid."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises for a port that is not a number
-        (parts.hostname or "").encode("idna")  # raises for a name that DNS cannot contain
+        (parts.hostname or "").encode("idna")  # raises an error for a name that DNS cannot contain
     except ValueError:
         return None
     return parts

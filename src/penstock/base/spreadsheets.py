@@ -9,18 +9,21 @@ _DROPPED = (
     "".join(character for character in map(chr, range(0x3001)) if character.isspace())
     + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 )
-"""Blanks that a spreadsheet may ignore before a sign."""
+"""White space and invisible characters that a spreadsheet may ignore before a sign."""
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run the text: it starts with a sign or a control character."""
+    """Whether a spreadsheet may run the text as a formula.
+
+    This is the case if it starts with a sign or a control character.
+    """
     begins_with_control = text[:1] < " " or "\x7f" <= text[:1] <= "\x9f"
     sign = text.lstrip(_DROPPED)[:1]
     return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
 
 
 def escape_formula(text: str) -> str:
-    """The text, with an apostrophe in front if a spreadsheet would run it as a formula."""
+    """Return the text, with an apostrophe in front if a spreadsheet would run it as a formula."""
     return f"'{text}" if is_formula(text) else text
 
 
@@ -30,5 +33,5 @@ def encode_cell(text: str) -> str:
 
 
 def decode_cell(cell: str) -> str:
-    """The original text of a cell from `encode_cell`."""
+    """Return the original text of a cell from `encode_cell`."""
     return cell[1:] if cell.startswith("'") and is_formula(cell.lstrip("'")) else cell

@@ -23,14 +23,16 @@ def use_tracer(tracer: "Tracer | None") -> None:
 
 
 def span(name: str, attributes: Attributes) -> "AbstractContextManager[Span | None]":
-    """A span of the current trace. attributes: must contain no client input and no secrets."""
+    """Start a span of the current trace. attributes: must not contain client input or secrets."""
     return _NO_SPAN if _tracer is None else _record_span(_tracer, name, attributes)
 
 
 def request_span(
     name: str, parent: "Context", kind: "SpanKind"
 ) -> "AbstractContextManager[Span | None]":
-    """The span of a whole request. parent: context from the client's `traceparent`, if any."""
+    """Start the span of a whole request. parent: context from the client's `traceparent`, if
+    any.
+    """
     return _NO_SPAN if _tracer is None else _record_span(_tracer, name, {}, parent, kind)
 
 
@@ -42,7 +44,9 @@ def _record_span(
     parent: "Context | None" = None,
     kind: "SpanKind | None" = None,
 ) -> "Iterator[Span]":
-    """Record a span. Errors are recorded by type only: their text may repeat client input."""
+    """Record a span. For errors, only the type is recorded, because their text may repeat client
+    input.
+    """
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     with tracer.start_as_current_span(

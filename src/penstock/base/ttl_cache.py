@@ -1,4 +1,4 @@
-"""A cache of records from the metadata DB, for hot paths."""
+"""A cache for records from the metadata DB, used in hot paths."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each valid for `ttl_s` seconds. New entries evict expired ones.
+    """Caches values by key, each for `ttl_s` seconds. New entries evict expired ones.
 
     After a change on this node, call `forget` between the commit and the response.
     """
@@ -27,18 +27,18 @@ class TtlCache(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, key: K) -> V | None:
-        """The cached value if it is valid. Never blocks."""
+        """Return the cached value if it is valid. Never blocks."""
         entry = self._entries.get(key)
         return entry[0] if entry is not None and entry[1] > monotonic() else None
 
     def load(self, key: K, read: Callable[[], V | None]) -> V | None:
-        """The cached value, or else the value that `read` returns. None is not cached."""
+        """Return the cached value, or else the value that `read` returns. None is not cached."""
         if (value := self.get(key)) is not None:
             return value
         changes, read_at_s = self._changes, monotonic()
         value = read()
         with self._lock:
-            # If something changed during the read, the value may be outdated: do not cache it.
+            # If anything changed during the read, the value may be outdated, so do not cache it.
             if value is not None and changes == self._changes:
                 self._entries[key] = (value, read_at_s + self._ttl_s)
                 self._entries.move_to_end(key)
@@ -46,7 +46,7 @@ class TtlCache(Generic[K, V]):
         return value
 
     def _drop_ended(self) -> None:
-        """Evict at most two expired entries, so that no caller pays for many."""
+        """Evict at most two expired entries, so that no caller has to do much work."""
         for _ in range(2):
             oldest = next(iter(self._entries.values()), None)
             if oldest is None or oldest[1] > monotonic():

@@ -20,7 +20,9 @@ NO_USER_AGENT = "no_user_agent"
 
 
 class Platform(StrEnum):
-    """Platforms, in the warehouse's spelling. An iPad counts as a Mac, whose header it sends."""
+    """Platforms, spelled as in the warehouse. An iPad counts as a Mac, because it sends the same
+    header.
+    """
 
     IOS = "ios"
     ANDROID = "android"
@@ -30,7 +32,7 @@ class Platform(StrEnum):
 
 
 class Device(StrEnum):
-    """Kinds of devices, as the warehouse spells them."""
+    """Kinds of devices, spelled as in the warehouse."""
 
     DESKTOP = "desktop"
     MOBILE = "mobile"
@@ -40,7 +42,7 @@ class Device(StrEnum):
 class UserAgent(NamedTuple):
     """A parsed User-Agent. Unknown texts are empty; an unknown `os_major` is 0.
 
-    os, browser: family names of ua-parser, such as `Mac OS X` and `Chrome`. device: the device if a
+    os, browser: ua-parser's family names, such as `Mac OS X` and `Chrome`. device: the device if a
     browser sent the header. app_device: the device if an app sent it, never a desktop. in_app: the
     app whose built-in browser sent the header; empty for a robot. robot: why the client is not a
     person: `no_user_agent`, `preview:<service>` or `crawler`; otherwise empty. is_crawler: whether
@@ -84,7 +86,7 @@ PREVIEWS = {
     "iframely": "Iframely",
     "embedly": "Embedly",
 }
-"""Pattern of the User-Agent of each service that fetches a shared link to show a preview."""
+"""User-Agent pattern for each service that fetches a shared link to show a preview."""
 
 IN_APP = {
     "facebook": r"FBAN/|FBAV/|FB_IAB/",
@@ -107,22 +109,23 @@ IN_APP = {
     "threads": r"Barcelona ",
     "google": r"\bGSA/",
 }
-"""Pattern of the User-Agent of each app that opens links in its own browser.
+"""User-Agent pattern for each app that opens links in its own browser.
 
 Such a browser opens another app only after a tap.
 """
 
 PROGRAMS = r"^node(?:\.js)?(?:/|$)|^Deno/|^Bun/|\bCFNetwork/|^Dalvik/|SnapchatAds|BarracudaCentral"
-"""Pattern of programs that open a link without a person and that crawlerdetect does not know.
+"""Pattern for programs that open a link without a person and that crawlerdetect does not know.
 
-Includes the network libraries of iOS and Android: an app that loads a link shows no page.
+It includes the network libraries of iOS and Android, because an app that loads a link does not show
+a page.
 """
 
 _ANDROID_WEB_VIEW = "; wv)"
 _PREVIEW = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in PREVIEWS.items()))
 _IN_APP = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_APP.items()))
-# Chrome sends "Android 10; K" on every device. Safari 26 and later still send iOS 18; Safari's own
-# version equals the system's.
+# Chrome sends "Android 10; K" on every device. Safari 26 and later still send iOS 18, but Safari's
+# own version equals the system's.
 _REDUCED_ANDROID = "Android 10; K)"
 _SAFARI_VERSION = Pattern(r" Version/(\d{2,3})\.")
 _PROGRAM = Pattern(PROGRAMS, ignore_case=True)
@@ -137,9 +140,9 @@ _cache_lock = Lock()
 
 
 def parse_user_agent(user_agent: str) -> UserAgent:
-    """Parse a User-Agent header. Never raises; only the first 512 characters count.
+    """Parse a User-Agent header. Never raises. Only the first 512 characters count.
 
-    A new text takes up to a few milliseconds: use `parse_in_thread` on the event loop.
+    Parsing a new text takes up to a few milliseconds, so use `parse_in_thread` on the event loop.
     """
     text = user_agent[:MAX_CHARS]
     if (known := _cache.get(text)) is not None:
@@ -189,7 +192,7 @@ def _platform(user_agent: str, os: str) -> Platform:
 
 
 def _marked_device(user_agent: str, model: str) -> Device | None:
-    """The device that the text names, if any.
+    """Return the device stated in the text, if any.
 
     Browsers on Android omit `Mobile` on tablets; on other systems `Mobi` means a phone. Source:
     MDN, "Browser detection using the user agent".
@@ -228,13 +231,14 @@ def _in_app(user_agent: str, platform: Platform) -> str:
 
 
 def _named_group(match: Match) -> str:
-    """The name of the only group that matched."""
+    """Return the name of the only group that matched."""
     return next(name for name, text in match.groupdict().items() if text is not None)
 
 
 @cache
 def _crawler_patterns() -> tuple[Pattern, Pattern]:
-    """Two patterns: the parts that crawlerdetect removes from a text, and crawlers in the rest.
+    """Return two patterns: the parts that crawlerdetect removes from a text, and crawlers in the
+    rest.
 
     The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.
     """
@@ -247,7 +251,7 @@ def _crawler_patterns() -> tuple[Pattern, Pattern]:
 
 
 def _not_before(word: str, follower: str) -> str:
-    """A pattern like `word(?!follower)` for RE2, which has no lookahead."""
+    """Build an RE2 pattern equivalent to `word(?!follower)`, because RE2 has no lookahead."""
     differing = [f"{follower[:place]}(?:[^{char}]|$)" for place, char in enumerate(follower)]
     return f"{word}(?:{'|'.join(differing)})"
 

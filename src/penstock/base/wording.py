@@ -1,21 +1,21 @@
-"""Counts and times in sentences, in the form that people write."""
+"""Formats counts and times in sentences as people write them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number with its noun: `1 event`, `1,200 events`."""
+    """Format a number with its noun: `1 event`, `1,200 events`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listed(words: Sequence[str], conjunction: str = "and") -> str:
-    """The words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
+    """Join the words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
     *others, last = words
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def utc_time(at_ms: int) -> str:
-    """The time as people write it: `3 Mar 2025, 10:00 UTC`."""
+    """Format the time as people write it: `3 Mar 2025, 10:00 UTC`."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"

@@ -17,31 +17,36 @@ from penstock.base.errors import StoreUnavailable
 log = structlog.get_logger()
 
 Step = Callable[[], float | None]
-"""A piece of work. Returns seconds until the next step; None waits for a wake-up or the period."""
+"""A piece of work. Returns seconds until the next step; None waits for a wake-up or the next
+period.
+"""
 
 STALLED_AFTER_S = 300.0
-"""A step that runs longer without reporting progress counts as failing."""
+"""Time in seconds after which a step that does not report progress counts as failing."""
 
 _STOP_WITHIN_S = 60.0
 
 
 class Backoff(NamedTuple):
-    """Delay of a worker after a failure: doubles each time, minus up to half at random."""
+    """Delays of a worker after failures. Each delay is twice the previous one, minus up to half at
+    random.
+    """
 
     first_s: float = 0.2
     longest_s: float = 15.0
 
     def delay_s(self, failures: int) -> float:
-        """Seconds to wait. failures: number of failures in a row, at least 1."""
+        """Return the seconds to wait. failures: number of consecutive failures, at least 1."""
         whole_s = min(self.longest_s, self.first_s * 2 ** min(failures - 1, 30))
         return random.uniform(whole_s / 2, whole_s)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """State of a worker. error: type of the last error while the worker fails, without its text.
+    """State of a worker. error: type of the last error while the worker is failing, without its
+    text.
 
-    failing_for_ms: 0 unless the worker fails.
+    failing_for_ms: time since it began to fail; 0 if it is not failing.
     """
 
     name: str
@@ -63,15 +68,17 @@ class WorkerStopped(Exception):
 
 
 def _vary(seconds: float) -> float:
-    """Add up to a fifth at random, so that workers with equal periods do not run together."""
+    """Add up to a fifth at random, so that workers with equal periods do not run at the same
+    time.
+    """
     return seconds * random.uniform(1, 1.2)
 
 
 class Worker:
-    """A thread that repeats a step until it is stopped, whatever the step raises.
+    """A thread that repeats a step until it is stopped, even if the step raises errors.
 
     After an error it waits and tries again. It logs the first failure, each new kind of error after
-    it, and the recovery.
+    that, and the recovery.
     """
 
     def __init__(
@@ -90,9 +97,9 @@ class Worker:
         """period_s: seconds between steps; None runs steps only after a wake-up.
 
         first_after_s: seconds from the start to the first step, unless woken earlier. Both times
-        are up to a fifth longer at random. last_step: runs once at an orderly stop. retry_on_wake:
-        a wake-up shortens the wait after a failure. stalled_after_s: seconds after which a step
-        counts as stalled; None sets no limit.
+        are extended by up to a fifth at random. last_step: runs once at an orderly stop.
+        retry_on_wake: whether a wake-up ends the wait after a failure. stalled_after_s: seconds
+        after which a step counts as stalled; None sets no limit.
         """
         self.name = name
         self._step, self._last_step, self._clock = step, last_step, clock
@@ -101,12 +108,13 @@ class Worker:
         self._stalled_after_s = stalled_after_s
         self._wake, self._stopping = Event(), Event()
         self._thread: Thread | None = None
-        self._state = Lock()  # guards the fields below: the thread writes, health checks read
+        # guards the fields below, which the thread writes and health checks read
+        self._state = Lock()
         self._busy_since: _Instant | None = None
         self._last_success_at_ms: int | None = None
         self._failing_since: _Instant | None = None
-        self._failures = 0  # number of failures in a row
-        self._errors: list[str] = []  # kinds of error since it began to fail, latest last
+        self._failures = 0  # number of consecutive failures
+        self._errors: list[str] = []  # kinds of error since the worker began to fail, latest last
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -116,13 +124,13 @@ class Worker:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                # A separate limiter, because hanging requests may occupy every shared thread.
+                # Use a separate limiter, because hanging requests may occupy every shared thread.
                 await to_thread.run_sync(self.stop, limiter=CapacityLimiter(1))
 
     def start(self) -> None:
         """Start the thread."""
         self._stopping.clear()
-        # A daemon: a step that never returns must not keep the process alive.
+        # It is a daemon thread: a step that never returns must not keep the process alive.
         self._thread = Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
@@ -131,7 +139,7 @@ class Worker:
         self._wake.set()
 
     def begin_stop(self) -> None:
-        """Start no further step. Never blocks.
+        """Do not start another step. Never blocks.
 
         `stop` waits for the current step. A worker with a last step continues until then, because
         workers that stop earlier may still give it work.
@@ -158,13 +166,17 @@ class Worker:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait inside a step. Raises `WorkerStopped` if the service stops during the wait."""
+        """Wait inside a step. Raises `WorkerStopped` if the service begins to stop during the
+        wait.
+        """
         self.report_progress()
         if self._stopping.wait(seconds):
             raise WorkerStopped
 
     def report_progress(self) -> None:
-        """Show that a long step still makes progress, so that it does not count as stalled."""
+        """Report that a long step is still making progress, so that it does not count as
+        stalled.
+        """
         with self._state:
             self._busy_since = self._now()
 
@@ -214,7 +226,9 @@ class Worker:
                 self._note_failure(error)
 
     def _pause_s(self, wait_s: float | None) -> float | None:
-        """Seconds until the next step; None waits for a wake-up. wait_s: the last step's result."""
+        """Return the seconds until the next step; None waits for a wake-up. wait_s: the last step's
+        result.
+        """
         if wait_s is not None:
             return wait_s
         return None if self._period_s is None else _vary(self._period_s)

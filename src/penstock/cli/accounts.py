@@ -47,7 +47,7 @@ def reset_second_factor(email: Email, data: Data = None, config: Config = None) 
 
 @contextmanager
 def _metadata_database(settings: Settings) -> "Iterator[Database]":
-    """Open the metadata DB. Ends the command if it is missing or has another schema."""
+    """Open the metadata DB. Ends the command if it is missing or has a different schema version."""
     from penstock.base.errors import StoreUnavailable
     from penstock.metadb.database import InvalidUrl
     from penstock.stores import open_database

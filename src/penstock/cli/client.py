@@ -32,8 +32,8 @@ def service_client(
 ) -> Iterator[httpx.Client]:
     """Yield a client that sends the API key. A failed connection ends the command.
 
-    owns: the kind of record that the key's workspace must own, such as a website. advice: the
-    next step after a failed connection.
+    owns: the kind of record that the key's workspace must own, such as a website. advice: what to
+    do after a failed connection.
     """
     if not api_key:
         fail(f"set PENSTOCK_API_KEY to an API key of the workspace that owns the {owns}", WRONG_USE)

@@ -1,4 +1,6 @@
-"""The settings of a process: flags override the environment, then the file, then defaults."""
+"""The settings of a process. Flags override the environment, which overrides the file, which
+overrides defaults.
+"""
 
 import os
 import tomllib
@@ -40,7 +42,7 @@ _OTHER_NAMES = {
     "DB_URL": "DATABASE_URL",
     "DATA_DIR": "DATA",
 }
-"""Other services' names for our settings that are too different for `get_close_matches`."""
+"""Names that other services use for our settings, if `get_close_matches` would not find them."""
 _SERVICE_LINK = Pattern(
     r"PENSTOCK_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)"
     r"|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -48,7 +50,7 @@ _SERVICE_LINK = Pattern(
 
 
 class Source(StrEnum):
-    """The place that a setting's value comes from."""
+    """Where the value of a setting comes from."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"
@@ -64,7 +66,9 @@ class Configuration(NamedTuple):
     file: Path | None
 
     def warnings(self) -> list[tuple[str, dict[str, Any]]]:
-        """Names and fields of log messages about variables and folders that have no effect."""
+        """Return names and fields of log messages about variables and folders that have no
+        effect.
+        """
         return [*_variable_warnings(self.settings), *self._folder_warnings()]
 
     def _folder_warnings(self) -> list[tuple[str, dict[str, Any]]]:
@@ -85,9 +89,9 @@ class Configuration(NamedTuple):
 def start_command(
     config: Path | None, limits: Mapping[str, float] | None = None, **flags: Any
 ) -> Settings:
-    """Read the settings, configure logs and log warnings about settings.
+    """Read the settings, configure logs, and log warnings about settings.
 
-    limits: other values for fields of `Limits`, from tests.
+    limits: other values for fields of `Limits`, for tests.
     """
     configuration = read_configuration(config, **flags)
     configure_logs(configuration.settings.log_level)
@@ -127,7 +131,7 @@ def read_configuration(config: Path | None, **flags: Any) -> Configuration:
             " ".join(
                 f"{_place(fault.field, sources, file)}: {fault.message}"
                 if fault.field
-                else fault.message  # a fault of several settings, whose message names them
+                else fault.message  # a fault in several settings, whose names are in the message
                 for fault in faults_of(error)
             ),
             WRONG_USE,
@@ -141,7 +145,7 @@ def _place(name: str, sources: Mapping[str, Source], file: Path | None) -> str:
 
 
 def _read_file(file: Path) -> dict[str, Any]:
-    """The settings in a file. Relative paths start at its folder."""
+    """Read the settings in a file. Relative paths are relative to its folder."""
     try:
         values = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
@@ -164,10 +168,10 @@ def _unknown_name(name: str) -> str:
 
 
 def _variable_warnings(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
-    """Warnings about `PENSTOCK_*` variables that are not settings, without their values.
+    """Return warnings about `PENSTOCK_*` variables that are not settings, without their values.
 
-    They never stop a start: Kubernetes sets several for a Service named `penstock`. All variables
-    of earlier versions are one warning.
+    They never prevent a start: Kubernetes sets several for a Service named `penstock`. There is
+    only one warning for all variables of earlier versions.
     """
     warnings = list[tuple[str, dict[str, Any]]]()
     known = {*_VARIABLES, URL_VARIABLE, API_KEY_VARIABLE, CONFIG_VARIABLE}
@@ -199,7 +203,7 @@ def _variable_warnings(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
 
 
 def nearest_name(name: str) -> str | None:
-    """The variable that a wrong name probably means."""
+    """Return the variable that a wrong name probably means."""
     if other := _OTHER_NAMES.get(name.removeprefix(_PREFIX)):
         return f"{_PREFIX}{other}"
     return next(iter(get_close_matches(name, _VARIABLES, n=1, cutoff=0.8)), None)

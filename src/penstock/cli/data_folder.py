@@ -1,4 +1,4 @@
-"""Keeps the data folder private, for Penstock only, and in use by one process at a time."""
+"""Protects the data folder: private, used only by Penstock, and by one process at a time."""
 
 import fcntl
 import os
@@ -24,11 +24,11 @@ _OWN = {
     *(SQLITE_FILE + suffix for suffix in ("", "-wal", "-shm", "-journal")),
     *("warehouse", "inserts", "imports", "clicks", SNAPSHOTS),
 }
-"""Every file that a version writes into its data folder, except the private socket."""
+"""Every file that any version writes into its data folder, except the private socket."""
 
 
 class InUse(Exception):
-    """Another process uses the data folder. process: its ID."""
+    """Another process uses the data folder. process: ID of that process."""
 
     def __init__(self, folder: Path, process: str) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class NoDataFolder(Exception):
 
 
 class NotPenstocks(Exception):
-    """The folder is not empty, and Penstock did not create it."""
+    """The folder is not empty, and was not created by Penstock."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -61,10 +61,10 @@ def require_data_folder(folder: Path) -> None:
 
 @contextmanager
 def data_folder_lock(folder: Path) -> Iterator[None]:
-    """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
+    """Lock the data folder, creating it if needed. The system unlocks it when the process dies.
 
-    Raises `InUse` if another process holds it, and `NotPenstocks` for a folder that
-    Penstock did not create.
+    Raises `InUse` if another process holds the lock, and `NotPenstocks` if the folder was not
+    created by Penstock.
 
     The embedded engine also rejects a second process, but with a message that is harder to read.
     """
@@ -82,7 +82,7 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
 
 def user_of(folder: Path) -> str | None:
-    """ID of the process that uses the data folder, if any. Does not keep a lock."""
+    """Return the ID of the process that uses the data folder, if any. Does not keep the lock."""
     try:
         with (folder / LOCK).open() as lock:
             try:
@@ -102,8 +102,8 @@ def is_data_folder(folder: Path) -> bool:
 def _make_private(folder: Path) -> None:
     """Make the data folder and Penstock's files in it readable only by this user.
 
-    Tightens the modes of an older folder once. Foreign files, targets of symbolic links, and a
-    folder with foreign files keep their modes.
+    Restricts the modes of an older folder once. Other programs' files, targets of symbolic links,
+    and a folder that contains other programs' files keep their modes.
     """
     os.umask(0o077)
     folder.mkdir(parents=True, exist_ok=True)

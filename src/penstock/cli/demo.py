@@ -1,4 +1,4 @@
-"""`penstock demo`: start a new service with a shop's data, sent and read over HTTP."""
+"""`penstock demo`: starts a new service with the data of a shop, sent and read over HTTP."""
 
 import re
 import secrets
@@ -61,7 +61,7 @@ def demo(
 ) -> None:
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
     with _empty_folder(data) as folder:
-        # The demo ignores settings of stores, so that it writes only to its own folder.
+        # The demo ignores settings for stores, so that it writes only to its own folder.
         settings = start_command(None, context.obj, host=host, port=port, data=folder)
         run(
             settings.model_copy(
@@ -117,7 +117,7 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
             _answer(client.post("/api/funnels", json=definition))
             for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)
         ]
-        # The page's default period, so that both show the same numbers.
+        # Use the page's default period, so that both show the same numbers.
         period = ReportPageQuery().parameters(system_clock())
         path = f"/api/funnels/{funnel['id']}/results"
         results = _answer(client.get(path, params={**period, "pageSize": "6"}))
@@ -146,7 +146,7 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
 
 
 def _website(client: httpx.Client, website: Record) -> str:
-    """Create a website or app; both share their visitors."""
+    """Create a website or app. Both share their visitors."""
     website_id: str = _answer(
         client.post("/api/settings/websites", json={**website, "identityScope": "acme"})
     )["id"]
@@ -160,7 +160,9 @@ def _answer(response: httpx.Response) -> Record:
 
 
 def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) -> None:
-    """Send the requests day by day: a login must follow the visitor's earlier events."""
+    """Send the requests day by day, because a login must come after the visitor's earlier
+    events.
+    """
     sent = 0
     with ThreadPoolExecutor(_SENDERS) as senders:
         for _, group in groupby(requests, key=lambda request: request.at_ms // 86_400_000):
@@ -176,7 +178,7 @@ def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) 
 
 
 def _calls(client: httpx.Client, route: Route, requests: Sequence[DemoRequest]) -> Iterator[_Call]:
-    """HTTP calls that send these requests, which all go to one route."""
+    """Yield HTTP calls that send these requests, which all go to one route."""
     match route:
         case Route.TRACK:
             for agent in sorted({request.agent for request in requests}):
@@ -249,7 +251,7 @@ def _cohorts_table(results: Record) -> Table:
 
 
 def _quality(results: Record) -> str:
-    """A line with all data quality counts except zeros."""
+    """Format a line with all data quality counts that are not zero."""
     counts = {
         name: count
         for name, count in results["dataQuality"].items()

@@ -1,4 +1,4 @@
-"""The demo's managed links: taps, previews, scans and app opens of browsers and phones.
+"""The demo's managed links, with taps, previews, scans and app opens.
 
 A click counts when it is requested, so all clicks happen while the demo starts. Every run makes the
 same clicks.
@@ -32,7 +32,9 @@ _FALLBACK = "https://www.acme-shop.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A link and its clicks. scans: clicks by QR code. installs, opens: app opens after taps."""
+    """A link and its clicks. scans: clicks through the QR code. installs, opens: app opens after
+    taps.
+    """
 
     body: Mapping[str, Any]
     clicks: int
@@ -95,7 +97,7 @@ class _Tap:
 
 
 def use_links(client: httpx.Client, app_id: str) -> None:
-    """Create the links and use them. client: sends the API key. Taps need no key."""
+    """Create the links and use them. client: sends the API key, which taps do not need."""
     random = Random(20_26)
     with (
         httpx.Client(base_url=client.base_url, timeout=60) as public_client,
@@ -146,7 +148,8 @@ def _use(
         repeat_open | {"installId": f"demo-{number}-known-{at}", "url": link["hostedUrl"]}
         for at in range(campaign.opens)
     ]
-    if bodies:  # one app is copied to another phone with its evidence, and one has no evidence
+    # one app is copied to another phone together with its evidence, and one has no evidence
+    if bodies:
         bodies.append({**bodies[0], "installId": f"demo-{number}-copy"})
         bodies.append({**repeat_open, "installId": f"demo-{number}-silent", "firstOpen": True})
     for body in bodies:

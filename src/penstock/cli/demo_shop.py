@@ -1,8 +1,8 @@
-"""The demo's shop: about 20,000 realistic events of its website and app over the last 30 days.
+"""The demo's shop: about 20,000 realistic events on its website and app over the last 30 days.
 
 The events look like those of real trackers and backends: equal timestamps with and without sequence
 numbers, repeated deliveries, attempts that pause and resume or start again, anonymous visitors who
-log in later, failed payments. Every run sends the same events.
+log in later, and failed payments. Every run sends the same events.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Shop:
 
 
 def shop_events(shop: Shop, now_ms: int) -> list[DemoRequest]:
-    """All requests in sending order."""
+    """Return all requests in the order in which to send them."""
     random = Random(20_26)
     requests = [
         request
@@ -75,7 +75,7 @@ def _choose(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
 
 
 class _Visitor:
-    """Requests of one person in a month. random: makes every choice."""
+    """The requests of one person in a month. random: makes every choice."""
 
     def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
         self.random, self.number = random, number
@@ -103,7 +103,9 @@ class _Visitor:
                     yield from self._other_device(at_ms + self._pause(3_600, 90_000))
 
     def _other_device(self, at_ms: int) -> Iterator[DemoRequest]:
-        """Requests of the same person on another device, anonymous until the login merges them."""
+        """Yield requests of the same person on another device, anonymous until the login merges the
+        visitors.
+        """
         other = f"{self.visitor_id}-tablet"
         yield self._page_view(at_ms, "/", other)
         yield self._page_view(at_ms + self._pause(5, 90), "/products/cup", other)
@@ -125,7 +127,7 @@ class _Visitor:
         return int(self.random.uniform(min_s, max_s) * _SECOND)
 
     def _page_view(self, at_ms: int, page: str, visitor_id: str | None = None) -> DemoRequest:
-        """Request for a page view of the website, or for the matching screen of the app."""
+        """Build a request for a page view of the website, or for the matching screen of the app."""
         visitor_id = visitor_id or self.visitor_id
         fields = {"type": "pageview", "path": page}
         if self.agent == APP:
@@ -152,7 +154,7 @@ class _Visitor:
             )
 
     def _with_repeats(self, requests: list[DemoRequest]) -> Iterator[DemoRequest]:
-        """The requests, some of them twice, like retries."""
+        """Yield the requests, some of them twice, as if they were retried."""
         for request in requests:
             yield request
             if self.random.random() < 0.03:
@@ -177,7 +179,7 @@ class _Visitor:
         if random.random() < 0.18:
             return requests
         at_ms += self._pause(15, 200)
-        if random.random() < 0.02:  # a client that sends a wrong number once
+        if random.random() < 0.02:  # once, a client sends a wrong number
             requests.append(self._step(at_ms - _SECOND, "payment_submitted", attempt, 1))
         requests.append(self._step(at_ms, "payment_submitted", attempt, 3))
         if random.random() < 0.14:

@@ -1,4 +1,6 @@
-"""File descriptors. The embedded engine opens several for each part that it reads or merges."""
+"""Limits of file descriptors. The embedded engine opens several for each part that it reads or
+merges.
+"""
 
 import resource
 
@@ -10,11 +12,15 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 NEEDED = 4096
-"""File descriptors for a merge of ten parts with many columns, for sockets, and a reserve."""
+"""Number of file descriptors for a merge of ten parts with many columns, for sockets, and a
+reserve.
+"""
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard limit. Ends the command if that is too low."""
+    """Raise the soft limit of open files to the hard limit. Ends the command if the hard limit is
+    too low.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < NEEDED:
         fail(
@@ -26,7 +32,9 @@ def raise_descriptor_limit() -> None:
 
 
 def fit_connections(settings: Settings) -> Settings:
-    """Lower the number of connections so that the files of the stores also fit."""
+    """Lower the number of connections if necessary, to leave enough descriptors for the stores'
+    files.
+    """
     soft = _raise_soft_limit()
     possible = max(1, soft - min(NEEDED, soft // 2))
     if soft == resource.RLIM_INFINITY or possible >= settings.connections:
@@ -41,6 +49,6 @@ def _raise_soft_limit() -> int:
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # macOS allows less than its "unlimited"
+        except (ValueError, OSError):  # macOS allows fewer files than its "unlimited" suggests
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, NEEDED), hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

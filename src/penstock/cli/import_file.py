@@ -28,7 +28,9 @@ _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for r
 _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
 _PATIENCE_S = 60.0
-"""Maximum seconds that the service may be unreachable during an import, such as for a restart."""
+"""Maximum time that the service may be unreachable during an import, such as for a restart, in
+seconds.
+"""
 
 
 def _reader(name: str) -> Reader:
@@ -89,9 +91,9 @@ def import_file(
 
 
 def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record | None:
-    """The unfinished import of this file, if any. A wrong key or website ends the command.
+    """Find the unfinished import of this file, if any. A wrong key or website ends the command.
 
-    A key that may only send cannot list imports, so the file is uploaded again.
+    A key with only the scope `ingest` cannot list imports, so the file is uploaded again.
     """
     answer = client.get(f"/api/settings/websites/{website}")
     if answer.status_code == codes.FORBIDDEN:
@@ -174,7 +176,7 @@ def _rejects(client: httpx.Client, job: Record) -> Iterator[Record]:
 
 
 def _parse_content(content: bytes) -> Any:
-    """The content of a row as JSON, or as text if it is not JSON."""
+    """Return the content of a row as JSON, or as text if it is not JSON."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

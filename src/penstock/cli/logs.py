@@ -1,4 +1,6 @@
-"""Logs of Penstock and its libraries on stderr: readable on a terminal, otherwise JSON lines."""
+"""Logs of Penstock and its libraries, written to stderr: readable on a terminal, otherwise JSON
+lines.
+"""
 
 import logging
 import sys
@@ -23,7 +25,7 @@ def configure_logs(level: str) -> None:
         _mask_secrets,
     ]
     if sys.stderr.isatty():
-        # Local variables in traces may contain passwords and keys: leave them out.
+        # Omit local variables from traces, because they may contain passwords and keys.
         rendering: list[Any] = [
             structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         ]
@@ -53,5 +55,5 @@ def configure_logs(level: str) -> None:
 
 
 def _mask_secrets(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Mask secrets. This is a safety net: no code logs them on purpose."""
+    """Mask secrets. This is a safety net, because no code logs secrets on purpose."""
     return {name: "***" if name in _SECRET_NAMES else value for name, value in event.items()}

@@ -1,4 +1,4 @@
-"""Checks of `penstock doctor` that only need this machine and the settings."""
+"""Checks in `penstock doctor` that only need this machine and the settings."""
 
 import ctypes
 import os
@@ -18,9 +18,9 @@ from penstock.settings import Settings
 
 _LITTLE_DISK, _LOW_DISK = 100 * 1024**2, 2 * 1024**3
 _BASE_BYTES = 500_000_000
-"""Memory that the service uses without queries and bodies, in bytes."""
+"""Memory that the service uses without queries or bodies, in bytes."""
 _CLOCK_ERROR = 5
-"""State of an unsynchronised clock, from adjtimex(2)."""
+"""Return value of adjtimex(2) for an unsynchronised clock."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class Check(NamedTuple):
-    """The result of one check. advice: how to fix it; empty if it is ok."""
+    """The result of one check. advice: how to fix the problem; empty if the check passed."""
 
     name: str
     status: Status

@@ -1,4 +1,6 @@
-"""The commands of `penstock`, each in its own module. They import heavy modules when they run."""
+"""The `penstock` command. Each subcommand has its own module, which imports heavy modules when it
+runs.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Flags that commands share, and a function to fail with a message."""
+"""Flags that commands share, and a function that ends a command with a message."""
 
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -47,7 +47,7 @@ Data = Annotated[
 ]
 
 URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
-"""Variables of commands that talk to a running service."""
+"""Environment variables for commands that talk to a running service."""
 CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 CONFIG_FILE = Path("penstock.toml")
 

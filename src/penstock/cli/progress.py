@@ -23,7 +23,7 @@ _LINE_EVERY_S = 5.0
 
 class Progress(Protocol):
     def update(self, phase: str, done: int, total: int) -> None:
-        """Show that `done` of `total` units of a phase are processed."""
+        """Report that `done` of `total` units of a phase have been processed."""
 
 
 class _Bars:
@@ -53,7 +53,7 @@ class _Lines:
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Progress]:
-    """Show progress for the duration of the context. unit: the things counted, in the plural."""
+    """Show progress during the context. unit: the things counted, in the plural."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(unit)
@@ -72,7 +72,7 @@ def progress(unit: str = "bytes") -> Iterator[Progress]:
 def every_few_seconds(
     show: Callable[[int], None], interval_s: float = _LINE_EVERY_S
 ) -> Iterator[None]:
-    """Show that work of unknown length continues. show: called with the seconds so far."""
+    """Show that work of unknown length is continuing. show: called with the seconds so far."""
     begin_s, is_over = time.monotonic(), Event()
 
     def repeat() -> None:
@@ -89,5 +89,5 @@ def every_few_seconds(
 
 
 def still_running(what: str) -> Callable[[int], None]:
-    """A function that prints a line such as `Copying: 10 s` on stderr."""
+    """Return a function that prints a line such as `Copying: 10 s` to stderr."""
     return lambda seconds: print(f"{what}: {seconds} s", file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _SHUTDOWN_TIMEOUT_S = 10
-"""Maximum seconds for running requests to finish at shutdown."""
+"""Maximum time for running requests to finish at shutdown, in seconds."""
 
 
 def serve(
@@ -45,10 +45,11 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
     on_started: called in a thread once the service answers requests.
     """
-    # Everything loaded at the start stays in use, so collecting garbage would waste a fifth of the
-    # start-up time.
+    # Everything loaded during startup stays in use, so collecting garbage would waste a fifth of
+    # the start-up time.
     gc.disable()
-    # Both signals exit with 0: during startup by these handlers, later after the server's shutdown.
+    # Both signals exit with 0: during startup through these handlers, later after the server's
+    # shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
@@ -58,7 +59,9 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
 
 def bind_socket(settings: Settings) -> socket.socket:
-    """Bind the socket before any store is opened, so that a used port fails at once."""
+    """Bind the socket before any store is opened, so that a port already in use is reported at
+    once.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
@@ -99,11 +102,12 @@ def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the application reads headers of proxies itself
+        proxy_headers=False,  # the application itself reads the headers of proxies
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
-    # Everything loaded so far lives until the end; a full garbage collection of it would stop all
-    # requests for 0.1 s. Requests leave few cycles, so collect less often than by default.
+    # Everything loaded so far lives until the process ends, and a full garbage collection of it
+    # would stop all requests for 0.1 s. Requests leave few cycles, so collect less often than by
+    # default.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -117,7 +121,9 @@ def _serve(
 
 
 def banner(services: "Services") -> str:
-    """Text for the operator after the start: addresses, the data folder and how to sign up."""
+    """Build the text for the operator after the start: addresses, the data folder and how to sign
+    up.
+    """
     address = services.settings.base_url
     lines = [
         f"Penstock {__version__} serves {address}",
@@ -135,9 +141,10 @@ def banner(services: "Services") -> str:
 
 
 def _sign_up(settings: Settings, setup_token: str) -> list[str]:
-    """The command that creates the first account.
+    """Build the command that creates the first account.
 
-    The command contains the setup token, because it may run behind a proxy or on another machine.
+    The command contains the setup token, because it may be run behind a proxy or on another
+    machine.
     """
     account = (
         """'{"email": "you@example.com", "password": "at least 8 characters", """

@@ -1,4 +1,4 @@
-"""Checks of `penstock doctor` that ask the stores, the service, the mail server and the proxy."""
+"""Checks in `penstock doctor` that query the stores, the service, the mail server and the proxy."""
 
 import smtplib
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ _MIGRATE = "`penstock serve` upgrades it at its start, `penstock migrate` withou
 
 
 def _running_service(settings: Settings, process: str) -> Iterator[Check]:
-    """The state of the event store and the outbox, from the service that has them open."""
+    """Check the event store and the outbox through the running service, which has them open."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/health/ready"
     try:
@@ -102,7 +102,7 @@ def _running_service(settings: Settings, process: str) -> Iterator[Check]:
 
 
 def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]:
-    """The state of the event store and the outbox, opened here because no service uses them."""
+    """Check the event store and the outbox directly, because no service has them open."""
     from penstock.events.shipper import Shipper
     from penstock.stores import open_warehouse
     from penstock.warehouse import migrations
@@ -163,7 +163,7 @@ def _outbox(bundles: int, oldest_age_s: float | None) -> Check:
 
 
 def _public_url(settings: Settings) -> Iterator[Check]:
-    """Ask the service as a browser does: through DNS, certificate and proxy."""
+    """Request the service as a browser does, including DNS, certificate and proxy."""
     name = "public URL"
     if settings.public_url is None:
         if settings.host in _LOCAL:
@@ -221,7 +221,7 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
             else ()
         )
     except StoreUnavailable:
-        return  # reported for the metadata database
+        return  # already reported for the metadata database
     needed = [
         *([APPLE_FILE] if apple_file(apps).applinks.details else []),
         *([ANDROID_FILE] if android_file(apps).root else []),
@@ -246,7 +246,7 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
 def _asking(
     name: str, base_url: str, path: str
 ) -> Iterator[tuple[httpx.Response | None, Check | None]]:
-    """Send a request to the public address. Yields the response, or a check that failed."""
+    """Send a request to the public address. Yields the response, or the failed check."""
     try:
         response = httpx.get(base_url + path, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
@@ -289,7 +289,7 @@ def _mail(settings: Settings) -> Check:
 
 
 def _reason(error: Exception) -> str:
-    """The reason, without the server's text, which may repeat credentials."""
+    """Return the reason, without the server's text, which may repeat credentials."""
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{type(error).__name__} {error.smtp_code}"
     return str(error) or type(error).__name__

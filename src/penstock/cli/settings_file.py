@@ -131,7 +131,7 @@ def toml_line(name: str, value: Any) -> str:
 
 
 def hide_secrets(value: Any) -> Any:
-    """The value with secrets and the credentials in URLs hidden."""
+    """Return the value with secrets and the credentials in URLs hidden."""
     if isinstance(value, SecretStr):
         return HIDDEN
     if not isinstance(value, str) or "://" not in value:

@@ -1,4 +1,6 @@
-"""`penstock links simulate`: tap a link and open its app for the first time, on a real service."""
+"""`penstock links simulate`: taps a link and opens its app for the first time, on a running
+service.
+"""
 
 import re
 from enum import StrEnum
@@ -73,7 +75,7 @@ def _link(client: httpx.Client, slug: str) -> Record:
 
 
 def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
-    """Open the link in the phone's browser. Returns the evidence that the app then has."""
+    """Open the link in the phone's browser. Returns the evidence that the app has afterwards."""
     page = phone.get(
         f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False
     )
@@ -110,12 +112,12 @@ _TAP_TEXTS = {
 
 
 def buttons_of(page: str) -> list[str]:
-    """URLs of the buttons of a landing page."""
+    """Return the URLs of the buttons on a landing page."""
     return [unescape(address) for address in re.findall(r'<a href="([^"]+)"', page)]
 
 
 def evidence_of(buttons: list[str], platform: str) -> Record:
-    """Evidence of a tap on the buttons: install referrer, else click token, else nothing."""
+    """Return the evidence after a tap: install referrer, else click token, else nothing."""
     for address in buttons:
         referrer = parse_qs(urlsplit(address).query).get("referrer", [""])[0]
         if platform == Phone.ANDROID and referrer and urlsplit(address).scheme == "https":

@@ -1,4 +1,6 @@
-"""Opens both stores for a command. If one fails or is in use, the command ends with one line."""
+"""Opens both stores for a command. If a store fails or is in use, the command ends with one
+line.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CHECK_S = 3.0
-"""Maximum seconds of the damage check of SQLite's file at start; `penstock verify` has no limit."""
+"""Maximum time for the damage check of SQLite's file at start, in seconds. `penstock verify` has no
+limit.
+"""
 
 
 @contextmanager

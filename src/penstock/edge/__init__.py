@@ -1,1 +1,1 @@
-"""The public edge: limits of every connection and request, checked before parsing."""
+"""The public edge: limits for every connection and request, checked before parsing."""

@@ -1,7 +1,7 @@
 """The connections of this node: their number, their networks and their deadlines.
 
-One sweep checks all deadlines twice a second. A timer per request would cost more than the rest of
-the edge together.
+One sweep checks all deadlines twice a second. A timer for each request would take more time than
+the rest of the edge together.
 """
 
 import asyncio
@@ -23,7 +23,9 @@ _SWEEP_S = 0.5
 MAX_HEAD_BYTES = 64 * 1024
 """Maximum size of all headers of a request, in bytes."""
 _LINGERING = 256
-"""Maximum rejected connections that stay open for a moment, so that clients can read the reason."""
+"""Maximum number of rejected connections that stay open for a moment, so that clients can read the
+reason.
+"""
 
 
 class Timeouts(NamedTuple):
@@ -51,9 +53,9 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Counts connections in total and per network. Used on the event loop only.
+    """Counts connections in total and per network. Used only on the event loop.
 
-    A trusted proxy only counts in the total: its clients are limited by their requests
+    A trusted proxy counts only towards the total, because its clients are limited by their requests
     (`penstock.edge.layer`).
     """
 
@@ -75,7 +77,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection, address: str) -> Admission:
-        """Count a new connection, unless it is over a limit."""
+        """Count a new connection, unless it exceeds a limit."""
         if len(self._open) >= self._limit:
             return Admission.FULL
         if network := self._counted_network(address):
@@ -105,7 +107,7 @@ class Connections:
                 del self._by_network[network]
 
     def _counted_network(self, address: str) -> str:
-        """The network that a connection counts for; empty if it may be a proxy."""
+        """Return the network that a connection counts for; empty if it may be a proxy."""
         if self._proxies.trusts_all or address in self._proxies:
             return ""
         return network_of(address)

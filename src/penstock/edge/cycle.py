@@ -1,4 +1,4 @@
-"""uvicorn's request cycle, which sends simple responses in one write."""
+"""A subclass of uvicorn's request cycle that sends simple responses in one write."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -49,7 +49,9 @@ class RequestCycle(RequestResponseCycle):
         await super().send(message)
 
     def _plain_head(self, status: int, headers: Headers) -> bytes:
-        """The head of a simple response; empty for any other response, which uvicorn writes."""
+        """Return the head of a simple response; empty for any other response, which uvicorn
+        writes.
+        """
         if self.flow.write_paused or not self.keep_alive or self.scope["method"] == "HEAD":
             return b""
         length = None

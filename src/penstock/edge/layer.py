@@ -1,4 +1,4 @@
-"""The layer around every route: request IDs, limits per address and body, metrics."""
+"""The layer around every route: request IDs, limits for addresses and bodies, and metrics."""
 
 from collections import Counter
 from contextlib import suppress
@@ -22,7 +22,7 @@ from penstock.settings import Settings
 
 _WINDOW_S = 10
 _MAX_PARAMETERS = 100
-"""Maximum number of query parameters. Parsing the thousands that fit into a head takes 20 ms."""
+"""Maximum number of query parameters. A head can contain thousands, which take 20 ms to parse."""
 _MAX_FORWARDED_BYTES = 2048
 """Maximum total size of `X-Forwarded-For`: about a hundred addresses. Thousands take 6 ms."""
 _NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
@@ -36,10 +36,10 @@ _SECONDS = LoopHistogram(
 
 
 class AddressBudget:
-    """Limits the requests of each client address, per second and in progress.
+    """Limits the requests of each client address: those per second and those in progress.
 
-    A client behind a trusted proxy counts by the address that the proxy forwards. A trusted proxy's
-    own requests are not limited.
+    A client behind a trusted proxy is counted by the address that the proxy forwards. A trusted
+    proxy's own requests are not limited.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -88,8 +88,8 @@ class AddressBudget:
 class Passage:
     """A request on its way through the edge, counted for its address until `leave`.
 
-    refusal: the error that replaces the application's response: the address has used its quota, or
-    the request exceeds a limit.
+    refusal: the error that replaces the application's response if the address has used its quota,
+    or the request exceeds a limit.
     """
 
     __slots__ = ("_began_s", "_budget", "_rate", "address_key", "refusal", "request_id")
@@ -110,7 +110,7 @@ class Passage:
         self.refusal = error
 
     def headers(self, status: int) -> list[tuple[bytes, bytes]]:
-        """Headers that the edge adds to a response.
+        """Return the headers that the edge adds to a response.
 
         A 429 response describes the exhausted quota, which may be a different one, so it gets no
         headers for the address's quota.
@@ -119,7 +119,9 @@ class Passage:
         return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
 
     def leave(self, scope: Any, status: int) -> None:
-        """Stop counting the request; call it once. status: HTTP status, or 0 without a response."""
+        """Stop counting the request. Call it once. status: HTTP status, or 0 if there was no
+        response.
+        """
         if self.address_key:
             self._budget.leave(self.address_key)
         route = scope.get("path_template") or "none"
@@ -127,7 +129,9 @@ class Passage:
 
 
 class EdgeLayer:
-    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name."""
+    """ASGI middleware around all routes. Sets `scope["client"]` to the client that a trusted proxy
+    forwards.
+    """
 
     def __init__(
         self,
@@ -173,7 +177,7 @@ class EdgeLayer:
         status = 0
         body = scope[SCOPE_KEY] = HeldBody(self._bodies, passage.address_key)
 
-        # Returns the coroutine of `send` instead of creating one.
+        # This returns the coroutine of `send` instead of creating another.
         def send_with_headers(message: Message) -> Any:
             nonlocal status
             if message["type"] == "http.response.start":

@@ -29,14 +29,20 @@ from penstock.http.cors import ANY_ORIGIN
 _PIECE_BYTES = 4 * 1024
 _MAX_HEADERS = 100
 _MAX_PATH_BYTES = 4 * 1024
-"""Maximum encoded path, in bytes. IDs have at most 200; decoding a path of 64 KiB takes 4 ms."""
+"""Maximum length of an encoded path, in bytes. IDs have at most 200 bytes; decoding a path of 64
+KiB takes 4 ms.
+"""
 _MAX_FRAME_BYTES = 8 * 1024
 """Maximum framing overhead beyond body size, such as chunk sizes, in bytes."""
 _MAX_PIPELINED = 8
 _BODY_BYTES_PER_S = 4096
-"""Minimum transfer rate. Each 4 KiB adds a second to the deadline of a body or a response."""
+"""Minimum transfer rate in bytes per second. Each 4 KiB extends the deadline of a body or a
+response by a second.
+"""
 _WRITE_S = 30.0
-"""Seconds that every client gets to read a response, plus the time for its bytes."""
+"""Time that every client gets to read a response, in addition to the time for its bytes, in
+seconds.
+"""
 _LINGER_S = 2.0
 _RETRY_AFTER_S = 1
 
@@ -116,7 +122,7 @@ _ADDRESS_FULL = _FULL._replace(
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """A connection. Rejects requests that exceed a limit, with the reason, and closes."""
+    """A connection. Rejects requests that exceed a limit, says why, and closes."""
 
     cycle: RequestCycle
     pipeline: deque[tuple[RequestCycle, Any]]  # type: ignore[assignment]
@@ -146,7 +152,8 @@ class EdgeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._node.remove(self, self._address)
         super().connection_lost(exc)
-        if self.cycle is not None:  # otherwise both keep each other in memory
+        # otherwise, the connection and the cycle would keep each other in memory
+        if self.cycle is not None:
             self.cycle.on_response = _do_nothing
 
     def data_received(self, data: bytes) -> None:
@@ -160,7 +167,7 @@ class EdgeProtocol(HttpToolsProtocol):
         """Parse input. data: a small piece, so that exceeded limits are noticed early."""
         if self._state is _State.REFUSED:
             return
-        # In other states the bytes belong to the body of an earlier request.
+        # In other states, the bytes belong to the body of an earlier request.
         body_bytes = self._body_bytes if self._state is _State.BODY else 0
         if self._state is _State.IDLE:
             data = _rename_upgrade(data)
@@ -176,8 +183,8 @@ class EdgeProtocol(HttpToolsProtocol):
     def _count(self, size: int, body_size: int) -> None:
         """Count a piece of input. size: bytes of the piece. body_size: bytes of the body in it."""
         if not body_size:
-            # Part of the head, of trailers or of chunk framing. The parser buffers a header until
-            # its end, so only the bytes passed to it can be counted.
+            # The bytes are part of the head, of trailers or of chunk framing. The parser buffers a
+            # header until its end, so only the bytes passed to it can be counted.
             self._head_bytes += size
             self._check_head(self._head_bytes)
         self._frame_bytes += size - body_size
@@ -196,7 +203,7 @@ class EdgeProtocol(HttpToolsProtocol):
         elif self._state is _State.ANSWERING:
             self._deadline_s = inf
 
-    # Called by the parser, which wraps exceptions in its own error.
+    # Called by the parser, which wraps exceptions in its own error
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -273,7 +280,7 @@ class EdgeProtocol(HttpToolsProtocol):
         cycle.more_body = False
         cycle.message_event.set()
 
-    # Called by the request's cycle.
+    # Called by the request's cycle
 
     def on_response_complete(self) -> None:
         """Like uvicorn's method, with a deadline instead of a timer."""
@@ -289,7 +296,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._state = _State.DISCARDING
             self._deadline_s = self.loop.time() + self._node.timeouts.body_s
 
-    # Called by the sweep.
+    # Called by the sweep
 
     def check_deadline(self, now_s: float) -> None:
         if self.transport.is_closing() and self._deadline_s == inf:
@@ -409,7 +416,8 @@ def _answer(refusal: Refusal) -> bytes:
         "x-content-type-options": "nosniff",
         "x-request-id": request_id,
         "connection": "close",
-        # The route may still be unknown, and the text is the same for all routes.
+        # These headers are added because the route may still be unknown, and the text is the same
+        # for all routes.
         **{name.decode(): value.decode() for name, value in ANY_ORIGIN},
     }
     if refusal.status == 503:

@@ -12,7 +12,9 @@ _PROPAGATED = frozenset((b"traceparent", b"tracestate"))
 
 
 class TracedApp:
-    """ASGI middleware. Spans contain method, route, status and request ID, but no client input."""
+    """ASGI middleware. Spans contain the method, route, status and request ID, but no client
+    input.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,5 @@
-"""Watches the event loop: how long ready callbacks wait, and which code blocks it.
+"""Watches the event loop: measures how long ready callbacks wait, and finds the code that blocks
+it.
 
 The loop serves all clients, so nothing may block it for long. Ten times a second, a thread
 schedules a callback on the loop. If the callback is late, the thread logs the code that the loop is
@@ -37,14 +38,16 @@ class LoopWatchdog:
     """Measures the lag of the running event loop."""
 
     def __init__(self, *, stall_s: float = _STALL_S, log_every_s: float = _LOG_EVERY_S) -> None:
-        """stall_s: lag to log, in seconds. log_every_s: minimum time between two log lines."""
+        """stall_s: minimum lag to log, in seconds. log_every_s: minimum time between two log
+        lines.
+        """
         self._stall_s, self._log_every_s = stall_s, log_every_s
         self._stopping = Event()
         self._logged_at_s = -log_every_s
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Watch the loop of the caller during the context."""
+        """Watch the caller's event loop during the context."""
         loop, loop_thread = asyncio.get_running_loop(), get_ident()
         self._stopping.clear()
         thread = Thread(
@@ -84,7 +87,9 @@ class LoopWatchdog:
 
 
 def _frames_of(thread: int) -> list[str]:
-    """The stack of a thread, innermost frame last. Contains code locations only, no values."""
+    """Return the stack of a thread, innermost frame last. Contains code locations only, no
+    values.
+    """
     frame = sys._current_frames().get(thread)
     frames = traceback.extract_stack(frame)[-_DEEPEST_FRAMES:]
     return [f"{entry.filename}:{entry.lineno} {entry.name}" for entry in frames]

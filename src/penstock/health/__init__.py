@@ -1,1 +1,1 @@
-"""Health checks of this node for service managers and load balancers."""
+"""Health checks of this node, for service managers and load balancers."""

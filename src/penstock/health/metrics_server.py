@@ -1,7 +1,7 @@
-"""`/metrics` on a separate port and thread.
+"""Serves `/metrics` on a separate port and thread.
 
-It therefore answers while the event loop is blocked, and the limits of the public port do not
-apply. It requires no log-in, so by default it listens on the loopback interface only.
+It therefore answers even while the event loop is blocked, and the limits of the public port do not
+apply. It does not require a log-in, so by default it listens on the loopback interface only.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -24,7 +24,7 @@ class MetricsServer:
     def __init__(
         self, host: str, port: int | None, gauges: Sequence[PolledGauge | PolledGauges]
     ) -> None:
-        """port: None serves nothing; 0 chooses a free port, which the log names."""
+        """port: None serves nothing; 0 chooses a free port, which is logged."""
         self._host, self._port = host, port
         self._registry = CollectorRegistry()
         self._registry.register(REGISTRY)
@@ -49,7 +49,9 @@ class MetricsServer:
 
 
 def _add_nosniff(app: WSGIApplication | None) -> WSGIApplication:
-    """Wrap the application so that its responses forbid sniffing, like those of the public port."""
+    """Wrap the application so that its responses forbid content sniffing, like responses on the
+    public port.
+    """
     assert app is not None
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -14,7 +14,7 @@ class FailedShipment(NamedTuple):
 
 
 class OutboxState(NamedTuple):
-    """Events that wait for the event store.
+    """The queue of events for the event store.
 
     bundles: number of bundles of rows. oldest_age_s: age of the oldest bundle; None if there is
     none. failures: failed shipments of this node since its start. last_failure: the latest failure.
@@ -36,7 +36,7 @@ class MissingEvents(NamedTuple):
 class OutcomesHealth(NamedTuple):
     """Stored outcomes of funnels on this node.
 
-    differences: differences from the events that comparisons found since the start.
+    differences: number of differences from the events that comparisons have found since the start.
     last_difference_at_ms: time of the latest difference.
     """
 
@@ -46,7 +46,7 @@ class OutcomesHealth(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Resources that this process uses, and free resources. Sizes in bytes."""
+    """Resources that this process uses, and resources that are free. Sizes are in bytes."""
 
     open_descriptors: int
     descriptor_limit: int

@@ -1,4 +1,4 @@
-"""Resources of this process: descriptors, memory and disk."""
+"""Resources that this process uses: descriptors, memory and disk."""
 
 import resource
 import shutil
@@ -24,7 +24,7 @@ def read_resources(data: Path) -> Resources:
 
 
 def _resident_bytes() -> int:
-    """Memory in use; on systems without /proc, the maximum so far."""
+    """Return the memory in use; on systems without /proc, the maximum so far."""
     try:
         pages = int(_MEMORY.read_text("ascii").split()[1])
     except OSError:

@@ -1,4 +1,6 @@
-"""`/health/live` and `/health/ready`: open to all, so they reveal no host and no data."""
+"""HTTP routes `/health/live` and `/health/ready`. They are public, so they do not reveal hosts or
+data.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The readiness check: both stores answer, and no background worker keeps failing."""
+"""The readiness check: both stores must answer, and no background worker may keep failing."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,10 +20,10 @@ from penstock.health.model import (
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
-"""Milliseconds of continuous failure after which a worker makes the node unready."""
+"""Time of continuous failure after which a worker makes the node unready, in ms."""
 
 OUTBOX_AGE_S = 300
-"""Age of the oldest waiting event at which a node is not ready, in seconds."""
+"""Age of the oldest waiting event above which a node is not ready, in seconds."""
 _ANSWER_S = 3.0
 _PROBES = 2
 
@@ -44,7 +44,8 @@ class HealthService:
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
-        """answers_by_store: for each store name, a blocking function that checks the store.
+        """answers_by_store: for each store name, a blocking function that returns whether the store
+        answers.
 
         outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
         missing: reads the number of missing events. is_damaged: returns whether the metadata
@@ -57,13 +58,14 @@ class HealthService:
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._answer_s = workers, answer_s
-        # A few separate threads, because hanging requests may occupy every shared thread.
+        # These have a few separate threads, because hanging requests may occupy every shared
+        # thread.
         self._probes = {
             name: (answers, CapacityLimiter(_PROBES)) for name, answers in answers_by_store.items()
         }
 
     async def readiness(self) -> Readiness:
-        """The current state. Takes at most the time limit of one store check."""
+        """Return the current state. Takes at most the time limit of one store check."""
         stores: dict[str, bool] = {}
         outbox: OutboxState | None = None
         resources: Resources | None = None

@@ -16,7 +16,7 @@ _DATABASE, _EVENT_STORE = "metadata database", "event store"
 _FIRST_AFTER_S = 2.0  # leaves time for other work at the start
 _PERIOD_S = 3600.0
 _MAX_SIZES = 25
-"""Number of remembered sizes: one per hour, so the oldest is a day old."""
+"""Maximum number of remembered sizes. There is one per hour, so the oldest is a day old."""
 
 
 class StoreSizes:
@@ -28,16 +28,17 @@ class StoreSizes:
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database, self._warehouse, self._clock = database, warehouse, clock
-        # (time in ms, bytes of each store that answered), oldest first.
+        # Pairs of a time in ms and the bytes of each store that answered, oldest first.
         self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_MAX_SIZES)
         self.worker = Worker(
             "store_sizes", self._remember, clock, period_s=_PERIOD_S, first_after_s=_FIRST_AFTER_S
         )
 
     def read(self) -> list[TableSize]:
-        """Sizes of the metadata database and of each table of the event store, largest table first.
+        """Return the sizes of the metadata database and of each table of the event store, largest
+        first.
 
-        Leaves out a store that does not answer.
+        Omits a store that does not answer.
         """
         sizes = list[TableSize]()
         with suppress(StoreUnavailable):
@@ -47,11 +48,11 @@ class StoreSizes:
         return sizes
 
     def bytes_by_name(self) -> dict[str, float]:
-        """Bytes by table."""
+        """Return the bytes by table."""
         return {size.name: float(size.bytes) for size in self.read()}
 
     def stores(self, sizes: Sequence[TableSize]) -> list[StoreSize]:
-        """Each whole store with its growth. sizes: current sizes by table."""
+        """Return each whole store with its growth. sizes: current sizes by table."""
         now_ms = self._clock()
         return [self._measure_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
 

@@ -28,7 +28,7 @@ class TraceExporter:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Export spans during the context, and send the last ones at its end."""
+        """Export spans during the context, and send the last spans when it ends."""
         if self._endpoint is None:
             yield
             return

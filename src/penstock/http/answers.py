@@ -24,7 +24,7 @@ _MAX_TITLE_CHARS = 80
 def answer(
     content: BaseModel | dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[bytes]:
-    """A JSON response from a record, or from a dict of records and plain values."""
+    """Build a JSON response from a record, or from a dict of records and plain values."""
     return json_answer(
         content.model_dump_json().encode() if isinstance(content, BaseModel) else to_json(content),
         status,
@@ -35,12 +35,14 @@ def answer(
 def json_answer(
     body: bytes, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[bytes]:
-    """A response with a body that is already JSON."""
+    """Build a response from a body that is already JSON."""
     return Response(body, status_code=status, media_type=MediaType.JSON, headers=headers)
 
 
 def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
-    """A page of a list. record: converts an entry to its wire type; None if entries have it."""
+    """Build a page of a list. record: converts an entry to its wire type; None if entries already
+    have it.
+    """
     data = list(map(record, page.data)) if record else list(page.data)
     return answer(
         {"data": data, "page": page.page.number, "pageSize": page.page.size, "total": page.total}
@@ -50,7 +52,9 @@ def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Re
 async def answer_list(
     page: Listing[T], record: Callable[[T], object] | None = None
 ) -> Response[bytes]:
-    """Like `listing`, in a thread: converting a hundred entries would block the event loop."""
+    """Like `listing`, but runs in a thread, because converting a hundred entries would block the
+    event loop.
+    """
     return await to_thread.run_sync(listing, page, record)
 
 
@@ -59,7 +63,9 @@ def no_content() -> Response[None]:
 
 
 def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
-    """A file download with a name. A temporary file disappears with the last reference to it."""
+    """Build a file download with a name. A temporary file is deleted with the last reference
+    to it.
+    """
     in_ascii = name.encode("ascii", "ignore").decode().strip("-")
     disposition = f'attachment; filename="{in_ascii}"'
     if in_ascii != name:
@@ -68,7 +74,7 @@ def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes
 
 
 def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: str) -> str:
-    """A file name with a title, and the first and last day of a period in UTC.
+    """Build a file name from a title, and the first and last day of a period in UTC.
 
     For example `checkout-2026-10-28-to-2026-11-26.csv`. end_ms: end of the period, exclusive.
     """
@@ -83,7 +89,7 @@ def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: s
 def file_response(
     file: IO[bytes], media_type: str, headers: dict[str, str], status_code: int | None = None
 ) -> Response[bytes]:
-    """A response that reads its body from a file while it is sent."""
+    """Build a response that reads its body from a file while it is sent."""
     stream = Stream(
         lambda: _chunks(file), media_type=media_type, headers=headers, status_code=status_code
     )
@@ -91,7 +97,7 @@ def file_response(
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """Chunks of the file, from its start."""
+    """Yield the file in chunks, from its start."""
     offset = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
         yield chunk

@@ -1,4 +1,4 @@
-"""Reading request bodies and query parameters. Declared lengths and types are never trusted."""
+"""Reads request bodies and query parameters. Declared lengths and types are never trusted."""
 
 import sys
 import zlib
@@ -27,18 +27,22 @@ FORM_BYTES = 64 * 1024
 SMALL_BYTES = 6 * 1024
 """Maximum size of a body that the event loop parses, in bytes."""
 _TINY_BYTES = 1024
-"""Size in bytes up to which a body always parses quickly."""
+"""Maximum size in bytes of a body that always parses quickly."""
 _FEW_VALUES = 150
 _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
 MAX_GZIP_MEMBERS = 16
-"""Maximum gzip members in a body: each takes time, even an empty one of 20 bytes."""
+"""Maximum number of gzip members in a body, because each takes time, even an empty one of 20
+bytes.
+"""
 _MAX_LISTED_FAULTS = 10_000
 
 NO_SUCH_PARAMETER = "This route has no such parameter."
 
 MAX_LENGTH_DIGITS = 20
-"""Maximum digits of a Content-Length. Python rejects a number with thousands of digits."""
+"""Maximum number of digits in a Content-Length. Python rejects a number with thousands of
+digits.
+"""
 
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
@@ -55,7 +59,7 @@ async def read_bytes(
     max_bytes: int = DEFAULT_BODY_BYTES,
     max_inflated_bytes: int | None = None,
 ) -> bytes:
-    """The body, decompressed if it is gzip.
+    """Read the body, and decompress it if it is gzip.
 
     max_bytes: maximum size on the wire. max_inflated_bytes: maximum size after decompression;
     defaults to `max_bytes`.
@@ -76,9 +80,11 @@ async def compute_on(
     items: int = 1,
     max_values: int = _FEW_VALUES,
 ) -> T:
-    """The result of a function that processes a body; runs in a thread unless the body is light.
+    """Return the result of a function that processes a body. Runs in a thread unless the body is
+    light.
 
-    items: number of items in the body that the function processes. max_values: like `is_light`.
+    items: number of items in the body that the function processes. max_values: maximum number of
+    values in a light body, as in `is_light`.
     """
     if items <= _FEW_ITEMS and is_light(body, max_values):
         return function(*args)
@@ -86,7 +92,7 @@ async def compute_on(
 
 
 def is_light(body: bytes, max_values: int = _FEW_VALUES) -> bool:
-    """Whether a JSON body has few bytes and values, so that the event loop may process it.
+    """Whether a JSON body has few enough bytes and values for the event loop to process it.
 
     Parsing, validating and rejecting a larger body takes more than a millisecond: up to 5 µs per
     value.
@@ -109,7 +115,7 @@ def is_zipped(request: AnyRequest) -> bool:
 
 
 async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
-    """The body as sent, which signatures cover."""
+    """Read the body as sent, because signatures cover its exact bytes."""
     declared, held = request.headers.get("content-length", ""), _held_body(request)
     if declared.isdigit():
         if len(declared) > MAX_LENGTH_DIGITS or int(declared) > max_bytes:
@@ -130,12 +136,14 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
 
 
 def sender_address(request: AnyRequest) -> str:
-    """The sender's network, used to take turns; empty for a sender without limits."""
+    """Return the sender's network, by which senders take turns; empty for a sender without
+    limits.
+    """
     return _held_body(request).address
 
 
 def _held_body(request: AnyRequest) -> HeldBody:
-    """The request's `HeldBody`; an unlimited one if there is no edge, as in some tests."""
+    """Return the request's `HeldBody`; one without limits if there is no edge, as in some tests."""
     held = request.scope.get(SCOPE_KEY)
     return held if isinstance(held, HeldBody) else HeldBody(BodyMemory(sys.maxsize), "")
 
@@ -174,7 +182,7 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON. Raises `Malformed` for invalid JSON or UTF-8, and for too deep nesting."""
+    """Parse JSON. Raises `Malformed` for invalid JSON or UTF-8, or if the nesting is too deep."""
     try:
         return from_json(body)
     except ValueError as error:
@@ -184,8 +192,8 @@ def parse_json(body: bytes) -> Any:
 def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
     """Parse a body that must be a JSON object.
 
-    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: sentence
-    that says where an array belongs, added to the error if the body is an array.
+    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: added to
+    the error if the body is an array; a sentence that says where to send an array.
     """
     value = parse_json(body)
     if not isinstance(value, dict):
@@ -194,7 +202,9 @@ def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
 
 
 def not_an_object(hint: str = "") -> Invalid:
-    """The error for a value that is not an object. hint: a sentence that says where it belongs."""
+    """Build the error for a value that is not an object. hint: a sentence that says where to send
+    it.
+    """
     message = f"Must be a JSON object, such as {{...}}. {hint}".rstrip()
     return Invalid([Fault("body", "wrong_type", message)])
 
@@ -217,7 +227,7 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
 
 
 def input_error(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
-    """The error with all faults, or with their number if there are too many to collect."""
+    """Build the error with all faults, or with their number if there are too many to collect."""
     count = error.error_count()
     if count <= _MAX_LISTED_FAULTS:
         return Invalid(faults_of(error, model=model))
@@ -230,7 +240,7 @@ def not_json(reason: str) -> Malformed:
 
 
 async def read_json(request: AnyRequest, model: type[M]) -> M:
-    """The JSON body of a request with few fields, as a validated input."""
+    """Read the JSON body of a request with few fields, as a validated input."""
     require_json(request)
     body = await read_bytes(request, max_bytes=FORM_BYTES)
     return await compute_on(body, parse_model, body, model)
@@ -259,5 +269,5 @@ def read_query(request: AnyRequest, model: type[Q]) -> Q:
 
 
 def bad_parameter(*faults: Fault) -> Malformed:
-    """The error for invalid query parameters."""
+    """Build the error for invalid query parameters."""
     return Malformed(f"{faults[0].field}: {faults[0].message}", code="bad_parameter", faults=faults)

@@ -1,6 +1,6 @@
-"""Memory accounting for all large request bodies together.
+"""Limits the memory that all large request bodies use together.
 
-Bodies of a few kilobytes do not count: the limit of connections bounds them.
+Bodies of a few kilobytes are not counted, because the limit on connections bounds them.
 """
 
 from collections import Counter
@@ -14,9 +14,11 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 T = TypeVar("T")
 
 COUNTED_BYTES = 16 * 1024
-"""Size in bytes above which a body counts."""
+"""Size in bytes above which a body is counted."""
 _INFLATING = QueueLimits(slots=2, slots_per_key=1, waiting=400, waiting_per_key=100)
-"""Limits of decompression, by address. It has its own threads, so no other route waits for it."""
+"""Limits for decompression, by address. It has its own threads, so other routes do not wait
+for it.
+"""
 SCOPE_KEY = "penstock.body"
 """Key of the ASGI scope that holds the request's `HeldBody`."""
 
@@ -25,7 +27,9 @@ class BodyMemory:
     """Counts the bytes of bodies in memory, as sent and decompressed. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
-        """limit: maximum bytes in total; one address may use half, but can always hold one body."""
+        """limit: maximum bytes in total. One address may use half of it, but can always hold one
+        body.
+        """
         self._limit, self._held = limit, 0
         self._by_address = Counter[str]()
         self._lock = Lock()
@@ -45,7 +49,7 @@ class BodyMemory:
         return self._held + count <= self._limit and (is_only or own + count <= self._limit // 2)
 
     def take(self, address: str, count: int, held: int) -> bool:
-        """Reserve room if there is any. Returns whether it succeeded."""
+        """Reserve room if there is any. Returns whether there was."""
         with self._lock:
             if not self.has_room(address, count, held):
                 return False
@@ -72,7 +76,7 @@ class HeldBody:
     async def run_in_turn(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a blocking call when it is this address's turn, and return its result.
 
-        Raises `QueueFull` if too many callers wait.
+        Raises `QueueFull` if too many callers are waiting.
         """
         return await self._memory.inflating.run(self.address, call, *arguments)
 

@@ -1,9 +1,8 @@
-"""Handlers that look up their services themselves.
+"""Lets handlers look up their services themselves.
 
 The framework would provide a service to each request in a separate task, and would plan this for
 each handler when the application is built. Services are the same for all requests, so a handler
-looks them up by name when it runs, and the framework only provides objects that depend on the
-request.
+looks them up by name when it runs. The framework only provides objects that depend on the request.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,22 +16,22 @@ from litestar.handlers import HTTPRouteHandler
 
 
 class BoundServices:
-    """Fills the parameters of handlers and dependencies that name services.
+    """Fills in the parameters of handlers and dependencies that are names of services.
 
     services: an object with the services as attributes. names: services that handlers may request.
     """
 
     def __init__(self, services: object, names: Collection[str]) -> None:
         self._services, self._names = services, frozenset(names)
-        # Keyed by id(): the framework compares them by value.
+        # The keys are id() values, because the framework compares providers by value.
         self._providers: dict[int, Provide] = {}
 
     def handlers(self, handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
-        """Copies of the handlers without the parameters that name services."""
+        """Return copies of the handlers without the parameters for services."""
         return [self._handler(handler) for handler in handlers]
 
     def dependencies(self, dependencies: Mapping[str, Provide]) -> dict[str, Provide]:
-        """Dependencies by name, without the parameters that name services.
+        """Return the dependencies by name, without the parameters for services.
 
         Equal inputs return the same object, so the framework plans each only once.
         """

@@ -25,7 +25,7 @@ class AnyOriginCors(ASGIMiddleware):
     """Allow any origin to read the response, including errors. Credentials are not allowed."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        # Returns the coroutine of `send` instead of creating one.
+        # This returns the coroutine of `send` instead of creating another.
         def send_with_header(message: Message) -> Any:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *ANY_ORIGIN]
@@ -37,7 +37,7 @@ class AnyOriginCors(ASGIMiddleware):
 def preflight(
     methods: Sequence[str] = ("POST",), headers: Sequence[str] = _HEADERS
 ) -> Response[None]:
-    """The response to a preflight request. methods, headers: allowed for other sites."""
+    """Build the response to a preflight request. methods, headers: allowed for other sites."""
     answer = {
         "Allow": ", ".join(sorted(["OPTIONS", *methods])),
         "Access-Control-Allow-Methods": ", ".join(methods),

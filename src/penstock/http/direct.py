@@ -1,7 +1,7 @@
 """Serves the busiest routes without the framework.
 
-The framework's routing, dependencies and response objects take as long as all the work of a handler
-on a small event.
+For a small event, the framework's routing, dependencies and response objects take as long as all
+the work of the handler.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from penstock.http.problems import problem_response
 
 @dataclass(slots=True)
 class RawResponse:
-    """An ASGI response, sent unchanged. headers: must include the length of the body."""
+    """An ASGI response that is sent unchanged. headers: must include the length of the body."""
 
     status: int
     headers: Iterable[tuple[bytes, bytes]]
@@ -34,7 +34,7 @@ class RawResponse:
 def raw_json(
     body: bytes, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> RawResponse:
-    """A response with a body that is already JSON."""
+    """Build a response from a body that is already JSON."""
     length = (b"content-length", b"%d" % len(body))
     return RawResponse(status, ((b"content-type", b"application/json"), length, *headers), body)
 
@@ -49,7 +49,7 @@ class DirectRoutes:
     def __init__(
         self, framework: ASGIApp, handlers: Iterable[HTTPRouteHandler], services: object
     ) -> None:
-        """handlers: take `request` and services, and return an ASGI response."""
+        """handlers: take `request` and services as parameters, and return an ASGI response."""
         self._framework = framework
         self._routes: dict[tuple[str, str], tuple[ASGIApp, str, bool]] = {}
         self._prefixes = set[str]()
@@ -80,13 +80,13 @@ class DirectRoutes:
         if (route := self._routes.get((method, path))) is not None:
             return route
         for prefix in self._prefixes:
-            if path.startswith(prefix) and "\0" not in path:  # the framework rejects NUL
+            if path.startswith(prefix) and "\0" not in path:  # the framework rejects paths with NUL
                 return self._routes.get((method, prefix))
         return None
 
 
 def _application(handler: HTTPRouteHandler, services: object) -> ASGIApp:
-    """The handler as an ASGI application, with its services and middleware."""
+    """Wrap the handler as an ASGI application, with its services and middleware."""
     names = signature(handler.fn).parameters.keys() - {"request"}
     handle = partial(handler.fn, **{name: getattr(services, name) for name in names})
 

@@ -1,4 +1,4 @@
-"""Bodies with a list of many items: find the items first, then parse each separately.
+"""Reads bodies with long lists: finds the items first, then parses each separately.
 
 Parsing a body creates a Python object for every JSON value: 10 MB of `{}` would become 300 MB. So
 before anything large is parsed, the number of items, the size of each, and the size of all other
@@ -15,18 +15,20 @@ from penstock.base.patterns import BytesPattern
 from penstock.http.bodies import not_an_object, not_json, parse_json, parse_object
 
 _DEPTH = 200
-"""Maximum levels of nesting. The parser rejects deeper JSON."""
+"""Maximum number of nesting levels. The parser rejects deeper JSON."""
 _MOST_FIELDS = 1_000
 """Maximum number of fields before the list in a large body."""
 _ESCAPED = 3
-"""Maximum size of sent JSON relative to UTF-8: `\\u00e9` takes 6 bytes, é takes 2."""
+"""Maximum ratio of the size of sent JSON to its size in UTF-8: `\\u00e9` takes 6 bytes, é
+takes 2.
+"""
 
 _SPACE = rb"[ \t\r\n]*"
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 
 
 def _nested_pattern(depth: int) -> bytes:
-    """A pattern for an object or a list with at most this many levels below it."""
+    """Return a pattern for an object or a list with at most this many levels below it."""
     content = rb'[^\[\]{}"]|' + _STRING
     pattern = rb"[\[{](?:" + content + rb")*[\]}]"
     for _ in range(depth):
@@ -44,16 +46,16 @@ _WHITESPACE = b" \t\r\n"
 
 
 class ListLimits(NamedTuple):
-    """Limits of a list. items: maximum items.
+    """Limits for a list. items: maximum number of items.
 
-    item_bytes: maximum size of each item, and of all other fields.
+    item_bytes: maximum size of each item, and of all other fields together.
     """
 
     items: int
     item_bytes: int
 
     def is_small(self, body: bytes) -> bool:
-        """Whether the body may be parsed in one piece."""
+        """Whether the body is small enough to be parsed in one piece."""
         return len(body) <= self.item_bytes
 
     @property
@@ -63,13 +65,14 @@ class ListLimits(NamedTuple):
 
 
 EVENT_LIST = ListLimits(MAX_BATCH_EVENTS, MAX_EVENT_BYTES)
-"""Limits of a batch of events."""
+"""Limits for a batch of events."""
 
 
 class UnreadList(Sequence[Any]):
-    """The list of a large body. Each access parses the item again; nothing is cached.
+    """The list in a large body. Each access parses the item again; nothing is cached.
 
-    An access raises `Invalid` for an item over the limit, and `Malformed` for invalid JSON.
+    Accessing an item raises `Invalid` if it exceeds the limit, and `Malformed` if it is invalid
+    JSON.
     """
 
     def __init__(self, body: bytes, spans: Sequence[tuple[int, int]], limits: ListLimits) -> None:
@@ -90,8 +93,8 @@ class UnreadList(Sequence[Any]):
 def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[str, Any]:
     """Like `parse_object`, but in a large body the list with this name is an `UnreadList`.
 
-    A list over the limit is cut after one extra item, and fields after the list are dropped. Raises
-    `Invalid` if the other fields are too large.
+    A list that exceeds the limit is cut after one extra item, and fields after the list are
+    dropped. Raises `Invalid` if the other fields are too large.
     """
     if limits.is_small(body):
         return parse_object(body, _for_arrays(name))
@@ -109,7 +112,9 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
 
 
 def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
-    """Offset of the list's first item; None if too many fields or bytes come before the list."""
+    """Return the offset of the list's first item; None if too many fields or bytes come before the
+    list.
+    """
     position = _OBJECT_START.end_of_match(body, 0)
     if position is None:
         raise _problem_with_start(body, name)
@@ -168,7 +173,9 @@ def _for_arrays(name: str) -> str:
 
 
 def _problem_with_start(body: bytes, name: str) -> Invalid | Malformed:
-    """The error for a body that does not start with an object and is too large to be parsed."""
+    """Build the error for a body that does not start with an object and is too large to be
+    parsed.
+    """
     first = body.lstrip(_WHITESPACE)[:1]
     if first and first in b'["-0123456789tfnNI':
         return not_an_object(_for_arrays(name) if first == b"[" else "")

@@ -25,7 +25,7 @@ _PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
 class Header(NamedTuple):
-    """An optional header of a request. values: allowed values; empty for any text."""
+    """An optional header of a request. values: allowed values; empty if any text is allowed."""
 
     name: str
     meaning: str
@@ -53,15 +53,15 @@ def described(
     scopes: tuple[KeyScope, ...] = (),
     tag: str,
 ) -> dict[str, Any]:
-    """The `opt` of a route handler.
+    """Build the `opt` of a route handler.
 
-    listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
-    optional_key: checks a key if one is sent. only_key: accepts no session. headers: optional
-    headers, with their meaning and their values, if those are few. takes_read_only: the body may
-    repeat fields that only `answers` has. media: media types of the body; `body` describes the
-    first, and the others are text. returns: media types of the response; without `answers`, its
-    shape is not described. job: the job record that `Prefer: respond-async` returns. scopes: an API
-    key needs one of these; by default `read` for GET and `manage` for other methods.
+    listed: the response is a page of `answers`. open_to_all: needs neither an API key nor a
+    session. optional_key: checks an API key if one is sent. only_key: does not accept a session.
+    headers: optional headers. takes_read_only: the body may repeat fields that only `answers` has.
+    media: media types of the body; `body` describes the first, and the others are text. returns:
+    media types of the response; without `answers`, its content is not described. job: the job
+    record that `Prefer: respond-async` returns. scopes: an API key needs one of these; by default
+    `read` for GET and `manage` for other methods.
     """
     return {
         "described": {
@@ -75,9 +75,9 @@ def described(
 
 @lru_cache(maxsize=4)
 def openapi_document_of(app: Litestar) -> dict[str, Any]:
-    """The document of all described routes of an application.
+    """Return the document of all described routes of an application.
 
-    Cached, because it takes a quarter of a second to compute. Do not change it.
+    It is cached, because computing it takes a quarter of a second. Do not change it.
     """
     routes = (
         (route.path_format, handler)
@@ -90,7 +90,9 @@ def openapi_document_of(app: Litestar) -> dict[str, Any]:
 def openapi_document(
     handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str
 ) -> dict[str, Any]:
-    """The whole document. handlers: (path such as `/api/funnels/{id}`, handler)."""
+    """Build the whole document. handlers: pairs of a path, such as `/api/funnels/{id}`, and its
+    handler.
+    """
     entries = [  # sorted, so that every start gives an operation the same ID
         (path, handler, handler.opt["described"])
         for path, handler in sorted(handlers, key=lambda entry: entry[0])
@@ -156,7 +158,9 @@ def openapi_document(
 
 
 def _inline(rule: Any, definitions: dict[str, Any]) -> Any:
-    """The schema with its references replaced by their targets, without the names of enums."""
+    """Return the schema with its references replaced by their targets, without the names of
+    enums.
+    """
     if isinstance(rule, list):
         return [_inline(part, definitions) for part in rule]
     if not isinstance(rule, dict):
@@ -303,7 +307,7 @@ def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any
 
 
 def _add_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body that may repeat fields that only the record has."""
+    """Return the schema of a body that may repeat fields that only the record has."""
     read_only = {
         name: {**rule, "readOnly": True, "description": _READ_ONLY}
         for name, rule in record["properties"].items()

@@ -51,7 +51,9 @@ def read_time_ms(value: Any) -> int | None:
 
 
 def error_of_unit(value: Any) -> RuleBroken | None:
-    """The error for a number that looks like seconds or microseconds; None for any other time."""
+    """Return the error for a number that looks like seconds or microseconds; None for any other
+    time.
+    """
     if looks_like_seconds(value):
         unit, milliseconds = "seconds", int(value) * 1000
     elif looks_like_microseconds(value):
@@ -70,7 +72,7 @@ def _out_of_range() -> RuleBroken:
 
 
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
-    """Check the end of a period against its start. Raises `RuleBroken` if they form no period."""
+    """Validate that a period ends after it starts. Raises `RuleBroken` otherwise."""
     if "start_at" not in info.data:
         return end_ms  # startAt already has an error
     start_ms = info.data["start_at"]
@@ -87,12 +89,14 @@ def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
 
 
 def add_missing_end(sent: Any) -> Any:
-    """The input with both ends of its period set, so that a missing end is also checked."""
+    """Return the input with both ends of its period set, so that a missing end is also
+    validated.
+    """
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
 class InPeriod(Query):
-    """A period with both ends, or no period."""
+    """A period with both a start and an end, or no period."""
 
     start_at: Annotated[
         int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Requires `endAt`.")
@@ -136,7 +140,8 @@ class InBuckets(Query):
         return name
 
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
-        """Starts of the buckets that cover a span of time, and the end of the last bucket.
+        """Return the starts of the buckets that cover a span of time, and the end of the last
+        bucket.
 
         span: subject of the error message's sentence. Raises `Malformed` if there are more than
         `MAX_BUCKETS`.

@@ -1,4 +1,4 @@
-"""RFC 9457 problem documents for all errors: the only place that maps domain errors to HTTP."""
+"""RFC 9457 problem documents for all errors. Only this module maps domain errors to HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,9 @@ _TITLES = {404: "Not found", 405: "Method not allowed", 400: "Malformed request"
 def problem(
     request: AnyRequest, status: int, code: str, title: str, detail: str, **more: Any
 ) -> Response[bytes]:
-    """A problem document. `type` is a relative reference to the page that explains the code."""
+    """Build a problem document. `type` is a relative reference to the page that explains the
+    code.
+    """
     request_id = REQUEST_ID.get()
     document = {
         "type": f"/api/docs/errors#{code}",
@@ -44,7 +46,9 @@ def problem(
 
 
 def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) -> Response[bytes]:
-    """The response to a domain error. more: fields that a route adds to its problem documents."""
+    """Build the response to a domain error. more: fields that a route adds to its problem
+    documents.
+    """
     forget_trace(error)
     if error.faults:
         more["errors"] = [
@@ -68,14 +72,14 @@ def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) ->
 def forget_trace(error: PenstockError) -> None:
     """Release the objects in an error's frames, such as a body of 10 MB.
 
-    An error raised in a thread refers to itself through its traceback, so it would live until the
-    next garbage collection, which large bytes objects do not trigger.
+    An error raised in a thread refers to itself through its traceback. It would therefore live
+    until the next garbage collection, which large bytes objects do not trigger.
     """
     error.__traceback__ = None
 
 
 def rate_headers(policy: RatePolicy, remaining: int, reset_s: int) -> list[tuple[bytes, bytes]]:
-    """Headers for the remaining quota. Source: draft-ietf-httpapi-ratelimit-headers."""
+    """Return headers for the remaining quota. Source: draft-ietf-httpapi-ratelimit-headers."""
     return [
         (b"ratelimit-policy", f'"{policy.name}";q={policy.quota};w={policy.window_s}'.encode()),
         (b"ratelimit", f'"{policy.name}";r={remaining};t={reset_s}'.encode()),
@@ -83,7 +87,7 @@ def rate_headers(policy: RatePolicy, remaining: int, reset_s: int) -> list[tuple
 
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
-    """The response to a framework error: an unknown route or an unsupported method."""
+    """Build the response to a framework error: an unknown route or an unsupported method."""
     title = _TITLES.get(error.status_code, "Request refused")
     detail = {
         404: "There is nothing at this URL.",
@@ -97,13 +101,15 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
 def on_store_unavailable(
     request: AnyRequest, error: StoreUnavailable, **more: Any
 ) -> Response[bytes]:
-    """The response to a store failure. Only the log contains the reason: it may name hosts."""
+    """Build the response to a store failure. Only the log contains the reason, because it may
+    contain host names.
+    """
     log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
     return on_penstock_error(request, error, **more)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """The response to a bug in Penstock. Only the log contains the stack trace."""
+    """Build the response to a bug in Penstock. Only the log contains the stack trace."""
     log.error("request_failed", method=request.method, path=path_of(request), exc_info=error)
     return problem(
         request,
@@ -123,7 +129,7 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
 
 
 def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """The response to an error that a route raised."""
+    """Build the response to an error that a route raised."""
     handler = next(
         EXCEPTION_HANDLERS[kind] for kind in type(error).__mro__ if kind in EXCEPTION_HANDLERS
     )
@@ -134,7 +140,7 @@ def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
 def problem_response(
     error: Exception, on_error: Callable[[AnyRequest, Any], Response[bytes]] = problem_of
 ) -> ASGIApp:
-    """The response of `on_error` as an ASGI application."""
+    """Return the response of `on_error` as an ASGI application."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         request: AnyRequest = Request(scope)

@@ -18,9 +18,9 @@ class Quota(NamedTuple):
 
 
 class RateLimiter:
-    """At most `policy.quota` per key and window. Each node counts separately.
+    """Allows `policy.quota` attempts per key and window. Each node counts separately.
 
-    Corrections of the time of day do not change the length of a window.
+    Corrections to the time of day do not change the length of a window.
     """
 
     def __init__(self, policy: RatePolicy, clock: Clock) -> None:
@@ -54,12 +54,12 @@ class RateLimiter:
         return Quota(max(0, remaining - amount), reset_s)
 
     def forget(self, key: Hashable) -> None:
-        """Reset the counter after a successful attempt."""
+        """Reset the counter, for example after a successful attempt."""
         with self._lock:
             self._counters.pop(key, None)
 
     def forgive(self, key: Hashable) -> None:
-        """Take back one attempt, because it succeeded or never happened."""
+        """Undo the count of one attempt, because it succeeded or never happened."""
         with self._lock:
             count, ends_at_ms = self._counters.get(key, (0, 0))
             if count > 1:
@@ -68,9 +68,9 @@ class RateLimiter:
                 self._counters.pop(key, None)
 
     def _make_room(self, now_ms: int) -> None:
-        """Bound the number of keys, which clients choose: drop ended windows, then the oldest.
+        """Limit the number of keys, which clients choose: drop ended windows, then the oldest.
 
-        Drops at most two for each new key, so that no caller pays for many.
+        Drops at most two for each new key, so that no caller has to do much work.
         """
         for _ in range(2):
             oldest = next(iter(self._counters), None)

@@ -31,9 +31,9 @@ class ReadOnlyFields:
     def check(self, stored: Record, *, computed: Collection[str] = ()) -> None:
         """Check that the sent values equal the stored values.
 
-        Raises `Invalid`, naming every field that differs, and `Conflict` if the revision is older:
-        someone has changed the record since it was read. computed: wire names of fields that are
-        computed for each response; their sent values are ignored.
+        Raises `Invalid` with a fault for every field that differs, and `Conflict` if the sent
+        revision is older, because someone has changed the record since it was read. computed: wire
+        names of fields that are computed for each response; their sent values are ignored.
         """
         current = stored.model_dump(mode="json", by_alias=True)
         revision = self.values.get("revision")
@@ -84,7 +84,7 @@ def split_read_only(
 async def read_changes(
     request: AnyRequest, model: type[C], record: type[BaseModel], context: object = None
 ) -> tuple[C, ReadOnlyFields]:
-    """The body of an ordinary `PATCH` as a validated input, and its read-only fields.
+    """Read the body of an ordinary `PATCH` as a validated input, and its read-only fields.
 
     context: passed to the model's validators.
     """
@@ -99,5 +99,5 @@ def _wire_names(model: type[BaseModel]) -> set[str]:
 
 
 def _is_same(sent: JsonValue, stored: JsonValue) -> bool:
-    """Whether two JSON values are equal: `20` is `20.0`, but `1` is not `true`."""
+    """Whether two JSON values are equal: `20` equals `20.0`, but `1` does not equal `true`."""
     return sent == stored and isinstance(sent, bool) == isinstance(stored, bool)

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request
 
 AnyRequest = Request[Any, Any, Any]
-"""A request whose user, auth and state types do not matter: Penstock does not use them."""
+"""A request. Its user, auth and state types are arbitrary, because Penstock does not use them."""
 
 
 def address_of(request: AnyRequest) -> str:
@@ -14,13 +14,13 @@ def address_of(request: AnyRequest) -> str:
 
 
 def path_of(request: AnyRequest) -> str:
-    """The decoded path. Not `request.url`, which fails for a malformed `Host`."""
+    """The decoded path. Does not use `request.url`, which fails for a malformed `Host`."""
     path: str = request.scope["path"]
     return path
 
 
 def media_type_of(request: AnyRequest) -> str:
-    """The media type of the body in lower case, without parameters; empty if not sent."""
+    """The media type of the body in lower case, without parameters; empty if it was not sent."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -36,5 +36,5 @@ def raw_path_after(request: AnyRequest, prefix: str) -> str:
 
 
 def is_prefetch(request: AnyRequest) -> bool:
-    """Whether a browser only prefetches the page, which nobody may ever see."""
+    """Whether a browser only prefetches the page, which the person may never see."""
     return "prefetch" in request.headers.get("sec-purpose", "").lower()

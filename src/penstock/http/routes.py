@@ -1,4 +1,6 @@
-"""Rules for all routes: `HEAD` wherever `GET` works, valid addresses, the OpenAPI document."""
+"""Rules for all routes: `HEAD` wherever `GET` works, validation of addresses, the OpenAPI
+document.
+"""
 
 from litestar import HttpMethod, Response, get
 from litestar.config.app import AppConfig
@@ -18,9 +20,9 @@ def openapi(request: AnyRequest) -> Response[bytes]:
 
 
 async def check_request(request: AnyRequest) -> Response[None] | None:
-    """Runs before every handler: answers `OPTIONS` and rejects bad addresses.
+    """Answer `OPTIONS` and reject bad addresses before any handler runs.
 
-    A coroutine, because the framework runs plain functions in a thread.
+    This is a coroutine, because the framework runs plain functions in a thread.
     """
     if request.method == "OPTIONS" and request.route_handler.fn.__module__ == http.__name__:
         return _options(request)

@@ -1,4 +1,4 @@
-"""Base classes of wire types, and their validation errors.
+"""Base classes for wire types, and their validation errors.
 
 Inputs are strict: no coercion, no unknown fields. Pydantic reports all faults of an input at once,
 as the contract requires.
@@ -90,7 +90,9 @@ class Input(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_null_as_absent(cls, value: Any) -> Any:
-        """Drop null fields that are optional and not nullable: there, null means not sent."""
+        """Drop null values of fields that are optional and not nullable, because there null means
+        not sent.
+        """
         if not isinstance(value, dict) or None not in value.values():
             return value
         omittable = {
@@ -130,7 +132,7 @@ class Record(BaseModel):
 class RuleBroken(ValueError):
     """Raised in a pydantic validator: a broken rule with a stable code.
 
-    at: path of the faulty field below the validated value.
+    at: path of the faulty field, relative to the validated value.
     """
 
     def __init__(self, code: str, message: str, at: str = "") -> None:
@@ -154,7 +156,7 @@ def _reject_blank(value: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
-"""Up to 200 characters on one line, stored as sent."""
+"""A string of up to 200 characters on one line, stored as sent."""
 
 Name = Annotated[
     Line, AfterValidator(_reject_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
@@ -172,11 +174,11 @@ def _drop_default(schema: JsonDict) -> None:
 
 
 OMITTABLE = Field(json_schema_extra=_drop_default)
-"""A field of a change that keeps its value if it is omitted; null is not allowed."""
+"""Field of a change that keeps its value if it is omitted. Null is not allowed."""
 
 
 class PageQuery(Query):
-    """Query parameters of a list."""
+    """Query parameters for a list."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page number, from 1.")] = 1
     page_size: Annotated[
@@ -189,7 +191,7 @@ class PageQuery(Query):
 
 
 class RecordsQuery(PageQuery):
-    """Query parameters of a list of records that belong to websites."""
+    """Query parameters for a list of records that belong to websites."""
 
     website_id: Annotated[str | None, Field(description="Only records of this website or app.")] = (
         None
@@ -204,7 +206,7 @@ def without_nul(text: str) -> str:
 
 
 class SearchQuery(PageQuery):
-    """Query parameters of a list of records with names."""
+    """Query parameters for a list of records with names."""
 
     search: Annotated[
         str,
@@ -219,7 +221,7 @@ class SearchQuery(PageQuery):
 class RulesBroken(ValueError):
     """Raised in a pydantic validator: several broken rules at once.
 
-    faults: faults whose fields are paths below the validated value.
+    faults: their fields are paths relative to the validated value.
     """
 
     def __init__(self, faults: Sequence[Fault]) -> None:
@@ -231,7 +233,9 @@ _SHOWN_NAME_CHARS = 200
 
 
 def field_path(location: Iterable[str | int]) -> str:
-    """The path of a location: `steps[2].value` for `("steps", 2, "value")`. Cuts long names."""
+    """Format a location as a path: `steps[2].value` for `("steps", 2, "value")`. Cuts long
+    names.
+    """
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -262,14 +266,18 @@ _GUESSES: Mapping[str, Sequence[str]] = {
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """A hint that names the known field that an unknown field may mean; empty without a guess."""
+    """Suggest the known field that an unknown field probably means; empty if there is no likely
+    field.
+    """
     candidates = (*_GUESSES.get(name, ()), to_camel(name), *_GUESSES.get(to_camel(name), ()))
     meant = next((field for field in candidates if field in known), None)
     return f" Did you mean {meant}?" if meant else ""
 
 
 def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> set[str]:
-    """Wire names of the fields of the object at a location in a model; empty if unknown."""
+    """Return the wire names of the fields of the object at a location in a model; empty if
+    unknown.
+    """
     for part in location:
         if model is None or isinstance(part, int):
             continue
@@ -279,7 +287,7 @@ def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> 
 
 
 def _model_of(hint: Any) -> type[BaseModel] | None:
-    """The model in a type such as `list[Model] | None`."""
+    """Return the model in a type such as `list[Model] | None`."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return hint
     return next(filter(None, map(_model_of, get_args(hint))), None)
@@ -288,7 +296,7 @@ def _model_of(hint: Any) -> type[BaseModel] | None:
 def faults_of(
     error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None
 ) -> list[Fault]:
-    """All faults of a validation error.
+    """Return all faults of a validation error.
 
     prefix: path of the validated value in the whole input. model: type of the validated value; if
     given, unknown fields get a hint.
@@ -317,7 +325,7 @@ def faults_of(
 
 
 def _message(kind: str, context: Mapping[str, Any]) -> str | None:
-    """Penstock's message for a kind of pydantic error; None uses pydantic's own."""
+    """Return Penstock's message for a kind of pydantic error; None to use pydantic's message."""
     template = _MESSAGES.get(kind)
     return template.format_map(context) if template else None
 

@@ -22,7 +22,9 @@ ALL_SCOPES = frozenset(KeyScope)
 
 
 def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
-    """The scopes that allow a request; one is enough. Default scopes depend on the method."""
+    """Return the scopes that allow a request; one of them is enough. The default depends on the
+    method.
+    """
     scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
     return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
 

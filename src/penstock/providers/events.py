@@ -14,7 +14,7 @@ from penstock.identity.model import is_placeholder
 from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, Provider, ProviderEvent
 
 LEFT_OUT = "leftOut"
-"""The property that lists metadata entries over a limit, in the form `key: code`."""
+"""Name of the property that lists metadata entries over a limit, in the form `key: code`."""
 
 _MAX_LEFT_OUT = 20
 _RESERVED_BYTES = 8 * 1024
@@ -24,7 +24,7 @@ _RESERVED_BYTES = 8 * 1024
 class CustomerIdentity(NamedTuple):
     """The customer's IDs from the metadata.
 
-    is_elsewhere: whether the metadata names a website other than the URL's. If so, its IDs are
+    is_elsewhere: whether the metadata contains a website other than the URL's. If so, the IDs are
     ignored.
     """
 
@@ -152,7 +152,7 @@ def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
 
 
 def _count_keys(value: Any) -> int:
-    """Number of property keys inside a value. The caller has already checked the value's depth."""
+    """Count the property keys inside a value. The caller has already checked the value's depth."""
     if isinstance(value, Mapping):
         return len(value) + sum(_count_keys(item) for item in value.values())
     return sum(_count_keys(item) for item in value) if isinstance(value, list) else 0

@@ -1,4 +1,4 @@
-"""The room of payment providers."""
+"""The parts of payment providers."""
 
 from dataclasses import dataclass
 

@@ -33,9 +33,10 @@ async def receive_webhook(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Returns 200 once the event is on disk, and 401 if the signature is missing or invalid.
+    """Stores a provider's event. Returns 200 once it is on disk.
 
-    `provider` is `stripe`, `polar` or `standardwebhooks`.
+    Returns 401 if the signature is missing or invalid. `provider` is `stripe`, `polar` or
+    `standardwebhooks`.
     """
     body = await read_raw(request, settings.limits.max_body_bytes)
     webhook = await providers.receive(provider, website_id, Delivery(request.headers, body))
@@ -83,7 +84,7 @@ async def set_provider_secret(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Set the current signing secret. Penstock never shows it again.
+    """Sets the current signing secret. Penstock never shows it again.
 
     The previous secret stays valid for a day by default; set `previousValidSeconds` to change this.
     """
@@ -109,7 +110,7 @@ async def remove_provider(
     caller: NamedDependency[Caller],
     providers: NamedDependency[ProviderService],
 ) -> Response[None]:
-    """Delete the provider's secrets. Its webhooks are then rejected; stored events are kept."""
+    """Deletes the provider's secrets. Its webhooks are then rejected; stored events are kept."""
     await to_thread.run_sync(providers.remove, caller, website_id, provider)
     return no_content()
 

@@ -14,8 +14,8 @@ from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider
 
-# Works on SQLite and PostgreSQL. Inserts nothing if the visitor has just been deleted. An older
-# event does not overwrite a newer one.
+# This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted, and
+# an older event does not overwrite a newer one.
 _UPSERT_CUSTOMER = text("""
     INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
     SELECT :scope_id, :key, visitor_id, :occurred_at
@@ -41,7 +41,9 @@ def visitor_customers(
 
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
-    """Delete the customers of visitors that are being deleted. Returns how many were deleted."""
+    """Delete the customers of visitors that are being deleted. Returns the number of deleted
+    customers.
+    """
     where = {"scope_id": scope_id}
     return change_rows(db, "DELETE FROM provider_customers", where, "visitor_id", visitor_ids)
 

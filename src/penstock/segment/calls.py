@@ -28,7 +28,9 @@ EVENT_TYPES = ("track", "page", "screen")
 TYPES = (*EVENT_TYPES, "identify", "alias", "group")
 
 ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
-"""Event names that mean a transaction, in lower case without spaces, underscores or hyphens."""
+"""Names of events that count as transactions, in lower case without spaces, underscores or
+hyphens.
+"""
 
 _WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
 
@@ -141,7 +143,7 @@ def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
     if not sender.is_trusted:
         fields["sentAt"] = raw.get("sentAt")
         if sender.website.requires_signed_identities:
-            del fields["userId"]  # unsigned, so anyone could have sent it
+            del fields["userId"]  # it is unsigned, so anyone could have sent it
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 

@@ -1,4 +1,4 @@
-"""The room of Segment's and RudderStack's tracking protocol."""
+"""The parts of Segment's and RudderStack's tracking protocol."""
 
 from dataclasses import dataclass
 

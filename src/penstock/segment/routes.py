@@ -51,7 +51,7 @@ _HEADERS = (
 
 
 def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
-    """A problem document with `message`.
+    """Build a problem document that also contains `message`.
 
     Overload returns 429, because clients then wait without counting an attempt.
     """
@@ -79,9 +79,10 @@ _ERRORS: dict[int | type[Exception], Any] = {
 
 
 def _key_of(request: AnyRequest) -> str | None:
-    """The write key from the Basic authentication user name or the query parameter `writeKey`.
+    """Return the write key from the Basic authentication user name or the query parameter
+    `writeKey`.
 
-    None if the request has neither.
+    Returns None if the request has neither.
     """
     return _basic_user(request) or request.query_params.get("writeKey")
 
@@ -136,7 +137,7 @@ async def post_calls(
     segment: NamedDependency[SegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """`call` is track, page, screen, identify, alias, group, batch or import.
+    """Stores calls. `call` is track, page, screen, identify, alias, group, batch or import.
 
     Single calls also accept the first letter of the type. Send the write key as the Basic
     authentication user name, or as `writeKey` in the body. The write key is a website's ID, or an
@@ -209,7 +210,10 @@ async def read_project_settings(
 async def read_source_config(
     request: AnyRequest, segment: NamedDependency[SegmentService]
 ) -> Response[bytes]:
-    """Send the write key as the Basic authentication user name, or as the parameter `writeKey`."""
+    """Returns the source configuration.
+
+    Send the write key as the Basic authentication user name, or as the parameter `writeKey`.
+    """
     write_key = _key_of(request)
     await segment.sender(write_key)
     source: dict[str, Any] = {

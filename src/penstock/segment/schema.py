@@ -62,7 +62,7 @@ class EventCall(TimedItem):
 
 
 class UserCall(Input):
-    """An identify or alias call that names a user."""
+    """An identify or alias call that contains a user."""
 
     visitor_id: SentId | None = None
     user_id: SentId

@@ -31,10 +31,10 @@ _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
 
 
 class SentCalls(NamedTuple):
-    """The calls of a body.
+    """The calls in a body.
 
     path: the URL path, shown in the quarantine. user_agent: the request's user agent; empty for a
-    trusted sender. unread: the unvalidated calls. defaults: values for fields that a call lacks.
+    trusted sender. unread: the unvalidated calls. defaults: values for fields that a call omits.
     fixed: values that override the fields of every call.
     """
 
@@ -162,7 +162,8 @@ class SegmentService:
         stored: Sequence[Outcome] = []
         if calls.valid or refusals:
             stored = await self._intake.store([*calls.valid.values(), *refusals])
-        outcomes = dict(zip(calls.valid, stored, strict=False))  # refusals come last
+        # `stored` may also contain refusals, which come last
+        outcomes = dict(zip(calls.valid, stored, strict=False))
         rejected = {
             index: ItemResult(None, (outcome.fault,))
             for index, outcome in outcomes.items()
@@ -176,7 +177,7 @@ class SegmentService:
         return outcomes
 
     def _sent_calls(self, post: Post, sender: Sender, raw: dict[str, Any]) -> SentCalls:
-        """The calls of a body, with their type and send time filled in."""
+        """Return the calls in a body, with their type and send time filled in."""
         user_agent = "" if sender.is_trusted else post.user_agent[:MAX_CHARS]
         if post.call_type not in BATCHES:
             return SentCalls(sender, post.path, user_agent, [raw], {}, {"type": post.call_type})
@@ -190,7 +191,7 @@ class SegmentService:
         return SentCalls(sender, post.path, user_agent, calls, defaults, {})
 
     def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
-        """A quarantine entry for a body that does not contain calls."""
+        """Build a quarantine entry for a body that does not contain calls."""
         return Refusal(
             workspace_id=sender.website.workspace_id,
             website_id=sender.website.id,
@@ -204,7 +205,7 @@ class SegmentService:
         )
 
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
-        """Quarantine entries for the rejected calls of a body."""
+        """Build quarantine entries for the rejected calls in a body."""
         website, refusals = sent.sender.website, list[Refusal]()
         for number, (index, result) in enumerate(rejected.items()):
             try:

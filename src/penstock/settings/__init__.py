@@ -1,4 +1,4 @@
-"""All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
+"""All settings: environment variables `PENSTOCK_<NAME>`, read once at start and never changed."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,7 @@ from penstock.settings.service import (
 
 DAY_S = 86_400
 SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
-"""Schemes of the `PENSTOCK_PORT` that Kubernetes sets for a Service named `penstock`."""
+"""Schemes of the value of `PENSTOCK_PORT` that Kubernetes sets for a Service named `penstock`."""
 GROUPS: tuple[type[SettingGroup], ...] = (
     AddressSettings,
     StoreSettings,
@@ -38,18 +38,20 @@ GROUPS: tuple[type[SettingGroup], ...] = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that operators cannot change. Only tests change them, with `with_limits`."""
+    """Limits that operators cannot change. Only tests change them, using `with_limits`."""
 
     database_timeout_s: float = 15.0
-    """Maximum seconds for one statement in the metadata DB; half of it for a lock or a free
-    connection.
+    """Maximum time for one statement in the metadata DB, in seconds; half of it for a lock or a
+    free connection.
     """
     header_timeout_s: float = 10.0
     """Maximum seconds for a request's headers, from their first byte."""
     body_timeout_s: float = 30.0
     """Maximum seconds for a request's body, plus one second for every 4 KiB that arrived."""
     failed_log_ins: int = 3000
-    """Maximum failed log-ins in five minutes, in total; after that, every log-in gets 429."""
+    """Maximum number of failed log-ins in five minutes, in total; beyond that, every log-in gets
+    429.
+    """
     max_body_bytes: int = 2 * 1024**2
     """Maximum size of a request body on the wire, in bytes."""
     max_inflated_bytes: int = 10 * 1024**2
@@ -89,7 +91,9 @@ class Settings(
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:
-        """Reject an empty path, such as from an unset variable: it means the current folder."""
+        """Reject an empty path, such as from an unset variable, because it would mean the current
+        folder.
+        """
         if isinstance(path, str) and not path.strip():
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
         return path
@@ -97,7 +101,7 @@ class Settings(
     @field_validator("port", "metrics_port", mode="before")
     @classmethod
     def _ignore_service_link(cls, port: Any, info: ValidationInfo) -> Any:
-        """Ignore an address that Kubernetes set instead of a port, so that the start succeeds."""
+        """Ignore a port that Kubernetes has set to an address, so that the service still starts."""
         if isinstance(port, str) and port.startswith(SERVICE_LINK_SCHEMES):
             return cls.model_fields[info.field_name or ""].default
         return port
@@ -139,7 +143,7 @@ class Settings(
 
     @property
     def link_urls(self) -> tuple[str, ...]:
-        """All base URLs that serve links: `link_url` first, and always `base_url`."""
+        """All base URLs that serve links: `link_url` first, always including `base_url`."""
         return tuple(dict.fromkeys((self.link_url, self.base_url)))
 
     @property

@@ -1,4 +1,4 @@
-"""The base of setting groups."""
+"""The base class of groups of settings."""
 
 from typing import ClassVar
 
@@ -6,6 +6,6 @@ from pydantic_settings import BaseSettings
 
 
 class SettingGroup(BaseSettings):
-    """Settings that an operator reads together. title: their heading in the documentation."""
+    """Settings that belong together. title: their heading in the documentation."""
 
     title: ClassVar[str]

@@ -17,7 +17,7 @@ SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 
 
 class AccountSettings(SettingGroup):
-    """Sign-up and sessions."""
+    """Settings for sign-up and sessions."""
 
     title = "Accounts"
 
@@ -31,7 +31,7 @@ class AccountSettings(SettingGroup):
 
 
 class MailSettings(SettingGroup):
-    """The server that sends emails."""
+    """Settings for the server that sends emails."""
 
     title = "Email"
 
@@ -75,7 +75,7 @@ class MailSettings(SettingGroup):
 
 
 class SingleSignOnSettings(SettingGroup):
-    """The identity provider for single sign-on."""
+    """Settings for the identity provider for single sign-on."""
 
     title = "Single sign-on"
 

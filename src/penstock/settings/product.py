@@ -51,7 +51,7 @@ class EventSettings(SettingGroup):
 
 
 class LinkSettings(SettingGroup):
-    """Managed links."""
+    """Settings for managed links."""
 
     title = "Links"
 

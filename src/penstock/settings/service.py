@@ -17,7 +17,7 @@ from penstock.base.service_urls import (
 from penstock.settings.group import SettingGroup
 
 OLD_DATA_FOLDER = Path("penstock-data")
-"""The default of earlier versions, in the current folder."""
+"""The default data folder of earlier versions, in the current folder."""
 
 
 def user_data_folder() -> Path:
@@ -25,13 +25,13 @@ def user_data_folder() -> Path:
 
 
 def default_data_folder() -> Path:
-    """The user's data folder, or the default of earlier versions if only that exists."""
+    """Return the user's data folder, or the default of earlier versions if only that exists."""
     folder, old = user_data_folder(), OLD_DATA_FOLDER.absolute()
     return old if old.is_dir() and not folder.exists() else folder
 
 
 class AddressSettings(SettingGroup):
-    """Listening address, and the URL under which browsers reach the service."""
+    """Settings for the listening address, and the URL under which browsers reach the service."""
 
     title = "Address"
 
@@ -67,7 +67,7 @@ class AddressSettings(SettingGroup):
     @field_validator("trusted_proxies")
     @classmethod
     def _require_addresses(cls, proxies: str) -> str:
-        """Reject host names. They never match, because only IP addresses are compared."""
+        """Reject host names. They would never match, because only IP addresses are compared."""
         entries = (
             []
             if proxies == "*"
@@ -86,7 +86,7 @@ class AddressSettings(SettingGroup):
 
 
 class StoreSettings(SettingGroup):
-    """Location of the data, and encryption of secrets."""
+    """Settings for the location of the data, and for encrypting secrets."""
 
     title = "Stores"
 
@@ -200,7 +200,7 @@ class RequestSettings(SettingGroup):
 
 
 class MonitoringSettings(SettingGroup):
-    """Metrics, traces and logs."""
+    """Settings for metrics, traces and logs."""
 
     title = "Monitoring"
 

@@ -25,7 +25,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> tuple[str, Mapping[str, Asset]]:
-    """The hash of all files, and the files by their path below `static/`."""
+    """Return the hash of all files, and the files by their path below `static/`."""
     by_path = {
         path: _asset(path, file)
         for path, file in _files(files("penstock.web").joinpath("static"))
@@ -38,7 +38,9 @@ def assets() -> tuple[str, Mapping[str, Asset]]:
 
 
 def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
-    """The files of a folder and its subfolders, with their paths relative to the first folder."""
+    """List the files of a folder and its subfolders, with their paths relative to the first
+    folder.
+    """
     entries = [(prefix + entry.name, entry) for entry in folder.iterdir()]
     nested = [_files(entry, f"{path}/") for path, entry in entries if entry.is_dir()]
     files = [(path, entry) for path, entry in entries if entry.is_file()]
@@ -55,7 +57,7 @@ def _suffix(path: str) -> str:
 
 
 def asset_url(path: str) -> str:
-    """The address of a file below `static/`. Raises KeyError for an unknown file, to fail early."""
+    """Return the address of a file below `static/`. Raises `KeyError` for an unknown file."""
     version, by_path = assets()
     if path not in by_path:
         raise KeyError(f"web/static has no {path}")

@@ -1,11 +1,15 @@
-"""Every stable error code, with its meaning and remedy. A test compares them with the source."""
+"""Every stable error code, with its meaning and remedy. A test compares them with the source
+code.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """An error code. status: HTTP status of a problem; empty for a field error in a 422 or 400."""
+    """An error code. status: HTTP status of a problem; empty for an error of a field in a 422 or
+    400.
+    """
 
     name: str
     status: str
@@ -13,7 +17,7 @@ class Code:
 
 
 def _codes(table: str) -> tuple[Code, ...]:
-    """Parse a table of name, status or `-`, and meaning. Indented lines continue a meaning."""
+    """Parse a table with name, status or `-`, and meaning. Indented lines continue a meaning."""
     rows = (line.split(maxsplit=2) for line in table.replace("\n  ", " ").strip().splitlines())
     return tuple(
         Code(name, "" if status == "-" else status, " ".join(meaning.split()))

@@ -40,11 +40,13 @@ _INTERNAL_ERROR = Message(
     "Something went wrong", "Penstock had an internal error. The service log has the details."
 )
 LIMIT_CODES = frozenset({"query_timeout", "query_too_large"})
-"""Codes of queries stopped by a limit of the workspace. Their details say what to do."""
+"""Codes for queries that were stopped by a limit of the workspace. Their details say what to do."""
 
 
 def on_log_in_required(request: AnyRequest, error: LogInRequired) -> Response[Any]:
-    """Redirect to the log-in. A part gets 401 instead: its page may hold unsaved input."""
+    """Redirect to the log-in page. Part of a page gets 401 instead, because the page may contain
+    unsaved input.
+    """
     if "hx-request" in request.headers:
         return Response(b"", status_code=401, media_type="text/html")
     suffix = "" if error.next_path == "/" else f"?next={quote(error.next_path, safe='/')}"
@@ -63,7 +65,9 @@ def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
 
 
 def on_unknown_address(request: AnyRequest, error: HTTPException) -> Response[Any]:
-    """Answer an unknown address with a page for browsers, a problem document for programs."""
+    """Answer an unknown address with a page for browsers, or with a problem document for
+    programs.
+    """
     accepts_html = "text/html" in request.headers.get("accept", "")
     is_program = path_of(request).startswith(_PROGRAM_PATHS)
     if accepts_html and request.method in ("GET", "HEAD") and not is_program:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A link of the navigation.
+    """A link in the navigation.
 
     icon: a name for `ui.icon`. also: other path prefixes that belong to the entry. for_owners:
     whether only owners see it.

@@ -31,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A named object of requests and responses."""
+    """A named object in requests and responses."""
 
     name: str
     description: str
@@ -42,8 +42,8 @@ class Shape:
 class Operation:
     """One route.
 
-    open: whether it needs neither key nor session. status: HTTP status of a success. media: media
-    type of the body.
+    open: whether it needs neither an API key nor a session. status: HTTP status of a success.
+    media: media type of the body.
     """
 
     anchor: str
@@ -68,7 +68,7 @@ class Reference:
 
 
 def reference(document: Mapping[str, Any]) -> Reference:
-    """The reference page's content. document: from `openapi_document`."""
+    """Build the content of the reference page. document: from `openapi_document`."""
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
@@ -109,14 +109,16 @@ def _operation(
 
 
 def _answer(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
-    """The type of a response, or of one page of a list."""
+    """Return the type of a response, or of one page of a list."""
     if "data" in schema.get("properties", {}):
         return [("A page with a", None), *_type(schema["properties"]["data"], schemas)]
     return _type(schema, schemas) if schema else []
 
 
 def _content(part: Schema) -> tuple[str, Schema]:
-    """Media type and schema of a request or response body; both empty if there is no body."""
+    """Return the media type and schema of a request or response body; both are empty if there is no
+    body.
+    """
     return next(
         ((media, content["schema"]) for media, content in part.get("content", {}).items()), ("", {})
     )
@@ -133,7 +135,7 @@ def _parameter(parameter: Schema, schemas: Mapping[str, Schema]) -> Field:
 
 
 def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
-    """The fields of an object, or one entry for each member of a union."""
+    """Return the fields of an object, or one entry for each member of a union."""
     if "$ref" in schema:
         return _fields(schemas[_name(schema)], schemas)
     members = schema.get("anyOf") or schema.get("oneOf")

@@ -25,7 +25,9 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """Text that may wrap after these characters, such as a path's slashes, but not inside words."""
+    """Mark text so that it may wrap after these characters, such as a path's slashes, but not
+    inside words.
+    """
     breakable = str(escape(text))
     for character in after:
         breakable = breakable.replace(character, f"{character}<wbr>")
@@ -33,28 +35,30 @@ def _breakable(text: str, after: str = "/") -> Markup:
 
 
 def _with_ids(text: str) -> Markup:
-    """Text with Penstock IDs that don't wrap across lines."""
+    """Mark text so that Penstock IDs don't wrap across lines."""
     return Markup(_ID.sub(lambda match: f'<span class="id">{match[0]}</span>', str(escape(text))))
 
 
 def _coded(text: str) -> Markup:
-    """Text with code elements instead of `backticks`."""
+    """Replace `backticks` in a text with code elements."""
     return Markup(_CODE.sub(lambda code: f"<code>{code[1]}</code>", str(escape(text))))
 
 
 def _as_data(value: Any) -> Markup:
-    """JSON for `<script type="application/json">`. No text can close the element."""
+    """Format JSON for `<script type="application/json">`. No text can close the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _sentence(text: str) -> str:
-    """Text with its first letter in upper case. Other letters stay unchanged."""
+    """Capitalise the first letter of a text. Other letters stay unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def _with_times(text: str) -> Markup:
-    """A sentence from the API with time elements instead of ISO times. The browser formats them."""
+    """Replace ISO times in a sentence from the API with time elements, which the browser
+    formats.
+    """
     return Markup(_ISO_TIME.sub(lambda match: _time_element(match[0]), str(escape(text))))
 
 
@@ -63,17 +67,17 @@ def _time_element(at: str) -> str:
 
 
 def _path_part(text: str) -> str:
-    """Text as one path segment, with its slashes encoded."""
+    """Encode a text as one path segment, including its slashes."""
     return quote(text, safe="")
 
 
 def _as_json(value: Any) -> str:
-    """A property value as JSON."""
+    """Format a property value as JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: float | None, style: str = "number") -> Markup:
-    """A number that the reader's browser formats (static/formats.js). None becomes a dash.
+    """Mark a number that the reader's browser formats (static/formats.js). None becomes a dash.
 
     style: number, exact (four decimals), percent (for rates), duration (for seconds) or bytes.
     """
@@ -103,7 +107,7 @@ _templates.filters.update(
     sentence=_sentence,
 )
 _templates.filters.update(path_part=_path_part, as_json=_as_json, with_times=_with_times)
-# Global, because blocks that are rendered separately have no imports.
+# It is global, because blocks that are rendered separately have no imports.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 
 
@@ -133,7 +137,9 @@ def _text(name: str, block: str | None, content: Mapping[str, Any]) -> str:
 
 
 def _headers(nonce: str) -> dict[str, str]:
-    """Headers that allow only our own scripts and stylesheets: no inline code, no other hosts."""
+    """Return headers that allow only our own scripts and stylesheets: no inline code, no other
+    hosts.
+    """
     policy = {
         "default-src": "'none'",
         "script-src": f"'nonce-{nonce}'",

@@ -68,7 +68,9 @@ class View:
         return None if "hx-history-restore-request" in headers else headers.get("hx-target")
 
     def query(self, model: type[Q]) -> Q:
-        """The query parameters. Skips unknown ones, and records invalid ones in `ignored`."""
+        """Parse the query parameters. Skips unknown parameters, and records invalid ones in
+        `ignored`.
+        """
         names = {info.alias or name for name, info in model.model_fields.items()}
         parameters = {
             name: value
@@ -86,7 +88,9 @@ class View:
         )
 
     def drop_foreign_website(self, query: Q, websites: Sequence[Website]) -> Q:
-        """The query without a `websiteId` of another workspace, which is recorded in `ignored`."""
+        """Return the query without a `websiteId` of another workspace, which is recorded in
+        `ignored`.
+        """
         website_id = getattr(query, "website_id", None)
         if website_id is None or website_id in {website.id for website in websites}:
             return query
@@ -94,7 +98,7 @@ class View:
         return query.model_copy(update={"website_id": None})
 
     def address(self, **changes: Any) -> str:
-        """This page's path and query with changed parameters. None removes a parameter."""
+        """Return this page's path and query with changed parameters. None removes a parameter."""
         parameters = {**self._parameters, **changes}
         query = urlencode(
             {name: value for name, value in parameters.items() if value is not None}, doseq=True
@@ -128,7 +132,7 @@ class View:
 
 
 def _messages(error: ValidationError) -> Mapping[str, str]:
-    """The message for each invalid query parameter."""
+    """Return the message for each invalid query parameter."""
     return {
         fault.field.partition(".")[0].partition("[")[0]: fault.message for fault in faults_of(error)
     }
@@ -140,13 +144,15 @@ async def provide_view(
     own_account: NamedDependency[OwnAccountService],
     confirmations: NamedDependency[ConfirmationService],
 ) -> View:
-    """Create the view. Raises `LogInRequired` without a valid session."""
+    """Create the view. Raises `LogInRequired` if there is no valid session."""
     reader = await required_reader(request, accounts)
     return View(request, reader, own_account, confirmations)
 
 
 async def required_reader(request: AnyRequest, accounts: AccountService) -> CurrentUser:
-    """The user of the session cookie. Raises `LogInRequired` without a valid session."""
+    """Return the user of the session cookie. Raises `LogInRequired` if there is no valid
+    session.
+    """
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
@@ -157,12 +163,14 @@ async def required_reader(request: AnyRequest, accounts: AccountService) -> Curr
 async def provide_respond(
     view: NamedDependency[View], jobs: NamedDependency[JobService]
 ) -> CancellableResponse:
-    """Responds within the workspace's limits, for pages that query the warehouse."""
+    """Provide responses within the workspace's limits, for pages that query the warehouse."""
     return CancellableResponse(view.request, view.reader.caller, jobs)
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
-    """The user of a valid session cookie, or None. Any origin may link, because pages only read."""
+    """Return the user of a valid session cookie, or None. Any origin may link, because pages only
+    read.
+    """
     token = session_token(request)
     if not token:
         return None
@@ -173,12 +181,12 @@ async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUse
 
 
 def names_of(websites: Sequence[Website]) -> dict[str, str]:
-    """Website names by ID."""
+    """Return website names by ID."""
     return {website.id: website.name for website in websites}
 
 
 def safe_next(path: str | None) -> str:
-    """The path to open after the log-in: a page on this host, or `/` for anything else."""
+    """Return the path to open after the log-in: a page on this host, or `/` for anything else."""
     if not path or not path.startswith("/") or path.startswith(("//", "/\\", "/login", "/api/")):
         return "/"
     return path if path.isprintable() and "\\" not in path else "/"

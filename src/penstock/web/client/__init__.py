@@ -1,1 +1,1 @@
-"""The client for browsers, served as `/t.js`."""
+"""The browser client, served as `/t.js`."""

@@ -1,4 +1,4 @@
-"""Serves the client for browsers, `/t.js`. `make sdk` builds it from `sdk/js`."""
+"""Serves the browser client as `/t.js`. `make sdk` builds it from `sdk/js`."""
 
 import gzip
 from hashlib import sha256
@@ -16,14 +16,14 @@ _HEADERS = {"Vary": "Accept-Encoding", "Access-Control-Allow-Origin": "*"}
 """Headers that let any page load the script. An `integrity` attribute needs CORS."""
 
 SCRIPT_PATH = "/t.js"
-"""The address for pages. Browsers check for changes every five minutes."""
+"""The path for use in pages. Browsers check for changes every five minutes."""
 IMMUTABLE_SCRIPT_PATH = f"/t-{_HASH}.js"
-"""The address of this version only."""
+"""The path of exactly this version."""
 
 
 @get(SCRIPT_PATH, sync_to_thread=False)
 def script(request: AnyRequest) -> Response[bytes]:
-    """Answers 304 without a body when the browser has this version."""
+    """Serve the script. Returns 304 without a body if the browser already has this version."""
     headers = {"Cache-Control": "public, max-age=300", "ETag": f'W/"{_HASH}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(b"", status_code=304, headers=_HEADERS | headers)

@@ -24,7 +24,8 @@ from penstock.web.view import View
 
 
 def no_window_note(units: str) -> str:
-    """The pages' wording of the API's note, which calls unfinished units pending.
+    """Return the note about a missing window, as worded on the pages. The API's note calls units
+    pending.
 
     units: plural of the counted unit.
     """
@@ -37,8 +38,8 @@ class FunnelPage:
     """A page about a funnel.
 
     definition: definition of the selected revision. now_ms: time of evaluation. selection: the
-    query parameters that select its units, unparsed. revisions: the newest hundred, newest first;
-    empty for a funnel that was never changed.
+    query parameters that select its units, unparsed. revisions: the latest hundred revisions,
+    newest first; empty for a funnel that was never changed.
     """
 
     view: View
@@ -75,7 +76,7 @@ class FunnelPage:
 
     @property
     def has_window(self) -> bool:
-        """Whether unfinished units can drop off. Without a window they stay pending."""
+        """Whether unfinished units can drop off. Without a window, they stay pending."""
         return self.definition.conversion_window_seconds is not None
 
     @property
@@ -88,7 +89,7 @@ class FunnelPage:
         return f"/funnels/{self.funnel.id}"
 
     def noun(self, count: int = 2) -> str:
-        """The word for counted units: attempt, attempts, visitor or visitors."""
+        """Return the word for counted units: attempt, attempts, visitor or visitors."""
         return f"{self.definition.counting_unit}{'' if count == 1 else 's'}"
 
     def outcome(self, outcome: str) -> str:
@@ -100,7 +101,7 @@ class FunnelPage:
         }[outcome]
 
     def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:
-        """Query parameters for the API. cohort: whether to include the cohort filter."""
+        """Return query parameters for the API. cohort: whether to include the cohort filter."""
         return {
             **self.query.parameters(self.now_ms, cohort=cohort),
             **{name: str(value) for name, value in more.items() if value is not None},
@@ -117,7 +118,7 @@ class FunnelPage:
         return address_with_selection(self._path, self.selection)
 
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
-        """The path of the API call for the same numbers."""
+        """Return the path of the API call for the same numbers."""
         query = urlencode(self.parameters(cohort=cohort, **more), quote_via=quote)
         return f"/api/funnels/{self.funnel.id}/{kind}" + (f"?{query}" if query else "")
 
@@ -139,7 +140,7 @@ class FunnelPages:
     def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
         """Load a page. Blocks.
 
-        Raises `NotFound` for an unknown funnel, `Malformed` for an unknown revision.
+        Raises `NotFound` for an unknown funnel, and `Malformed` for an unknown revision.
         """
         workspace_id = self.view.workspace_id
         funnel = self.funnels.get(workspace_id, funnel_id)

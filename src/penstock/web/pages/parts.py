@@ -13,7 +13,7 @@ from penstock.web.view import View
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """A part of a page: its content, or an error in its place."""
+    """A part of a page: its content, or an error in place of the content."""
 
     content: Any = None
     error: PenstockError | None = None
@@ -25,7 +25,9 @@ class PagePart:
 
 
 def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None:
-    """A part that htmx requests by its element's ID. None for the page, which shows a skeleton."""
+    """Load the part if htmx requests the element with its ID. None means that the page shows a
+    skeleton.
+    """
     if view.requested_part != name:
         return None
     try:
@@ -39,8 +41,8 @@ def load_parts(
 ) -> Mapping[str, PagePart | None]:
     """Load several parts like `load_part`.
 
-    in_page: whether the page itself includes the parts before the first uncached one.
-    loads: raise `NotCached` instead of waiting when the page itself calls them.
+    in_page: whether the page itself includes the parts before the first uncached one. loads: raise
+    `NotCached` instead of waiting when the page itself calls them.
     """
     parts = {name: load_part(view, name, load) for name, load in loads.items()}
     if in_page and view.requested_part is None:

@@ -23,7 +23,7 @@ Day = Annotated[date | None, Field(ge=_EARLIEST, le=_LATEST)]
 
 
 class Show(StrEnum):
-    """The tabs below the bars of a report."""
+    """Tabs below the bars of a report."""
 
     COHORTS = "cohorts"
     TREND = "trend"
@@ -50,7 +50,7 @@ class PeriodPageQuery(InPeriod, InBuckets):
 
     @property
     def period_error(self) -> str | None:
-        """The problem with a custom period; None if it is valid."""
+        """Return the problem with a custom period; None if it is valid."""
         if self.period != "custom" or self.start_at is not None:
             return None
         if self.start is None or self.end is None:
@@ -60,14 +60,14 @@ class PeriodPageQuery(InPeriod, InBuckets):
         return None
 
     def days(self, now_ms: int) -> tuple[date | None, date | None]:
-        """The first and last day, for the fields of the custom period."""
+        """Return the first and last day, for the fields of the custom period."""
         if self.period == "custom":
             return self.start, self.end
         today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
         return today - timedelta(days=_PERIOD_DAYS.get(self.period, 30) - 1), today
 
     def span(self, now_ms: int) -> tuple[int, int] | None:
-        """Start and end (exclusive) in milliseconds; None for all time.
+        """Return the start and end (exclusive) in milliseconds; None for all time.
 
         Raises `Malformed` for an invalid custom period.
         """
@@ -88,7 +88,7 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
     """Query parameters that select the units of a page."""
 
     def parameters(self, now_ms: int, *, cohort: bool = True) -> dict[str, str]:
-        """The selection as the API's query parameters. cohort: whether to include the filter."""
+        """Return the selection as API query parameters. cohort: whether to include the filter."""
         span = self.span(now_ms)
         cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
         parameters = {
@@ -132,12 +132,12 @@ _SELECTION = (
 
 
 def selection_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The query parameters of a page that select its units."""
+    """Return the query parameters of a page that select its units."""
     return {name: parameters[name] for name in _SELECTION if parameters.get(name)}
 
 
 def address_with_selection(path: str, selection: Mapping[str, Any], **changes: Any) -> str:
-    """The address of a page about the same units. changes: None removes a parameter."""
+    """Return the address of a page about the same units. changes: None removes a parameter."""
     query = {**selection, **changes}
     text = urlencode({name: value for name, value in query.items() if value is not None})
     return path + (f"?{text}" if text else "")

@@ -1,1 +1,1 @@
-"""Pages: attribution."""
+"""Pages for attribution."""

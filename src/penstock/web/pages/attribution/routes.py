@@ -75,7 +75,7 @@ async def attribution_page(
 
 
 def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
-    """The notes about the funnel's coverage, in the words of the pages."""
+    """Return the notes about the funnel's coverage, as worded on the pages."""
     if record.coverage is None or funnel is None:
         return []
     return [
@@ -85,7 +85,7 @@ def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
 
 
 def _funnel(funnels: FunnelService, view: View, query: AttributionPageQuery) -> FunnelRecord | None:
-    """The selected funnel, if any. Raises `NotFound` for an unknown funnel."""
+    """Find the selected funnel, if any. Raises `NotFound` if the funnel is unknown."""
     return None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
 
 

@@ -1,4 +1,4 @@
-"""Query parameters of the attribution page."""
+"""Query parameters for the attribution page."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
     """The whole state of the page."""
 
     def parameters(self, now_ms: int) -> Mapping[str, str]:
-        """The same query as parameters of the API, without paging."""
+        """Return the same query as API parameters, without paging."""
         span = self.span(now_ms)
         parameters = {
             "groupBy": self.group_by.value,

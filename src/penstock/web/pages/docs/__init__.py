@@ -1,1 +1,1 @@
-"""Pages of the API documentation."""
+"""Pages with the API documentation."""

@@ -1,4 +1,4 @@
-"""The public pages of the API documentation."""
+"""Public pages with the API documentation."""
 
 from litestar import Response, get
 

@@ -1,1 +1,1 @@
-"""Pages: the list of funnels and the builder."""
+"""Pages for the list of funnels and the builder."""

@@ -70,9 +70,9 @@ def _figures(
     funnel: FunnelRecord,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Figures for a report's default period, 30 days in the reader's time zone.
+    """Compute figures for a report's default period, 30 days in the reader's time zone.
 
-    The totals come from the report, because a visitor may count on several days of the trend.
+    The totals come from the report, because the trend may count a visitor on several days.
     """
     page = view.query(FunnelPageQuery)
     selection = page.parameters(now_ms)
@@ -118,7 +118,7 @@ def edit_page(
 
 
 def _form_data(funnel: FunnelRecord) -> dict[str, Any]:
-    """The definition in the format of an API request."""
+    """Return the definition in the format of an API request."""
     return {"name": funnel.name, **funnel.definition.model_dump(mode="json")}
 
 

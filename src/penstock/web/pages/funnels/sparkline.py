@@ -47,14 +47,14 @@ def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) 
 
 
 def _point(x: float, y: float) -> str:
-    """A point of a polyline. x, y: 0 to 1, with y pointing up."""
+    """Format a point of a polyline. x, y: 0 to 1, with y pointing up."""
     left = _MARGIN + x * (WIDTH - 2 * _MARGIN)
     top = HEIGHT - _MARGIN - y * (HEIGHT - 2 * _MARGIN)
     return f"{left:.1f},{top:.1f}"
 
 
 def _lines(points: Sequence[str | None]) -> list[str]:
-    """One line for each run without gaps. A single point is drawn as a dot."""
+    """Return one line for each run of points without gaps. A single point is drawn as a dot."""
     runs: list[list[str]] = [[]]
     for point in points:
         if point is None:

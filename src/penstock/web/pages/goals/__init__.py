@@ -1,1 +1,1 @@
-"""Pages: goals."""
+"""Pages for goals."""

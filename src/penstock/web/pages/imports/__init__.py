@@ -1,1 +1,1 @@
-"""Pages: imports and deletions."""
+"""Pages for imports and deletions."""

@@ -113,7 +113,7 @@ async def new_deletion(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """A form for the target or, if the address contains a target, a preview to confirm."""
+    """Show a form for the target or, if the address contains a target, a preview to confirm."""
 
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
@@ -137,7 +137,7 @@ async def new_deletion(
 def _visitor_of(
     visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery
 ) -> VisitorDetailRecord | None:
-    """The visitor to delete; None if no visitor has the ID."""
+    """Find the visitor to delete; None if the ID does not belong to a visitor."""
     visitor_id = query.visitor_id
     if visitor_id is None and query.user_id is not None:
         matches = visitors.visitors(
@@ -153,14 +153,14 @@ def _visitor_of(
 
 
 def share_read(job: ImportJob) -> float:
-    """Progress of an import, 0 to 1."""
+    """Return the progress of an import, 0 to 1."""
     if job.state is ImportState.DONE:
         return 1.0
     return job.bytes_read / job.bytes_total if job.bytes_total else 0.0
 
 
 def share_deleted(deletion: Deletion) -> float:
-    """Progress of a deletion, 0 to 1."""
+    """Return the progress of a deletion, 0 to 1."""
     steps = STEPS[deletion.target]
     return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
 

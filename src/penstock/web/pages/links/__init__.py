@@ -1,1 +1,1 @@
-"""Pages: managed links."""
+"""Pages for managed links."""

@@ -1,4 +1,4 @@
-"""The flow chart of a link: its clicks, and how many led to installs by each match method."""
+"""The flow chart of a link: its clicks, and the installs they led to by match method."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from penstock.links.statistics.schema import LinkStatisticsRecord
 
 _ROW_HEIGHT, _WIDTH = 56.0, 100.0
 _FULL_HEIGHT = 44.8
-"""Combined thickness of all clicks, on both sides of the chart. It fits into a row."""
+"""Combined thickness of all clicks, on both sides of the chart. It fits into a table row."""
 _MIN_HEIGHT = 1.5
 
 
@@ -26,11 +26,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The streams of a chart.
+    """The streams in a chart.
 
     streams: add up to the clicks, unless some installs belong to clicks before the period.
     direct_installs, direct_opens: app opens from the link's address, without a click. height:
-    height of the drawing.
+    height of the chart.
     """
 
     streams: list[Stream]
@@ -70,7 +70,9 @@ def flow_of(stats: LinkStatisticsRecord) -> Flow:
 
 
 def _ribbon(left_top: float, right_middle: float, thickness: float) -> str:
-    """A band that starts below `left_top` on the left and ends around `right_middle`."""
+    """Return the path of a band that starts below `left_top` on the left and ends around
+    `right_middle`.
+    """
     thickness, half = max(thickness, _MIN_HEIGHT), _WIDTH / 2
     left_bottom = left_top + thickness
     right_top, right_bottom = right_middle - thickness / 2, right_middle + thickness / 2

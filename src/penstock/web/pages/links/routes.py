@@ -1,4 +1,4 @@
-"""Managed links: the list, the forms, and a link's statistics, matches and history."""
+"""Pages for managed links: the list, the forms, and a link's statistics, matches and history."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

@@ -1,1 +1,1 @@
-"""Pages: accepted and rejected events as they arrive."""
+"""Pages that show accepted and rejected events as they arrive."""

@@ -1,4 +1,4 @@
-"""Accepted and rejected events as they arrive.
+"""Shows accepted and rejected events as they arrive.
 
 The page polls its part `stream` with the last response's cursor, to get only new rows
 (static/live.js).
@@ -92,7 +92,7 @@ def rejected(
 def attempts_of(
     events: Iterable[StoredEventRecord], properties: Collection[str]
 ) -> dict[str, list[Attempt]]:
-    """The attempts of each event, by event ID. properties: attempt properties of funnels."""
+    """Return the attempts of each event, by event ID. properties: attempt properties of funnels."""
     return {
         event.event_id: [
             Attempt(name, _text(event.properties[name]))

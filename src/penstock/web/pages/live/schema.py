@@ -8,7 +8,9 @@ from penstock.http.schema import Query
 
 
 class RejectedQuery(Query):
-    """Query parameters of rejections. after: number of the last rejection on the page."""
+    """Query parameters for rejected events. after: number of the last rejected event on the
+    page.
+    """
 
     website_id: str | None = None
     after: Annotated[int, Field(ge=0)] = 0

@@ -1,1 +1,1 @@
-"""Pages: members, and the reader's own account."""
+"""Pages for members and the reader's own account."""

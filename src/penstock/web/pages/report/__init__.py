@@ -1,1 +1,1 @@
-"""Pages: the report of a funnel."""
+"""Pages for the report of a funnel."""

@@ -1,4 +1,4 @@
-"""The report of one funnel. The page opens immediately.
+"""The report on one funnel. The page opens immediately.
 
 It includes the bars and the tab if their results are cached; otherwise they load separately.
 """
@@ -86,7 +86,7 @@ async def report(
             "overview": partial(overview, context),
             "detail": partial(TABS[show].panel, context),
         }
-        # Without a time zone in the address, the browser loads the parts in its own time zone.
+        # Without a time zone in the address, the browser loads the parts using its own time zone.
         parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
         return view.render(
             "report/report.html",

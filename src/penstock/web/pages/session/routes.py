@@ -69,7 +69,9 @@ async def log_in(
     single_sign_on: SingleSignOn,
     settings: NamedDependency[Settings],
 ) -> Response[Any]:
-    """The log-in. The query parameter `code` opens its second step, after single sign-on."""
+    """Show the log-in page. The query parameter `code` opens its second step, after single
+    sign-on.
+    """
     next_path = safe_next(request.query_params.get("next"))
     if await reader_of(request, accounts):
         return Redirect(next_path, status_code=302)
@@ -145,7 +147,7 @@ async def secured(
     accounts: Accounts,
     own_account: NamedDependency[OwnAccountService],
 ) -> Response[Any]:
-    """The page after a log-in that took the account back from another person."""
+    """Show the page after a log-in that took the account back from another person."""
     next_path = safe_next(request.query_params.get("next"))
     reader = await required_reader(request, accounts)
     page = Page(1, MAX_PAGE_SIZE)
@@ -158,7 +160,9 @@ async def secured(
 async def confirm_email(
     request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
 ) -> Response[Any]:
-    """Target of a link in an email. It also requires a session for the account."""
+    """Confirm an email address. The link is in an email, and also requires a session of the
+    account.
+    """
     reader, token = await required_reader(request, accounts), request.query_params.get("token", "")
     is_confirmed = reader.user.email_confirmed_at_ms is not None
     is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
@@ -185,7 +189,9 @@ def reset_password(
 
 @get("/reset-password/new", sync_to_thread=True)
 def new_password(request: AnyRequest) -> Response[bytes]:
-    """Target of a link in an email. The token follows `#`, so only the browser sees it."""
+    """Show the form that a link in an email opens. The token follows `#`, so only the browser sees
+    it.
+    """
     return html(request, "session/new_password.html", {})
 
 
@@ -196,7 +202,10 @@ async def sign_up(
     settings: NamedDependency[Settings],
     invitations: NamedDependency[InvitationService],
 ) -> Response[Any]:
-    """Sign-up and invitations. From another machine, the first account needs the setup token."""
+    """Show the page for sign-up and invitations.
+
+    From another machine, the first account needs the setup token.
+    """
     token = request.query_params.get("invitation")
     if token:
         return await _invitation_page(request, accounts, invitations, token)

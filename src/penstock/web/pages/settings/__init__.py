@@ -1,1 +1,1 @@
-"""Pages: settings of the workspace."""
+"""Pages for the settings of the workspace."""

@@ -1,4 +1,4 @@
-"""Settings: API keys, the workspace, the audit log."""
+"""Pages for API keys, the workspace and the audit log."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

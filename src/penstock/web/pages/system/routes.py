@@ -1,4 +1,4 @@
-"""The state of this installation for owners: the pipeline, the stores, this node."""
+"""Shows owners the state of this installation: the pipeline, the stores, this node."""
 
 from anyio import to_thread
 from litestar import Response, get

@@ -1,1 +1,1 @@
-"""Pages: the units of a funnel, and the trace of one unit."""
+"""Pages for the units of a funnel, and the trace of one unit."""

@@ -1,4 +1,4 @@
-"""The units behind a number of a report, and the trace of one unit."""
+"""The units behind a number in a report, and the trace of one unit."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ async def units(
 
 
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
-    """A list's conditions in words, such as `Attempts that reached step 2`."""
+    """Describe a list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
     step, outcome = query.step, query.outcome
     outcomes = {
@@ -135,7 +135,9 @@ async def trace(
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:
-    """The trace, and each event with its seconds since entry; None if there is no entry."""
+    """Return the trace, and each event with its seconds since the entry; None if there is no
+    entry.
+    """
     entry_ms = None if record.entry_at is None else parse_time(record.entry_at)
     seconds = [
         None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000

@@ -1,1 +1,1 @@
-"""Pages: visitors."""
+"""Pages for visitors."""

@@ -46,7 +46,7 @@ async def visitor(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """One visitor. If several visitors share the ID, redirects to their list."""
+    """Show one visitor. If several visitors share the ID, redirects to their list."""
 
     def render() -> Response[bytes]:
         visitor_id = unquote(raw_path_after(view.request, "/visitors/"))

@@ -1,1 +1,1 @@
-"""Pages: websites and apps."""
+"""Pages for websites and apps."""

@@ -1,4 +1,4 @@
-"""Settings: websites and apps."""
+"""Settings pages for websites and apps."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency

@@ -1,1 +1,1 @@
-"""Pages: the first run."""
+"""Pages for the first run."""

@@ -11,7 +11,7 @@ from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.view import View
 
-_STOP_POLLING = 286  # htmx swaps this response in and stops polling
+_STOP_POLLING = 286  # htmx swaps in a response with this status and stops polling
 
 
 @get("/welcome", sync_to_thread=True)
@@ -28,7 +28,7 @@ async def connect(
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Instructions for sending events. The part `arrival` polls until an event arrives."""
+    """Show instructions for sending events. The part `arrival` polls until an event arrives."""
 
     def render() -> Response[bytes]:
         website = website_service.website(view.workspace_id, website_id)

@@ -12,7 +12,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps rates to positions on a drawing, 0 to 1."""
+    """Maps rates to positions on a chart, 0 to 1."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ def compare(context: ReportContext) -> dict[str, Any]:
     prepared = context.prepare(cohort=False)
     try:
         comparison = _comparison(context, prepared, more)
-    except Malformed:  # no unit has the baseline in this period; use the largest cohort
+    except Malformed:  # no unit has the baseline value in this period, so use the largest cohort
         more["baseline"] = None
         comparison = _comparison(context, prepared, more)
     return {
@@ -51,7 +51,7 @@ def _comparison(
 
 
 def _scale(comparison: ComparisonRecord) -> Scale:
-    """A scale that covers every interval, with some room on both sides."""
+    """Return a scale that covers every interval, with some margin on both sides."""
     low = min((cohort.rate_interval.lower for cohort in comparison.cohorts), default=0.0)
     high = max((cohort.rate_interval.upper for cohort in comparison.cohorts), default=1.0)
     room = max(high - low, 0.01) * 0.05

@@ -31,7 +31,8 @@ class ReportContext:
     comparisons: CompareService
     outcomes: OutcomeService
     only_cached: bool
-    # Not `cached_property`: in Python 3.11 its lock makes reports of all readers wait.
+    # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all
+    # readers wait.
     _shared_query: QueryContext | None = field(default=None, init=False)
     _report: ResultsRecord | None = field(default=None, init=False)
 

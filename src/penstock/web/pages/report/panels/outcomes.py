@@ -1,4 +1,4 @@
-"""The progress of a build of stored outcomes, and the address to cancel it."""
+"""Progress of a build of stored outcomes, and the address for cancelling it."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -12,8 +12,8 @@ from penstock.funnels.outcomes.service import OutcomeService
 class Build:
     """A queued or running build.
 
-    path: path of its part of the page; the API has the same path under /api.
-    share: share of this step's rows that it has read, 0 to 1; None while it is queued.
+    path: path of its part of the page; the API has the same path under /api. share: fraction of
+    this step's rows that it has read, 0 to 1; None while it is queued.
     """
 
     path: str
@@ -23,7 +23,9 @@ class Build:
 def build_of(
     outcomes: OutcomeService, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery
 ) -> Build | None:
-    """The build of a funnel's outcomes, if any. Blocks, and raises the errors of `status`."""
+    """Return the build of a funnel's outcomes, if any. Blocks, and raises the same errors as
+    `status`.
+    """
     record = outcomes.status(workspace_id, funnel_id, query)
     if record.state not in (OutcomesState.QUEUED, OutcomesState.BUILDING):
         return None

@@ -34,7 +34,7 @@ class Bar:
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
-    """The figures, and the bars with each step's median time."""
+    """Return the figures, and the bars with each step's median time."""
     results = context.report
     timing_query = TimingQuery.model_validate(context.page.parameters())
     timing = context.insights.compute_timing(context.shared_query, timing_query)
@@ -61,14 +61,14 @@ _REASONS: Mapping[DirectReason, str] = {
 
 
 def _source(results: ResultsRecord) -> str | None:
-    """The source of the figures in words; None if it is not worth mentioning."""
+    """Return the source of the figures in words; None if it is not worth mentioning."""
     if results.served_from is ServedFrom.OUTCOMES:
         return "stored outcomes"
     return _REASONS.get(results.direct_reason) if results.direct_reason else None
 
 
 def _build(context: ReportContext) -> Build | None:
-    """The build that these results may have requested, for the current revision."""
+    """Return the build that these results may have requested, for the current revision."""
     if context.page.past_revision is not None or not context.outcomes.has_build(
         context.shared_query
     ):
@@ -102,7 +102,9 @@ def _bar(
 
 
 def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Shares of all entries that reached the step, are pending or dropped off before it."""
+    """Return the shares of all entries that reached the step, are pending or dropped off
+    before it.
+    """
     earlier = steps[:index]
     return _parts(
         steps[0].count,
@@ -113,7 +115,9 @@ def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
 
 
 def _share_of_previous(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Shares of the previous step's units that reached this step, are pending or dropped off."""
+    """Return the shares of the previous step's units that reached this step, are pending or dropped
+    off.
+    """
     if index == 0:
         return _share_of_entries(steps, 0)
     previous = steps[index - 1]
@@ -131,7 +135,7 @@ def _parts(total: int, reached: int, pending: int, dropped: int) -> Parts:
 
 
 def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
-    """The notes about coverage, with the pending units of the cohort that the page shows.
+    """Return the notes about coverage, with the pending units of the cohort that the page shows.
 
     The API's note counts the pending units of all cohorts.
     """

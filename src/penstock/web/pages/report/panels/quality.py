@@ -13,7 +13,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 class DataQualityIssue:
     """A number about data quality. words: noun phrase shown after the number.
 
-    quality, property: the conditions that select its units; None if events are counted.
+    quality, property: the conditions that select the affected units; None if events are counted.
     """
 
     count: int

@@ -9,7 +9,7 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 
 def trend(context: ReportContext) -> dict[str, Any]:
-    """The trend. chart: the input of `static/charts.js`."""
+    """Return the trend. chart: the input for `static/charts.js`."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
     trend = context.insights.compute_trend(
@@ -29,7 +29,9 @@ def trend(context: ReportContext) -> dict[str, Any]:
 
 
 def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[dict[str, Any]]:
-    """Two lines that meet: settled rates, and, dashed, the rates that may still rise."""
+    """Return two lines that meet: settled rates, and rates that may still rise, which are
+    dashed.
+    """
     rates = [bucket.conversion_rate for bucket in buckets]
     maturing_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
     first = next(maturing_buckets, len(buckets)) if has_window else len(buckets)
@@ -52,7 +54,7 @@ def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[di
 
 
 def _counts(buckets: Sequence[TrendBucketRecord], pending: str) -> list[dict[str, Any]]:
-    """A line for each count. pending: the word for pending units."""
+    """Return a line for each count. pending: the label for pending units."""
     series = {
         "Entered": [bucket.entered for bucket in buckets],
         "Completed": [bucket.completed for bucket in buckets],
