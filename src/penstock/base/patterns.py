@@ -1,8 +1,8 @@
 """Regular expressions for untrusted input, with RE2, which runs in linear time.
 
 Python's `re` backtracks, so a text of 50 bytes can take seconds; a test forbids it in the service.
-RE2 does not support lookaround or back-references, and its classes `\d`, `\s` and `\w` are ASCII.
-Hot paths use handwritten checks instead, because an RE2 call takes a few microseconds.
+RE2 does not support lookaround or back-references, and its classes `\\d`, `\\s` and `\\w` are
+ASCII. Hot paths use handwritten checks instead, because an RE2 call takes a few microseconds.
 """
 
 from collections.abc import Callable
