@@ -1,1 +1,1 @@
-"""Benchmarks, each with a baseline in the same run. `make bench` writes `bench/results.md`."""
+"""Benchmarks. Each measures a baseline in the same run. `make bench` writes `bench/results.md`."""

@@ -129,7 +129,9 @@ def _write(result: results.PartResult, output: Path) -> None:
 
 @contextmanager
 def _checkout(commit: str | None) -> Iterator[Path | None]:
-    """A temporary worktree of a commit, or None without one."""
+    """Check out a commit in a temporary worktree. Yields its folder, or None if there is no
+    commit.
+    """
     if commit is None:
         yield None
         return
@@ -169,7 +171,7 @@ def _processor() -> str:
 
 
 def _version(command: list[str]) -> str | None:
-    """The first line that a program prints about itself."""
+    """Return the first line that a program prints about its version."""
     path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
     program = shutil.which(command[0], path=path)
     if program is None:

@@ -1,10 +1,10 @@
-"""Simulates devices with right, skewed and drifting clocks. Requests take 10 ms to 8 hours.
+"""Simulates devices with correct, wrong and drifting clocks. Requests take 10 ms to 8 hours.
 
     python -m bench.clocks [DEVICES]
 
 Prints how many events are stored more than a second from their true time, and how many consecutive
 events of a device swap places: by the rule before decision 0017, by today's rule for senders of
-`sentAt`, and for clients that measure their offset. Decision 0017 has the figures.
+`sentAt`, and for clients that measure their offset. Decision 0017 contains the figures.
 """
 
 import random
@@ -42,7 +42,9 @@ def device(chance: random.Random, kind: str) -> list[Sent]:
 
 
 def transit_ms(chance: random.Random) -> int:
-    """Usually 10 ms to 1 s; one request in 20 takes up to a minute, one in 100 up to 8 hours."""
+    """Return a request's duration: usually 10 ms to 1 s, but up to a minute for one request in 20,
+    and up to 8 hours for one in 100.
+    """
     luck = chance.random()
     longest = 7.46 if luck < 0.01 else 4.78 if luck < 0.06 else 3.0
     return round(10 ** chance.uniform(1.0 if longest == 3.0 else 3.0, longest))
@@ -53,7 +55,9 @@ def arrived(events: list[Sent]) -> Iterable[tuple[int, Sent]]:
 
 
 def before(events: list[Sent]) -> list[int]:
-    """The old rule: a difference between receipt and `sentAt` over five seconds is clock error."""
+    """The old rule: a difference of more than five seconds between receipt and `sentAt` is a clock
+    error.
+    """
     stored = []
     for at_ms, arrives_ms, clock_ms in events:
         ahead_ms = at_ms + clock_ms - arrives_ms
@@ -74,8 +78,8 @@ def by_device(events: list[Sent]) -> list[int]:
 def measured(events: list[Sent]) -> list[int]:
     """The rule of `/t.js`, in `sdk/js/src/core/clock.ts`.
 
-    Events before the first answer follow the rule of `sentAt`. Requests and answers take half of
-    the round trip each.
+    Events before the first answer follow the rule for `sentAt`. Requests and answers each take half
+    of the round trip.
     """
     stored = by_device(events)
     used: tuple[int, float] | None = None
@@ -91,7 +95,7 @@ def measured(events: list[Sent]) -> list[int]:
 
 
 def estimate_ms(sent: Sent) -> float:
-    """The offset that an answer shows; 0 if the clock may be right, within the slack."""
+    """Return the offset measured from an answer; 0 if the clock may be right, within the slack."""
     trip_ms = sent.arrives_ms - sent.at_ms
     least_ms, most_ms = -sent.clock_ms - trip_ms / 2, -sent.clock_ms + trip_ms / 2
     is_right = most_ms > -_SLACK_MS and least_ms < _SLACK_MS
@@ -99,12 +103,12 @@ def estimate_ms(sent: Sent) -> float:
 
 
 def applied_ms(stored: list[int], events: list[Sent]) -> float:
-    """The offset that the server applied to the first event."""
+    """Return the offset that the server applied to the first event."""
     return stored[0] - events[0].at_ms - events[0].clock_ms
 
 
 def figures(devices: list[list[Sent]], rule: Rule) -> Iterator[float]:
-    """The shares of moved events and of swapped neighbours.
+    """Yield the shares of moved events and of swapped neighbours.
 
     An event counts as moved if it is far from both the true time and the device's own time.
     """

@@ -1,9 +1,9 @@
-"""Inserts seeded events of a funnel into an event store, in the form that the intake stores.
+"""Inserts generated funnel events into an event store, in the form that the intake stores.
 
 The attempts are realistic: they drop off, repeat steps, contain noise and sequence numbers, and
-include hard cases: ties, a plan that changes or is missing, a second visitor. They are generated in
-blocks of about a million step events, and each block covers its share of 60 days. Blocks differ
-only in attempts, visitors and times, so all sizes have the same rates.
+include difficult cases: ties, a plan that changes or is missing, a second visitor. They are
+generated in blocks of about a million step events, and each block covers its share of 60 days.
+Blocks differ only in attempts, visitors and times, so all sizes have the same rates.
 """
 
 import json
@@ -40,7 +40,7 @@ _PLANS = ("free", "pro", "team", "enterprise")
 _CHANNELS = ("search", "social", "mail", "direct", "partner")
 _COUNTRIES, _CLASSES = 10, 100
 _TIED, _CHANGED_PLAN, _SECOND_VISITOR, _NO_PLAN = 1, 2, 3, 4
-"""Attempts are divided into a hundred classes; these classes are hard to count."""
+"""Classes of attempts that are hard to count. Attempts are divided into a hundred classes."""
 
 Numbers = NDArray[np.int64]
 
@@ -80,7 +80,8 @@ class Template:
         random = np.random.default_rng(SEED)
         self.attempts = round(dataset.block_events / _mean_step_events(dataset.steps))
         reach = _reach(random, self.attempts, dataset.steps)
-        # A row for each reached step, and a second row if it is repeated or followed by noise.
+        # There is a row for each step reached, and a second row if it is repeated or followed by
+        # noise.
         attempt = np.repeat(np.arange(self.attempts), reach)
         step = np.arange(len(attempt)) - np.repeat(np.cumsum(reach) - reach, reach) + 1
         chance = random.integers(0, 100, len(attempt))
@@ -94,7 +95,7 @@ class Template:
         kind = random.integers(0, _CLASSES, self.attempts)[attempt]
         started = np.sort(random.integers(0, _SPAN_MS // dataset.blocks, self.attempts))
         pace = random.integers(20_000, 80_000, self.attempts)
-        # Only numbers distinguish the events of a tied attempt.
+        # The events of a tied attempt differ only in their sequence numbers.
         after_ms = started[attempt] + np.where(kind == _TIED, 0, nth * pace[attempt])
         noise = random.integers(0, 20, len(attempt))
         names = [f"noise_{n}" for n in range(20)] + [f"step_{k + 1}" for k in range(dataset.steps)]
@@ -124,7 +125,7 @@ class Template:
 
     @cached_property
     def columns(self) -> Mapping[str, native.Column]:
-        """The columns that are the same in every block."""
+        """Return the columns that are the same in every block."""
         return {
             "name": native.strings(self.names, self.name)._replace(present=None),
             "nth": native.integers(self.nth),
@@ -149,12 +150,12 @@ class Template:
         }
 
     def block(self, number: int, span_ms: int) -> bytes:
-        """The rows of one block. span_ms: length of its share of the period."""
+        """Return the rows of one block. span_ms: length of its share of the period."""
         ids = np.random.default_rng((SEED, number)).bytes(16 * self.attempts).hex()
         texts = [ids[start : start + 32] for start in range(0, len(ids), 32)]
         digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
         hashes = np.frombuffer(digests, np.int64) & ~7 | STRING
-        # The exclamation mark is the text's length, 33.
+        # The exclamation mark is the character with the code 33, the length of the text.
         tagged_ids = np.array([f"!s{text}".encode() for text in texts], "V34")
         columns = {
             **self.columns,
@@ -177,7 +178,7 @@ def fill(data: Path, dataset: Dataset, website_id: str = WEBSITE_ID) -> None:
     """Store a dataset in a data folder's event store, and its counts in a file."""
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
-    # No report reads the catalogue of names and values, and filling it takes longest.
+    # No report reads the catalogue of names and values, and filling it takes the longest.
     warehouse.command("DROP VIEW IF EXISTS catalogue_feed")
     # Keep one part per block, which is as large as a merged part.
     warehouse.command("SYSTEM STOP MERGES events")
@@ -229,12 +230,12 @@ def counts_of(data: Path) -> Counts:
 
 
 def _reach(random: np.random.Generator, attempts: int, steps: int) -> Numbers:
-    """The number of steps that each attempt reaches. Most attempts reach many."""
+    """Choose the number of steps that each attempt reaches. Most attempts reach many."""
     share = np.log1p(random.integers(0, 1000, attempts) / 30.0) * 0.32
     reach: Numbers = (1 + np.minimum(steps - 1, share * (steps - 1))).astype(np.int64)
     return reach
 
 
 def _mean_step_events(steps: int) -> float:
-    """Mean number of step events per attempt. One step in twelve is repeated."""
+    """Return the mean number of step events per attempt. One step in twelve is repeated."""
     return 1.08 * float(_reach(np.random.default_rng(SEED), 100_000, steps).mean())

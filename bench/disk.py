@@ -19,7 +19,7 @@ def run(bench: Bench) -> list[Table]:
         import_rate(service.url, sign_up(service.url), events, 0)
         wait_until_idle(service.pid)
     sizes = in_new_process(table_sizes, data)
-    # Include files that remain after a stop, such as the write-ahead log.
+    # This includes files that remain after a stop, such as the write-ahead log.
     metadata = sum(file.stat().st_size for file in data.glob("penstock.sqlite3*"))
     rows: list[list[Cell]] = [[_METADATA, metadata / events, None]]
     rows += [[f"event store: `{name}`", size / events, rows_] for name, rows_, size in sizes]
@@ -34,7 +34,7 @@ def run(bench: Bench) -> list[Table]:
 
 
 def table_sizes(data: Path) -> list[tuple[str, int, int]]:
-    """Name, rows and bytes of the tables that have rows, after their merge."""
+    """Return the name, rows and bytes of the tables that have rows, after merging their parts."""
     warehouse = Warehouse(data=data, url=None)
     for table in ("events", "catalogue", "visitor_aliases"):
         warehouse.command(f"OPTIMIZE TABLE {table} FINAL")

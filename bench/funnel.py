@@ -1,6 +1,6 @@
-"""A six-step funnel at growing sizes: direct, stored, and in other engines.
+"""A six-step funnel over growing datasets: direct, stored, and in other engines.
 
-Each measurement runs in its own process, so that its peak memory can be measured. Within a process
+Each measurement runs in its own process, so that its peak memory can be measured. Within a process,
 the queries take turns, and the best time counts.
 """
 
@@ -78,7 +78,7 @@ def _rows_of_size(bench: Bench, data: Path, size: int) -> list[list[Cell]]:
 def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
     """Measure direct reports.
 
-    Returns the best seconds by query, and memory before the first report and at its peak, in GB.
+    Returns the best seconds by query, memory before the first report, and peak memory, in GB.
     """
     warehouse = open_events(data)
     report, before = DirectFunnel(warehouse, funnel()).report, peak_gb()
@@ -91,7 +91,7 @@ def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
 
 
 def build(data: Path) -> tuple[float, float]:
-    """Store the outcomes with all threads. Returns the seconds, and peak memory in GB."""
+    """Store the outcomes, using all threads. Returns the seconds, and peak memory in GB."""
     warehouse = open_events(data)
     seconds = seconds_of(StoredFunnel(warehouse, funnel()).build)
     warehouse.close()
@@ -110,7 +110,7 @@ def from_outcomes(data: Path, rounds: int) -> tuple[float, float, float]:
 
 
 def _with_growth(rows: list[list[Cell]], earlier: list[list[Cell]]) -> list[list[Cell]]:
-    """The rows of a size, with their growth since the previous size."""
+    """Return the rows for a size, with their growth since the previous size."""
     last = {row[1]: (row[0], row[2]) for row in earlier}
     for row in rows:
         events, seconds = last.get(row[1], (None, None))

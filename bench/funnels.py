@@ -73,7 +73,7 @@ class DirectFunnel:
 
 
 class StoredFunnel(DirectFunnel):
-    """A funnel counted from its stored outcomes. Call `build` first if none are stored."""
+    """A funnel counted from its stored outcomes. Call `build` first if there are none."""
 
     def __init__(self, warehouse: Warehouse, definition: Definition) -> None:
         super().__init__(warehouse, definition)
@@ -110,7 +110,7 @@ class StoredFunnel(DirectFunnel):
         return replace(super().profile(), build=StoredBuild(self.mark.build, places))
 
     def share_of_events(self) -> float:
-        """Size of stored outcomes on disk, as a share of the events' size."""
+        """Return the size of stored outcomes on disk, as a fraction of the size of the events."""
         rows = self.warehouse.query(
             "SELECT if(table = 'events', 'events', 'outcomes') AS kind, sum(bytes_on_disk) "
             "FROM system.parts WHERE active AND (table = 'events' "
@@ -120,7 +120,9 @@ class StoredFunnel(DirectFunnel):
         return sizes["outcomes"] / sizes["events"]
 
     def fold(self, max_units: int) -> int:
-        """Fold the units that events changed since the last fold. Returns their number."""
+        """Fold the units whose events have changed since the last fold. Returns the number of
+        units.
+        """
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         until_ms = self.mark.read_until_ms
         changes = self.tables.changed_units(self.subject, self.mark, backlog, until_ms, max_units)

@@ -11,7 +11,9 @@ from bench.timing import best_seconds
 
 
 def seconds(file: Path, rounds: int) -> float | None:
-    """Best time of the self-join over a table loaded from Parquet; None if it takes too long."""
+    """Return the best time of the self-join over a table loaded from Parquet; None if it takes too
+    long.
+    """
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         connection = duckdb.connect(
             Path(folder, "bench.duckdb"), config={"temp_directory": folder, "memory_limit": "8GB"}

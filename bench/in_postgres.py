@@ -1,4 +1,4 @@
-"""The self-join in PostgreSQL, from the machine's package."""
+"""The self-join in PostgreSQL, installed from the machine's package."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bench.timing import best_seconds
 
 
 def seconds(file: Path, rounds: int) -> float | None:
-    """Best time of the self-join over a table loaded from CSV, with an index for it."""
+    """Return the best time of the self-join over a table loaded from CSV and indexed for it."""
     folder = programs()
     assert folder is not None, "PostgreSQL is not installed (Debian: apt install postgresql)"
     server = PostgresServer(folder)

@@ -1,10 +1,10 @@
-"""Rates of durably stored events in every form, compared with an empty handler.
+"""Rates of durably stored events, sent in every form, compared with an empty handler.
 
 Each server is one process of Litestar on uvicorn with uvloop and httptools. The servers take turns
 and get the same requests from `wrk`. An event is on disk before the response, in the metadata DB
 with its dedupe key and visitor, while shipping to the event store continues. An import is timed
-from its upload until its last line is stored. Data from earlier rounds stay, so later rounds search
-more.
+from its upload until its last line is stored. Data from earlier rounds are kept, so later rounds
+search more data.
 """
 
 import json
@@ -60,7 +60,7 @@ uvicorn.run(Litestar([empty], openapi_config=None, logging_config=None), port=in
 
 
 class Load(NamedTuple):
-    """Figures of `wrk`. rate: requests per second."""
+    """Figures reported by `wrk`. rate: requests per second."""
 
     rate: float
     p50_ms: float
@@ -159,7 +159,7 @@ def _ratio(rates: list[float], base: list[float]) -> float:
 
 
 def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
-    """Load a server for the given number of seconds. prefix: start of the events' IDs."""
+    """Load a server for the given number of seconds. prefix: beginning of the events' IDs."""
     variables = {
         "BENCH_KEY": account.key,
         "BENCH_WEBSITE": account.website_id,
@@ -183,7 +183,7 @@ def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> L
 
 
 def import_rate(url: str, account: Account, lines: int, number: int) -> float:
-    """Events per second of one import, from the upload of its file until it is done."""
+    """Return the events per second of one import, from the upload of its file until it is done."""
     body = "\n".join(import_line(f"import-{number}-{line}", line) for line in range(lines)).encode()
     headers = {"Authorization": f"Bearer {account.key}", "Content-Type": "application/x-ndjson"}
     with httpx.Client(base_url=url, headers=headers, timeout=60) as client:

@@ -1,7 +1,8 @@
 """Latency of posts while reports run, and of reports while posts arrive.
 
-One service has 10 million step events and counts a funnel of 20 steps and three breakdowns directly
-from them. Single posts arrive at half the highest rate that the service accepted just before.
+One service has 10 million step events, and counts a funnel of 20 steps and three breakdowns
+directly from them. Single posts arrive at half the highest rate that the service accepted just
+before.
 """
 
 import threading
@@ -25,7 +26,7 @@ from bench.timing import in_new_process, resident_mb
 
 _SAMPLE_S = 0.2
 _BUSY_S = 600.0
-"""Seconds of load, long enough to show whether memory grows."""
+"""Duration of the load in seconds. It is long enough to show whether memory grows."""
 
 
 def run(bench: Bench) -> list[Table]:
@@ -36,7 +37,7 @@ def run(bench: Bench) -> list[Table]:
             data,
             PENSTOCK_STORED_OUTCOMES="0",
             PENSTOCK_QUERY_TIMEOUT_S="300",
-            # At a low rate some connections are idle, and the sender does not reopen any.
+            # At a low rate, some connections are idle, and the sender does not reopen any.
             PENSTOCK_IDLE_TIMEOUT_S=str(2 * _BUSY_S),
         ) as service,
         httpx.Client(
@@ -45,7 +46,7 @@ def run(bench: Bench) -> list[Table]:
     ):
         reporter = Reporter(client, create(client, "/api/funnels", _funnel())["id"])
         bench.progress("reports alone")
-        reporter.report()  # warm
+        reporter.report()  # warm-up
         alone_s = [reporter.report() for _ in range(reports)]
         bench.progress("the highest rate of posts")
         send(service.url, account, SINGLE, "warm", 1)
@@ -95,13 +96,15 @@ class Reporter:
 
 
 class Memory(NamedTuple):
-    """Memory of a process in MB, sampled while a context is open."""
+    """Memory of a process in MB, sampled during a context."""
 
     samples: list[float]
 
     @property
     def thirds(self) -> list[float]:
-        """The median of each third of the time. Similar values mean that memory does not grow."""
+        """Return the median of each third of the time. If they are similar, memory does not
+        grow.
+        """
         third = max(1, len(self.samples) // 3)
         return [median(self.samples[at * third : (at + 1) * third]) for at in range(3)]
 

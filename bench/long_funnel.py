@@ -1,4 +1,4 @@
-"""A service with an account and many events of attempts with 20 steps."""
+"""A service with an account, and many events of attempts with 20 steps."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ _ACCOUNT = "bench-account.json"
 
 
 def service_with_events(bench: Bench) -> tuple[Path, Account]:
-    """The service's data folder, created on first use, and its account."""
+    """Return the service's data folder, which is created on first use, and its account."""
     data = bench.folder / "service"
     file = data / _ACCOUNT
     if not file.exists():

@@ -1,4 +1,4 @@
-"""Results as Markdown."""
+"""Formats results as Markdown."""
 
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ _WIDTH = 120
 
 
 def page(results: Iterable[PartResult]) -> str:
-    """The page with all parts, in the given order."""
+    """Format the page with all parts, in the given order."""
     parts = list(results)
     lines = [
         "# Measurements",

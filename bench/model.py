@@ -21,7 +21,7 @@ class Column(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A drawing of a table. x, y: column names. Each `y` is a line, or a bar in each group.
+    """A plot of a table. x, y: column names. Each `y` is a line, or a bar in each group.
 
     series: a text column; each of its values becomes a line. name: file name without suffix.
     """
@@ -50,7 +50,7 @@ class Table(NamedTuple):
 class Bench:
     """One run. folder: data that parts share, deleted afterwards. small: whether it is a trial.
 
-    base: checkout of an older commit, which is also measured if a target is a ratio to it.
+    base: checkout of an older commit, which is also measured if a target is a ratio to that commit.
     """
 
     folder: Path
@@ -76,5 +76,5 @@ class Bench:
         return 1 if self.small else rounds
 
     def events(self, events: int) -> int:
-        """The number of events for this run, a hundredth in a trial."""
+        """Return the number of events for this run: a hundredth in a trial."""
         return events // 100 if self.small else events

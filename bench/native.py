@@ -1,8 +1,9 @@
 """Writes blocks in the engine's Native format, with JSON columns as columns instead of text.
 
 With SQL, the engine spends nine tenths of an insert on parsing JSON texts: 12 million events took
-four minutes. The layout follows `output_format_native_use_flattened_dynamic_and_json_
-serialization`: a JSON column starts with its paths' names, then the type and rows of each path.
+four minutes. The layout follows
+`output_format_native_use_flattened_dynamic_and_json_serialization`: a JSON column starts with its
+paths' names, followed by the type and rows of each path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ _PRESENT, _MISSING = 0, 1
 
 
 class Column(NamedTuple):
-    """The rows of a column or path. present: which rows have a value; None for all rows."""
+    """The rows of a column or path. present: whether each row has a value; None if all rows have
+    one.
+    """
 
     type: str
     values: bytes
@@ -30,7 +33,7 @@ def integers(values: NDArray[np.int64], present: NDArray[np.bool_] | None = None
 
 
 def strings(texts: Sequence[str], rows: NDArray[np.int64]) -> Column:
-    """A column of texts. rows: each row's index in `texts`, or a negative number for no text.
+    """Build a column of texts. rows: each row's index in `texts`, or a negative number for no text.
 
     Texts must be shorter than 128 bytes.
     """
@@ -46,7 +49,7 @@ def strings(texts: Sequence[str], rows: NDArray[np.int64]) -> Column:
 
 
 def json_column(paths: Mapping[str, Column]) -> Column:
-    """A JSON column. All paths have the same number of rows."""
+    """Build a JSON column. All paths must have the same number of rows."""
     names = sorted(paths)
     head = _FLATTENED + _number(len(names)) + b"".join(map(_text, names))
     kinds = (_FLATTENED + _number(1) + _text(paths[name].type) for name in names)
@@ -75,7 +78,7 @@ def _kinds_of_rows(path: Column, rows: int) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    """A number in LEB128."""
+    """Encode a number in LEB128."""
     digits = bytearray()
     while value >= 128:
         digits.append(value % 128 + 128)

@@ -1,8 +1,10 @@
-"""The same funnel in other ways: a bare `windowFunnel`, and self-joins in DuckDB and PostgreSQL.
+"""Counts the same funnel in other ways: with a bare `windowFunnel`, and self-joins in DuckDB and
+PostgreSQL.
 
 They only count how many attempts completed each step, without sequence numbers, cohorts, medians,
-pending units or data quality. Simple tools use the self-join: at each step it takes an attempt's
-first event after the previous step. It considers only the first entry; `windowFunnel` tries all.
+pending units or data quality. Simple tools use the self-join: at each step, it takes an attempt's
+first event after the previous step. It considers only the first entry; `windowFunnel` tries all
+entries.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,7 @@ UNITS = {
 
 
 def bare_window_funnels(warehouse: Warehouse, steps: int = 6) -> dict[str, Callable[[], object]]:
-    """Three variants: the usual one, a tuned one, and one that groups by Penstock's hash."""
+    """Return three variants: the usual one, a tuned one, and one that groups by Penstock's hash."""
 
     def job(sql: str) -> Callable[[], object]:
         return lambda: warehouse.query(sql)
@@ -47,7 +49,9 @@ def bare_window_funnels(warehouse: Warehouse, steps: int = 6) -> dict[str, Calla
 
 
 def self_join(steps: int = 6) -> str:
-    """SQL that counts the attempts that completed each step, by joining the table with itself."""
+    """Return SQL that counts the attempts that completed each step, by joining the table with
+    itself.
+    """
     parts = [
         "step_1 AS (SELECT attempt, min(ms) AS entered, min(ms) AS ms FROM events "
         "WHERE name = 'step_1' GROUP BY attempt)"

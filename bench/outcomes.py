@@ -1,7 +1,7 @@
-"""Stored outcomes: build time and size, queries of units, and reports after changes.
+"""Stored outcomes: build time and size, queries about units, and reports after changes.
 
-A report after changes first folds the changed attempts; both times count. Each change is one more
-event for a recent attempt, with different attempts each time.
+A report after changes first folds the changed attempts, and the time for both counts. Each change
+is one more event for a recent attempt, with different attempts each time.
 """
 
 import time
@@ -22,7 +22,7 @@ from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000
 CHANGED_UNITS = {245_000: (100,), SIZE: (100, 1_000, 10_000), 50_000_000: (100,)}
-"""Numbers of changed units by number of step events, for a small, the usual and a large dataset."""
+"""Numbers of changed units by number of step events, for a small, a usual and a large dataset."""
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
@@ -138,7 +138,7 @@ def measure_refreshes(
 
 
 def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """Measure stored rows in several parts, like after changes, then merged, like after a build."""
+    """Measure stored rows in several parts, as after changes, then merged, as after a build."""
     warehouse = open_events(data)
     direct, outcomes = DirectFunnel(warehouse, funnel()), StoredFunnel(warehouse, funnel())
     changed = best_seconds(_queries(outcomes), rounds)

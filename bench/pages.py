@@ -3,8 +3,8 @@
 Times and sizes come from HTTP requests to a `penstock demo` on loopback, with a session. Then the
 service stops, and another process opens its data folder and requests the same pages without
 background workers, to count statements. Each part that htmx loads is a separate request; a whole
-page is the page's own request plus the requests for its missing parts. API calls from page modules,
-and static files, which browsers cache, are not measured.
+page is the page's own request plus the requests for its missing parts. API calls from page modules
+are not measured, nor are static files, which browsers cache.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ ROUNDS = 10
 class PageRequest:
     """One request. name: the page and the kind of part.
 
-    with_parts: whether to request the parts that the page loads too.
+    with_parts: whether to also request the parts that the page loads.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PageRequest:
 
 @dataclass
 class StatementCounts:
-    """Number of statements to each store."""
+    """Number of statements sent to each store."""
 
     metadb: int = 0
     warehouse: int = 0
@@ -91,7 +91,7 @@ def run(bench: Bench) -> list[Table]:
 
 
 def _page_requests(client: httpx.Client, demo: Demo) -> Iterator[PageRequest]:
-    """Each page, followed by the parts that it loads."""
+    """Yield each page, followed by the parts that it loads."""
     for page in PAGES:
         cookie = {"Cookie": f"service_session={demo.session}"} if page.signed_in else {}
         request = PageRequest(page.name, page.path(demo.ids), cookie)
@@ -103,7 +103,7 @@ def _page_requests(client: httpx.Client, demo: Demo) -> Iterator[PageRequest]:
 
 
 def _parts_of(page: PageRequest, text: str) -> list[PageRequest]:
-    """The requests of the parts that a page loads."""
+    """Return the requests for the parts that a page loads."""
     parts = Parts()
     parts.feed(text)
     return [
@@ -131,13 +131,13 @@ class Parts(HTMLParser):
 
 def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
     """Measure a request. Returns the median and slowest time in ms, and the size in KB."""
-    _load(client, request)  # warm
+    _load(client, request)  # warm-up
     times_s, sizes = zip(*(_load(client, request) for _ in range(rounds)), strict=True)
     return median(times_s) * 1000, max(times_s) * 1000, sizes[-1] / 1000
 
 
 def _load(client: httpx.Client, request: PageRequest) -> tuple[float, int]:
-    """Send a request, with its parts if required. Returns the seconds and bytes."""
+    """Send a request, and the requests for its parts if required. Returns the seconds and bytes."""
     start_s = time.perf_counter()
     answer = _get(client, request)
     took_s, size = time.perf_counter() - start_s, answer.num_bytes_downloaded

@@ -16,7 +16,7 @@ from bench.results import PartResult
 _SIZE_INCHES = (8.0, 4.5)
 _MARKERS = "osD^vP*X"
 _STYLE: Any = {
-    "svg.hashsalt": "penstock",  # IDs of elements
+    "svg.hashsalt": "penstock",  # for the IDs of elements
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.spines.top": False,

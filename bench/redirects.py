@@ -2,7 +2,7 @@
 
 Penstock answers a desktop browser's `GET /l/{slug}` for a link with a fallback URL: it finds the
 link, parses the User-Agent and stores a click. The bare server is Litestar with a plain handler and
-the same uvicorn settings; nginx has `return 302` in one worker. They take turns and get the same
+the same uvicorn settings; nginx has `return 302` and one worker. They take turns and get the same
 requests from `wrk`.
 """
 
@@ -75,7 +75,7 @@ def run(bench: Bench) -> list[Table]:
         urls = {NGINX: nginx, BARE: bare, OURS: service.url}
         _make_link(service.url)
         for url in urls.values():
-            _load(f"{url}/l/sale", 1)  # warm
+            _load(f"{url}/l/sale", 1)  # warm-up
         for round_number in range(rounds):
             bench.progress(f"round {round_number + 1} of {rounds}")
             for name, url in urls.items():

@@ -1,7 +1,7 @@
 """Posts per second while stored outcomes are refreshed.
 
-Every post changes an attempt of the funnel, and a reader requests its report repeatedly. A second
-service has the same events without stored outcomes and without readers.
+Every post changes an attempt of the funnel, and a reader repeatedly requests the funnel's report. A
+second service has the same events, without stored outcomes or readers.
 """
 
 import shutil
@@ -32,8 +32,8 @@ class Round(NamedTuple):
     """One round.
 
     rate: posts per second with stored outcomes. rate_without: the rate without them, measured just
-    before. answers: reports completed meanwhile. stored_answers: number of these reports that came
-    from stored outcomes.
+    before. answers: number of reports completed during the round. stored_answers: number of these
+    reports that came from stored outcomes.
     """
 
     rate: float

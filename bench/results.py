@@ -1,4 +1,4 @@
-"""Stores results in a JSON file, the source of Markdown and plots."""
+"""Stores results in a JSON file, from which the Markdown and the plots are made."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ class PartResult:
 
 
 def load(folder: Path) -> dict[str, PartResult]:
-    """The last result of each part; an empty dict if there is none yet."""
+    """Return the last result of each part; an empty dict if there is none yet."""
     file = folder / _FILE
     if not file.exists():
         return {}

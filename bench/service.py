@@ -1,4 +1,6 @@
-"""Starts servers for benchmarks: the service from this or an older commit, and plain servers."""
+"""Starts servers for benchmarks: the service from this commit or an older one, and plain
+servers.
+"""
 
 import os
 import re
@@ -42,9 +44,9 @@ class Account(NamedTuple):
 
 @contextmanager
 def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Service]:
-    """A running service with its own data folder. source: a checkout.
+    """Run a service with its own data folder. source: a checkout.
 
-    settings: variables of its environment. `TEST_LIMITS` starts `tests.limited` instead.
+    settings: environment variables. If they include `TEST_LIMITS`, `tests.limited` runs instead.
     """
     module = "tests.limited" if "TEST_LIMITS" in settings else "penstock.cli.main"
     log = data.with_suffix(".log")
@@ -71,7 +73,7 @@ def sign_up(url: str, kind: str = "web") -> Account:
 
 @contextmanager
 def signed_in(url: str) -> Iterator[httpx.Client]:
-    """A client with a session. Creates the first account."""
+    """Yield a client with a session. Creates the first account."""
     with httpx.Client(base_url=url, timeout=60) as client:
         form = {
             "email": "bench@example.com",

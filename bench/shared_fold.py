@@ -1,10 +1,10 @@
-"""A prototype of two shards that share the fold of a report. Not part of the product.
+"""A prototype of two shards that share the fold of a report. It is not part of the product.
 
     .venv/bin/python -m bench.shared_fold [STEP_EVENTS]
 
-Starts two ClickHouse servers, stores the events of the benchmark in them, and counts the same
-funnel in several ways. Each way must return the rows of today's statement. Prints the bytes that
-the queried server received, and the CPU time of each server.
+Starts two ClickHouse servers, stores the benchmark's events in them, and counts the same funnel in
+several ways. Each way must return the same rows as today's statement. Prints the bytes that the
+queried server received, and the CPU time of each server.
 
     today       the queried server gathers the matching events and folds all units
     exchanges   the engine's own distributed plans (`make_distributed_plan`)
@@ -50,7 +50,9 @@ _LOCAL = {**ENGINE_SETTINGS, "distributed_foreground_insert": 1, "prefer_localho
 
 
 class Usage(NamedTuple):
-    """Resources of a query. cpu_s: CPU time of each server in seconds, the queried one first."""
+    """Resources used by a query. cpu_s: CPU time of each server in seconds, the queried server
+    first.
+    """
 
     received_mib: float
     cpu_s: list[float]
@@ -85,7 +87,7 @@ def _cpu_s(server: ClickHouseServer) -> float:
 
 @contextmanager
 def started(folder: Path, step_events: int) -> Iterator[Shards]:
-    """Two servers with the benchmark's events, without merges and without the catalogue."""
+    """Start two servers with the benchmark's events, without merges or the catalogue."""
     ports = (free_ports(), free_ports())
     servers = [
         ClickHouseServer(folder / str(own.tcp), _RIGHTS, own, cluster=ports) for own in ports
@@ -153,7 +155,7 @@ class Funnel:
     def _fill(
         self, table: str, select: str, parameters: Mapping[str, Any], key: str | None
     ) -> None:
-        """Store each server's rows: locally, or in the shards that a key selects."""
+        """Store each server's rows: locally, or in the shards selected by a key."""
         for each in self.shards.each:
             each.query(
                 f"CREATE OR REPLACE TABLE {table}_local ENGINE = Memory EMPTY AS {select}",
@@ -169,13 +171,13 @@ class Funnel:
             each.query(f"INSERT INTO {target} {select}", parameters, _LOCAL)
 
     def changed(self) -> Rows:
-        """The units with events of the last shipment."""
+        """Return the units with events from the last shipment."""
         plan = self.plan()
         matched = matched_events(plan, where=f"events.shipment >= {_SHIPMENTS - 1}")
         return self._ask(plan, {"matched": matched}, "SELECT DISTINCT unit FROM matched")
 
     def units(self, where: str = "1", units: str = "") -> Rows:
-        """Number and checksum of counted units.
+        """Return the number and checksum of counted units.
 
         where: a condition on events. units: a condition on units.
         """
@@ -209,7 +211,7 @@ def _bytes_of_column(shards: Shards) -> str:
 
 
 def _equality(rows: Rows, others: Rows) -> str:
-    """Compare rows as texts, because a NaN median differs from itself."""
+    """Compare rows as text, because a NaN median differs from itself."""
     return "equal" if repr(rows) == repr(others) else "different"
 
 

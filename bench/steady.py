@@ -1,7 +1,7 @@
-"""Sends single posts at a steady rate, however long responses take.
+"""Sends single posts at a steady rate, no matter how long responses take.
 
-Latency counts from the time when a request is due, including the wait for a connection. So a server
-that stalls is charged for every request that could not be sent.
+Latency is measured from the time when a request is due, including the wait for a connection. So a
+server that stalls is charged for every request that could not be sent.
 """
 
 import asyncio
@@ -24,7 +24,9 @@ _BODY = (
 
 
 class Latencies(NamedTuple):
-    """Latencies of a run. rate: responses per second. failed: missing responses, or not 202."""
+    """Latencies of a run. rate: responses per second. failed: number of missing responses or
+    responses other than 202.
+    """
 
     rate: float
     p50_ms: float
@@ -91,7 +93,7 @@ class _Sender:
 def post_steadily(
     url: str, account: Account, rate: float, seconds: float, prefix: str
 ) -> Latencies:
-    """Post events at a rate for some seconds. prefix: start of the events' IDs."""
+    """Post events at a rate for some seconds. prefix: beginning of the events' IDs."""
     return uvloop.run(_post(url, account, rate, seconds, prefix))
 
 

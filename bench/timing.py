@@ -28,7 +28,9 @@ def in_new_process(
 
 
 def _call(function: Callable[[], Result]) -> Result:
-    """Convert errors to text, because not every class can be sent to another process."""
+    """Call the function, and convert errors to text, because not every error can be sent to another
+    process.
+    """
     try:
         return function()
     except Exception as error:
@@ -42,7 +44,7 @@ def seconds_of(job: Callable[[], object]) -> float:
 
 
 def best_seconds(jobs: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Name, float]:
-    """Best time of each job. Jobs take turns, so that noise affects all of them."""
+    """Return the best time of each job. The jobs take turns, so that noise affects all of them."""
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(rounds):
         for name, job in jobs.items():

@@ -1,4 +1,4 @@
-"""Print an attempt funnel of the receipt log, by channel, as a Markdown table.
+"""Prints an attempt funnel of the receipt log, by channel, as a Markdown table.
 
 It has six steps and a conversion window of 30 days.
 

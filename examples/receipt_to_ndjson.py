@@ -1,9 +1,9 @@
-"""Convert the receipt log, a CSV event log of Dutch municipalities, for `penstock import`.
+"""Converts the receipt log, a CSV event log of Dutch municipalities, for `penstock import`.
 
     python examples/receipt_to_ndjson.py receipt.csv > receipt.ndjson
 
-A case is both the visitor and the attempt; the activity is the event name. Every other column
-with a value becomes a property of the same name.
+A case is both the visitor and the attempt; the activity is the event name. Every other column with
+a value becomes a property of the same name.
 """
 
 import csv

@@ -17,7 +17,7 @@ SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 
 
 class AccountSettings(SettingGroup):
-    """Settings for sign-up and sessions."""
+    """Sign-up and sessions."""
 
     title = "Accounts"
 
@@ -31,7 +31,7 @@ class AccountSettings(SettingGroup):
 
 
 class MailSettings(SettingGroup):
-    """Settings for the server that sends emails."""
+    """The server that sends emails."""
 
     title = "Email"
 
@@ -75,7 +75,7 @@ class MailSettings(SettingGroup):
 
 
 class SingleSignOnSettings(SettingGroup):
-    """Settings for the identity provider for single sign-on."""
+    """The identity provider for single sign-on."""
 
     title = "Single sign-on"
 

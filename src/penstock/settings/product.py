@@ -51,7 +51,7 @@ class EventSettings(SettingGroup):
 
 
 class LinkSettings(SettingGroup):
-    """Settings for managed links."""
+    """Managed links."""
 
     title = "Links"
 

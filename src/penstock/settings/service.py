@@ -31,7 +31,7 @@ def default_data_folder() -> Path:
 
 
 class AddressSettings(SettingGroup):
-    """Settings for the listening address, and the URL under which browsers reach the service."""
+    """Listening address, and the URL under which browsers reach the service."""
 
     title = "Address"
 
@@ -86,7 +86,7 @@ class AddressSettings(SettingGroup):
 
 
 class StoreSettings(SettingGroup):
-    """Settings for the location of the data, and for encrypting secrets."""
+    """Location of the data, and encryption of secrets."""
 
     title = "Stores"
 
@@ -200,7 +200,7 @@ class RequestSettings(SettingGroup):
 
 
 class MonitoringSettings(SettingGroup):
-    """Settings for metrics, traces and logs."""
+    """Metrics, traces and logs."""
 
     title = "Monitoring"
 

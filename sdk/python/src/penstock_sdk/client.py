@@ -9,7 +9,7 @@ from penstock_sdk.sending import EXIT_S, Sending
 
 
 class Penstock(Sending[Json]):
-    """Sends events from a separate thread. Options: see `Sending`."""
+    """Sends events from a separate thread. For the options, see `Sending`."""
 
     def __enter__(self) -> Self:
         return self

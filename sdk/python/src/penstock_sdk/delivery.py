@@ -1,4 +1,6 @@
-"""Chooses the next request and handles its answer. Does no I/O, so both clients share it."""
+"""Chooses the next request and handles its response. It does no I/O, so both clients can
+share it.
+"""
 
 import logging
 import random
@@ -12,7 +14,7 @@ from penstock_sdk.calls import Json, json_object
 from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
-MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock stores up to 100 rejected events of a request
+MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 rejected events from a request
 _FIRST_RETRY_S, _LAST_RETRY_S, _DAY_S = 0.5, 30.0, 86_400.0
 _RETRIED = frozenset({408, 425, 429})
 # Statuses that a single event may have caused: send smaller batches to find that event.
@@ -36,7 +38,9 @@ class Delivery:
         self._last_log, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
-        """A request with the oldest entry, or with as many events as fit; None if none waits."""
+        """Return a request with the oldest entry, or with as many events as fit; None if nothing is
+        queued.
+        """
         waiting = self._outbox.first(self._max_items)
         if not waiting:
             return None
@@ -52,13 +56,13 @@ class Delivery:
         return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
 
     def record_error(self, error: Exception) -> float:
-        """Handle a missing or unexpected answer. Returns the seconds to wait."""
+        """Handle a missing or unexpected response. Returns the seconds to wait."""
         is_known = isinstance(error, httpx.TransportError)  # its text may contain the key
         self._log_fault(f"no answer ({type(error).__name__}).", None if is_known else error)
         return self.record_failure()
 
     def record_failure(self, retry_after: str | None = None) -> float:
-        """Handle a missing answer or a request to retry. Returns the seconds to wait."""
+        """Handle a missing response or a request to retry. Returns the seconds to wait."""
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
         self._failures, self._is_down = min(self._failures + 1, 10), True
         stated = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
@@ -69,7 +73,7 @@ class Delivery:
         return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
 
     def record_answer(self, request: Request, response: httpx.Response) -> float:
-        """Handle an answer. Returns the seconds before the next request, usually 0."""
+        """Handle a response. Returns the seconds before the next request, usually 0."""
         self._is_down = False
         status, answer, errors = _read(response)
         if status in _ABOUT_EVENTS and len(request.entries) > 1:
@@ -92,7 +96,7 @@ class Delivery:
                 is_known = (number := request.entries[0][0]) in self._outbox.postponed
                 self._outbox.postpone(number)
                 self._retry_at = time.monotonic() + _LAST_RETRY_S
-                # Other entries only wait after several failures in a row.
+                # Other entries wait only after several consecutive failures.
                 if is_known or not self._failures:
                     self._failures = max(self._failures, 1)
                     return _LAST_RETRY_S
@@ -107,14 +111,17 @@ class Delivery:
             _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
-        """Log that the server accepts nothing, once an hour while the fault stays the same."""
+        """Log that the server accepts nothing, once an hour as long as the fault stays the same."""
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
             _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
-    """Status, body and each entry's errors. A key for another website gets 403, even in a batch."""
+    """Parse a response into its status, body and each entry's errors.
+
+    A key for another website gets 403, even in a batch.
+    """
     status, answer = response.status_code, json_object(response) or {}
     # Penstock's codes are strings; a gateway's code is a number.
     problem = [answer] if isinstance(answer.get("code"), str) else []

@@ -1,4 +1,4 @@
-"""Converts events to requests, which are queued until the server answers."""
+"""Converts events to requests, which are queued until the server responds."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ JSON = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
 
 EVENTS, TRANSACTIONS = "/api/v1/events", "/api/v1/transactions"
 TRACK, IDENTIFY = "/api/track", "/api/identify"
-BATCHES = {EVENTS: f"{EVENTS}/batch", TRACK: TRACK}  # routes that accept many entries at once
+BATCHES = {EVENTS: f"{EVENTS}/batch", TRACK: TRACK}  # routes that accept several entries at once
 
 ItemType = Literal["pageview", "screenview", "event", "transaction"]
 
@@ -68,7 +68,8 @@ class TransactionFields(EventFields, total=False):
 
 
 class ItemFields(TypedDict, total=False):
-    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
+    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, and others
+    `name`.
 
     dedupe_key: identifies repeats of the item as duplicates; random by default.
     """
@@ -121,7 +122,11 @@ def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
 
 
 def _time(value: object) -> datetime:
-    """The time of an event; now for None. Text must be ISO 8601. Raises `TypeError` otherwise."""
+    """Return the time of an event; the current time for None.
+
+    Raises `TypeError` unless it is a datetime or ISO 8601 text, and `ValueError` if it has no time
+    zone.
+    """
     if value is None:
         return datetime.now(UTC)
     try:
@@ -167,10 +172,10 @@ def metadata(
     visitor_id: str | int | None = None,
     attempt: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Metadata for a payment provider's checkout, payment or subscription.
+    """Return metadata for a payment provider's checkout, payment or subscription.
 
     attempt: the funnel's attempt property and the attempt's ID, such as `{"checkoutId": "c-1"}`.
-    Raises `ValueError` without an ID. Source: Penstock's docs/providers.md.
+    Raises `ValueError` if neither ID is given. Source: Penstock's docs/providers.md.
     """
     ids = {"userId": user_id, "visitorId": visitor_id}
     if not (known := {name: str(value) for name, value in ids.items() if value not in (None, "")}):

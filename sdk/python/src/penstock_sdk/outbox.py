@@ -1,4 +1,4 @@
-"""The queue of entries that the server has not answered yet, oldest first."""
+"""The queue of entries that the server has not acknowledged yet, oldest first."""
 
 import os
 from collections import OrderedDict
@@ -8,7 +8,8 @@ from threading import Lock
 
 from penstock_sdk.events import IDENTIFY, Entry
 
-_DROPPED = "dropped"  # file with the number of dropped events that no event has stated yet
+# file with the number of dropped events that has not been reported with an event yet
+_DROPPED = "dropped"
 
 
 class Full(Exception):
@@ -18,8 +19,9 @@ class Full(Exception):
 class Outbox:
     """A queue in memory and, with a folder, a file for each entry.
 
-    Thread-safe. Only one process may use a folder at a time; a new process reads entries left by a
-    dead one. Files are first written under another name, so a crash never leaves half an entry.
+    Thread-safe. Only one process may use a folder at a time. A new process reads the entries that a
+    dead process left behind. Files are first written under another name, so a crash never leaves
+    half an entry.
     """
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
@@ -41,7 +43,8 @@ class Outbox:
         """Add an entry.
 
         Raises `Full` if the queue is full, `ValueError` if the entry is not JSON, and `OSError` if
-        the folder is not writable. Dropped events are counted; the next event reports the number.
+        the folder is not writable. Dropped events are counted, and the next event reports their
+        number.
         """
         text = entry.dump()
         is_event = entry.path != IDENTIFY
@@ -70,7 +73,7 @@ class Outbox:
     def postpone(self, number: int) -> None:
         with self._lock:
             entry = self._entries.pop(number, None) or self.postponed.pop(number)
-            self.postponed[number] = entry  # after all others, including later ones
+            self.postponed[number] = entry  # after all other entries, including later ones
 
     def remove(self, numbers: list[int]) -> None:
         with self._lock:

@@ -18,7 +18,7 @@ from penstock_sdk.delivery import Delivery
 from penstock_sdk.outbox import Outbox
 
 Answer = TypeVar("Answer", bound=calls.Json | Awaitable[calls.Json])
-EXIT_S = 10.0  # maximum time for the last deliveries when the process ends
+EXIT_S = 10.0  # maximum seconds for the last deliveries when the process ends
 _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk: %s")
 
 
@@ -26,7 +26,7 @@ class Sending(ABC, Generic[Answer]):
     """Queues events in the outbox, and delivers them in a thread.
 
     Queued events are also delivered when the process ends. After SIGTERM, this requires that the
-    main thread created the client and that the program does not handle SIGTERM itself.
+    main thread created the client, and that the program does not handle SIGTERM itself.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Sending(ABC, Generic[Answer]):
         max_waiting: int = 10_000,
         on_refused: Callable[[events.Refusal], None] = _log_refusal,
     ) -> None:
-        """api_key: key with the scope `ingest`, and `read` for results. spill_to: a folder that
-        preserves events if the process dies. max_waiting: maximum number of queued events; beyond
-        it, calls raise `Full`. on_refused: called with each event that the server rejects.
+        """api_key: key with the scope `ingest`, and with `read` for results. spill_to: a folder
+        that preserves events if the process dies. max_waiting: maximum number of queued events;
+        beyond it, calls raise `Full`. on_refused: called with each event that the server rejects.
         """
         if not host.startswith(("http://", "https://")):
             raise ValueError(f"host {host!r} needs its scheme, such as https://penstock.example")
@@ -58,11 +58,13 @@ class Sending(ABC, Generic[Answer]):
 
     @property
     def waiting(self) -> int:
-        """Number of queued entries that the server has not answered yet."""
+        """Number of queued entries that the server has not acknowledged yet."""
         return len(self._outbox)
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
-        """Queue an event. Raises `Full` if the queue is full, `ValueError` if it cannot be sent."""
+        """Queue an event. Raises `Full` if the queue is full, and `ValueError` if the event is
+        invalid.
+        """
         self._add(events.event_entry(events.EVENTS, self._website_id, event, fields))
 
     def transaction(self, event: str, **fields: Unpack[events.TransactionFields]) -> None:
@@ -76,7 +78,7 @@ class Sending(ABC, Generic[Answer]):
     def attempt(
         self, attempt_id: str, *, attempt_property: str, sequence_property: str, after: int
     ) -> "Attempt":
-        """Continue an attempt that a browser started. after: number of its last event."""
+        """Continue an attempt that a browser started. after: sequence number of its last event."""
         return Attempt(self, attempt_id, attempt_property, sequence_property, after)
 
     def identify(
@@ -89,11 +91,11 @@ class Sending(ABC, Generic[Answer]):
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
     def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
-        """Return the results of a saved funnel. Raises `PenstockError`, or httpx's errors."""
+        """Return the results of a saved funnel. Raises `PenstockError` or an error from httpx."""
         return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
-        """Start an import of NDJSON. Use its `id` with `import_state` to see its progress."""
+        """Start an import of NDJSON. To follow its progress, pass its `id` to `import_state`."""
         params = events.named({"website_id": self._website_id, "file_name": file_name})
         headers = {"Content-Type": "application/x-ndjson"}
         return self._ask("POST", "/api/imports", params=params, content=content, headers=headers)
@@ -113,7 +115,7 @@ class Sending(ABC, Generic[Answer]):
             self._changed.notify_all()
 
     def _flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until all entries are answered. Returns False after a timeout."""
+        """Wait until the server has answered for all entries. Returns False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
@@ -146,12 +148,14 @@ class Sending(ABC, Generic[Answer]):
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
             return self._delivery.record_answer(request, response)
-        except Exception as error:  # no error ends the delivery
+        except Exception as error:  # no error may end the delivery
             return 0.0 if self._is_closing else self._delivery.record_error(error)
 
 
 class Attempt:
-    """Continues a browser's attempt: adds its ID and the next number to each event. Thread-safe."""
+    """Continues a browser's attempt: adds its ID and the next sequence number to each event.
+    Thread-safe.
+    """
 
     def __init__(
         self, penstock: Sending[Any], attempt_id: str, property_: str, sequence: str, after: int
@@ -161,7 +165,7 @@ class Attempt:
 
     @property
     def last_number(self) -> int:
-        """The number of the last event. The browser's client calls it `lastNumber`."""
+        """The sequence number of the last event. The browser client calls it `lastNumber`."""
         return self._numbers
 
     def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
@@ -174,7 +178,7 @@ class Attempt:
 
 
 def _exit_at_sigterm() -> None:
-    """Exit in an orderly way on SIGTERM, unless the program handles it."""
+    """Exit in an orderly way on SIGTERM, unless the program handles the signal itself."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
