@@ -181,6 +181,10 @@ screenshots: $(DEV) ## Take screenshots of every page at three widths, into docs
 docs: $(DEV) ## Build the documentation site, without network, into build/docs/html
 	@$(BIN)/python -m docsite build/docs
 
+.PHONY: pictures
+pictures: $(DEV) ## Draw the pictures of docs/counting.md from traces of the engine
+	PENSTOCK_DRAW_PICTURES=1 $(BIN)/pytest -q tests/docsite/test_counting_pictures.py
+
 .PHONY: format
 format: $(DEV) ## Fix what the formatter and linter can fix
 	$(BIN)/ruff check --fix

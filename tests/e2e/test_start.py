@@ -1,4 +1,4 @@
-"""The README's first funnel, pasted into a shell, gives the response that the README shows."""
+"""The first funnel of docs/start.md, pasted into a shell, gives the response shown there."""
 
 import json
 import re
@@ -8,7 +8,9 @@ from pathlib import Path
 from tests.serving import Served, environment
 from tests.waiting import PATIENCE_S
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+START = (ROOT / "docs/start.md").read_text("utf-8")
 SHOWN_URL = "http://127.0.0.1:8000"
 
 
@@ -16,7 +18,7 @@ def block(language, containing):
     """The one fenced block of a language that holds a text."""
     [match] = [
         text
-        for text in re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+        for text in re.findall(rf"^```{language}\n(.*?)^```$", START, re.MULTILINE | re.DOTALL)
         if containing in text
     ]
     return match
@@ -71,8 +73,13 @@ def test_the_first_funnel_on_the_service_of_somebody_else_says_what_is_wrong(tmp
     assert "Traceback" not in pasted.stderr
 
 
-def test_its_links_have_targets():
-    root = Path(__file__).parents[2]
+def test_the_links_of_the_readme_have_targets():
     targets = [link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("http")]
     assert targets
-    assert [link for link in targets if not (root / link.partition("#")[0]).exists()] == []
+    assert [link for link in targets if not (ROOT / link.partition("#")[0]).exists()] == []
+
+
+def test_the_readme_is_one_screen_and_names_the_commands_of_ci():
+    assert len(README.splitlines()) <= 60
+    assert README.count("![") == 1
+    assert "\nmake test " in README
