@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
@@ -139,6 +140,7 @@ class Link:
         return f"{self.short_url(base_url)}?{query}"
 
 
+@lru_cache(maxsize=1000)
 def slug_of_path(path: str) -> str | None:
     """Return the slug in the path of a public URL; None if the path does not belong to a link.
 

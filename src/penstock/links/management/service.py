@@ -159,9 +159,9 @@ class LinkService:
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """Find an active link of any workspace, and its app. Does not block the event loop."""
-        if not SLUG.fullmatch(slug):
-            return None
-        link = self._by_slug.get(slug) or await self._by_slug.fetch(slug, partial(self._read, slug))
+        link = self._by_slug.get(slug)
+        if link is None and SLUG.fullmatch(slug):
+            link = await self._by_slug.fetch(slug, partial(self._read, slug))
         if link is None or not link.is_active:
             return None
         website = await self._websites.find_website_async(link.website_id)
