@@ -199,7 +199,7 @@ def import_rate(url: str, account: Account, lines: int, number: int) -> float:
 
 
 def import_line(key: str, number: int) -> str:
-    """An import line with an event like those of the `wrk` script."""
+    """Return an import line with an event like the events of the `wrk` script."""
     return json.dumps(
         {
             "type": "event",

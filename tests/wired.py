@@ -23,7 +23,10 @@ from tests.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Wire:
-    """client: calls over the protocol. state: the server's state, with its connections."""
+    """An application behind its protocol. client: sends requests over the protocol.
+
+    state: the server's state, including its connections.
+    """
 
     server: TestClient[Litestar]
     client: httpx.Client

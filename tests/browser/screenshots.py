@@ -1,6 +1,6 @@
 """`make screenshots`: takes screenshots of every demo page at three widths, into docs/images/.
 
-Arguments: names of pages, to take only theirs.
+Arguments: names of pages, to take screenshots of these pages only.
 """
 
 import sys

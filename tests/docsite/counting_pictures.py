@@ -1,4 +1,4 @@
-"""Pictures of docs/counting.md, drawn from traces and reports of the engine."""
+"""Draws the pictures of docs/counting.md from traces and reports of the engine."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,9 +41,9 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class Lane:
-    """One unit of a picture. story: its events, in the notation of `Scene.story`.
+    """One unit in a picture. story: its events, in the notation of `Scene.story`.
 
-    words: what the reader calls the unit. running: whether it started a minute ago.
+    words: the reader's name for the unit. running: whether it started a minute ago.
     """
 
     words: str
@@ -89,7 +89,7 @@ ATTEMPTS: dict[str, list[Lane]] = {
         Lane("checkout c-2", f"0/checkout_started {HOUR_S + 1}/address_entered", attempt="c-2"),
     ],
 }
-"""File name -> units of an attempt funnel over `CHECKOUT`, with a window of an hour."""
+"""Units of an attempt funnel over `CHECKOUT` with a window of an hour, by file name."""
 
 VISITOR = [
     Lane("checkout c-1", "0/checkout_started 60/address_entered", attempt="c-1"),
@@ -103,7 +103,9 @@ VISITOR = [
 
 
 def attempts_picture(past: Scene, recent: Scene, lanes: list[Lane]) -> str:
-    """Send the events of some attempts, and draw the trace of each and the report of all."""
+    """Send the events of the attempts, and draw each attempt's trace and the report on all of
+    them.
+    """
     for lane in lanes:
         scene = recent if lane.running else past
         scene.story(lane.story, visitor=f"visitor of {lane.attempt}", attempt=lane.attempt)
@@ -162,7 +164,7 @@ def _drawing(traces: list[tuple[str, Json]], totals: list[str]) -> str:
 
 
 def _lane(words: str, trace: Json, row: int) -> str:
-    """One unit: its events from left to right, not to scale, and its outcome."""
+    """Draw one unit: its events from left to right, not to scale, and its outcome."""
     y = _TOP + _LANE * row + 60
     start = _milliseconds(trace["events"][0]["occurredAt"])
     end = _SLOT * len(trace["events"])

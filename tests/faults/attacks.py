@@ -44,7 +44,9 @@ _SETTLE_S = 2.0
 
 
 class Attack(NamedTuple):
-    """path: path of the route. body: creates the body to send for a website's public ID."""
+    """One kind of request. path: path of the route. body: creates the body for a website's public
+    ID.
+    """
 
     path: str
     body: Callable[[str], bytes]

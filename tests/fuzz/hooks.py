@@ -41,8 +41,7 @@ def as_lines(_: Any, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Put real records into valid requests, but do not change the website that other requests refer
-    to.
+    """Put real records into valid requests. Never delete a website, because other requests need it.
 
     Imports wait until earlier ones have ended, and each query gets at least a minute. Otherwise,
     both would return 503, as documented.

@@ -25,7 +25,9 @@ from tests.tenant import BASE_URL, Tenant, sign_up, visitor
 
 @dataclass(frozen=True)
 class Node:
-    """client: sends an API key of the workspace. browser: sends its owner's session."""
+    """A running node. client: sends an API key of the workspace. browser: sends its owner's
+    session.
+    """
 
     services: Services
     server: TestClient[Litestar]

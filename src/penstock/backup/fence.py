@@ -188,7 +188,7 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 @contextmanager
 def _listener(data: Path) -> Iterator[socket.socket]:
     path = data / SOCKET
-    # it is left from a killed process, because this process holds the folder's lock
+    # A socket left here belongs to a killed process, because this process holds the folder's lock.
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """Creates and restores backups. All functions block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
-event store and the files beside the stores at the moment of the metadata DB's snapshot. The backup
+event store and the files next to the stores at the moment of the metadata DB's snapshot. The backup
 copies from the links while the service continues.
 """
 

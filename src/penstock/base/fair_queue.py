@@ -46,7 +46,8 @@ class Place:
 
 
 class FairQueue:
-    """Slots that keys take in turn. Serves threads and coroutines; every method is thread-safe.
+    """Slots that keys take turns to use. Serves threads and coroutines; every method is
+    thread-safe.
 
     A free slot goes to the key whose turn it is, and to that key's oldest caller.
     """

@@ -118,7 +118,7 @@ def verify(
 
 
 def _print(findings: "Iterable[Finding]") -> bool:
-    """Print each finding as soon as its check ends. Return False if any is a problem."""
+    """Print each finding as soon as its check ends. Returns False if any finding is a problem."""
     is_sound = True
     for finding in findings:
         status = "PROBLEM" if finding.problem else "ok"

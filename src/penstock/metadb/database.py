@@ -118,9 +118,10 @@ class LogState(NamedTuple):
 class Database:
     """An engine and its transactions.
 
-    `read()` yields a connection in a read transaction; `write()` yields one in a transaction that
-    commits at the end of the block, or rolls back after an error. On SQLite, a write takes the lock
-    at its start (`BEGIN IMMEDIATE`), so it never fails halfway because of another writer.
+    `read()` yields a connection in a read transaction. `write()` yields a connection in a
+    transaction that commits at the end of the block, or rolls back after an error. On SQLite, a
+    write acquires the lock when it begins (`BEGIN IMMEDIATE`), so it never fails halfway because of
+    another writer.
     """
 
     def __init__(

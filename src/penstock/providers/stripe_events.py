@@ -110,7 +110,8 @@ def _metadata(payload: Any) -> Any:
     """Merge the object's metadata, its client reference and its subscription's metadata.
 
     Earlier sources override later ones. Buyers can forge the client reference, so its visitor is
-    ignored if the merchant names a user: otherwise that visitor would be linked to the user.
+    ignored if the merchant's metadata contains a user: otherwise that visitor would be linked to
+    the user.
     """
     own = value_at(payload, "metadata")
     inherited = next(

@@ -1,10 +1,9 @@
-"""Use cases for confirmations: emailed links, and taking over an account by the owner of its
-address.
+"""Use cases for confirmations: emailed links, and giving an account to the owner of its address.
 
-Sign-up does not verify the address, so anybody can create an account with somebody else's. A link
-only works with a session of the same account: opening the email alone does not make a stranger's
-account trusted. When other people prove that the address is theirs, they get the account, and its
-previous holder loses it.
+Sign-up does not verify the address, so anybody can create an account with somebody else's address.
+A link only works with a session of the same account: opening the email alone does not make a
+stranger's account trusted. When people prove that they own the address of another person's account,
+they get the account, and its previous holder loses it.
 """
 
 from functools import partial

@@ -183,6 +183,6 @@ def wrong_website_of_key(website_id: WebsiteId) -> Forbidden:
 
 
 def _bearer_key(authorization: str | None) -> str | None:
-    """Return the key in an `Authorization` header; None without the Bearer scheme."""
+    """Return the key in an `Authorization` header; None if the scheme is not Bearer."""
     scheme, _, key = (authorization or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None

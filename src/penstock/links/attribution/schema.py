@@ -40,7 +40,7 @@ Version = EventName
 
 
 class AppOpen(Input):
-    """An open of the app. The validation context is `EventValidationContext`."""
+    """An app open. The Pydantic validation context is `EventValidationContext`."""
 
     website_id: SentId
     install_id: Annotated[

@@ -154,7 +154,7 @@ def _split(value: str) -> tuple[SplitResult, int | None]:
 
 
 def _host(name: str) -> str:
-    """Normalise a host like browsers do: a canonical IP address, or a name in Punycode."""
+    """Normalise a host as browsers do: a canonical IP address, or a name in Punycode."""
     broken = RuleBroken(
         "not_a_url", "Must have a valid host name, or an IP address in its usual form."
     )

@@ -12,7 +12,7 @@ _MAPPED_PREFIX = "::ffff:"
 
 
 class GeoipFileError(Exception):
-    """The GeoIP file is missing or unusable; the message names the file and the reason."""
+    """The GeoIP file is missing or unusable. The message contains its path and the reason."""
 
 
 class CountryLookup:
