@@ -378,7 +378,7 @@ def _settings() -> Settings:
     return Settings(
         public_url=BASE_URL,
         signup_open=True,
-        # on a slow machine, stored outcomes would answer when a test does not expect it
+        # On a slow machine, stored outcomes would answer when a test does not expect it.
         stored_outcomes=0,
     ).with_limits(fresh_wait_s=PATIENCE_S)
 

@@ -55,5 +55,5 @@ hash_cheaply()
 build_ahead()
 parse_user_agent("")  # builds the parser's patterns
 _load_engine()
-# otherwise a garbage collection in a forked process would touch, and so copy, every object
+# Otherwise a garbage collection in a forked process would touch, and so copy, every object.
 gc.freeze()

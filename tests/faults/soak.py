@@ -161,7 +161,7 @@ def _fill(service: Served, website_id: str) -> None:
 
 
 class Sample(NamedTuple):
-    """Resources of the process at one moment. memory: in MB."""
+    """Resources of the process at one moment. memory: resident memory in MB."""
 
     minute: float
     memory: int

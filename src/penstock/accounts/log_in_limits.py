@@ -43,7 +43,7 @@ class LogInLimits:
         self._guesses_in_total.count(())
 
     def forgive_own(self, email: str, network: str) -> None:
-        """Uncount an attempt that succeeded or was never made."""
+        """Undo the count of an attempt that succeeded or was never made."""
         self._guesses.forgive((email, network))
         self._guesses_of_network.forgive((network,))
 

@@ -200,7 +200,7 @@ class AccountService:
             self._forgive(email, network, is_shared=is_shared)
             raise
         self._forgive(email, network, is_shared=is_shared)
-        # with a pending log-in, earlier wrong codes still count
+        # With a pending log-in, earlier wrong codes still count.
         if not isinstance(opened, PendingLogIn):
             self._limits.forget(email, network)
         return opened
@@ -271,7 +271,7 @@ class AccountService:
                 return None
             account, _ = match
             store.lock_user(db, account.user.id)
-            # the user was removed while waiting for the lock
+            # The user was removed while waiting for the lock.
             if store.account_by_email(db, email) != match:
                 return None
             if account.user.email_confirmed_at_ms is None:

@@ -106,7 +106,7 @@ FIRST_PLAUSIBLE_MS = 10**11
 _LAST_PLAUSIBLE_MS = 10**14
 """The year 5138 in milliseconds. A larger number is more likely a time in microseconds."""
 _LAST_PLAUSIBLE_US = 10**17
-"""The year 5138 in microseconds. A larger number, such as infinity, is a different error."""
+"""The year 5138 in microseconds. A larger number, such as infinity, causes a different error."""
 
 
 def looks_like_seconds(value: Any) -> bool:

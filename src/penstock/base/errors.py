@@ -177,7 +177,9 @@ class StoreUnavailable(Unavailable):
 
 
 class ConcurrentUpdate(StoreUnavailable):
-    """Another transaction interfered (deadlock, serialization failure, lock). Try again."""
+    """Another transaction interfered (deadlock, serialization failure or lock). Callers may try
+    again.
+    """
 
 
 class StoreConflict(Exception):

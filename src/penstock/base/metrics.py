@@ -67,8 +67,8 @@ class LoopHistogram(Collector):
     ) -> None:
         self._name, self._description, self._labels = name, description, labels
         self._buckets = tuple(buckets)
-        # labels -> (number of values in each bucket, last the number above all bounds; [sum of the
-        # values])
+        # Maps the labels' values to the number of values in each bucket, with the values above all
+        # bounds last, and to a list with the sum of the values.
         self._values: dict[tuple[str | int, ...], tuple[list[int], list[float]]] = {}
         REGISTRY.register(self)
 

@@ -1,4 +1,4 @@
-"""Searching a text for many substrings at once."""
+"""Searches a text for many substrings at once."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection

@@ -108,7 +108,7 @@ class Worker:
         self._stalled_after_s = stalled_after_s
         self._wake, self._stopping = Event(), Event()
         self._thread: Thread | None = None
-        # guards the fields below, which the thread writes and health checks read
+        # Guards the fields below, which the thread writes and health checks read.
         self._state = Lock()
         self._busy_since: _Instant | None = None
         self._last_success_at_ms: int | None = None

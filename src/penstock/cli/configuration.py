@@ -50,7 +50,7 @@ _SERVICE_LINK = Pattern(
 
 
 class Source(StrEnum):
-    """Where the value of a setting comes from."""
+    """The source of a setting's value."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"

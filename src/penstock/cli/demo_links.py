@@ -148,7 +148,7 @@ def _use(
         repeat_open | {"installId": f"demo-{number}-known-{at}", "url": link["hostedUrl"]}
         for at in range(campaign.opens)
     ]
-    # one app is copied to another phone together with its evidence, and one has no evidence
+    # One app is copied to another phone together with its evidence, and one has no evidence.
     if bodies:
         bodies.append({**bodies[0], "installId": f"demo-{number}-copy"})
         bodies.append({**repeat_open, "installId": f"demo-{number}-silent", "firstOpen": True})

@@ -96,7 +96,7 @@ def add_missing_end(sent: Any) -> Any:
 
 
 class InPeriod(Query):
-    """A period with both a start and an end, or no period."""
+    """Query parameters for a period. Either both ends are given or neither."""
 
     start_at: Annotated[
         int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Requires `endAt`.")
@@ -116,7 +116,7 @@ def _timezones() -> set[str]:
 
 
 class InBuckets(Query):
-    """Buckets by hour, day, week or month in a time zone."""
+    """Query parameters for buckets by hour, day, week or month in a time zone."""
 
     interval: Annotated[
         Interval, Field(description="Length of a bucket; weeks start on Monday.")

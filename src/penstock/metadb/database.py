@@ -172,7 +172,7 @@ class Database:
                     yield connection
             except BaseException as error:
                 if not _is_rolled_back(error):
-                    # its state is unknown; the next write opens another connection
+                    # Its state is unknown; the next write opens another connection.
                     self._drop_writer()
                 raise
 

@@ -269,7 +269,7 @@ def _text(value: Any) -> str | None:
 
 
 def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
-    """The IDs in these fields as strings.
+    """Return the IDs in these fields as strings.
 
     Clients may send numbers, or an empty string if they have no ID.
     """

@@ -1,4 +1,4 @@
-"""The base class of groups of settings."""
+"""The base class for groups of settings."""
 
 from typing import ClassVar
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 from penstock_sdk.events import IDENTIFY, Entry
 
-# file with the number of dropped events that has not been reported with an event yet
+# File with the number of dropped events that has not been reported with an event yet.
 _DROPPED = "dropped"
 
 

@@ -1,4 +1,4 @@
-"""Use cases for invitations. Without a mail server, owners pass the URL on themselves."""
+"""Use cases for invitations. Without a mail server, owners send the URL themselves."""
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit

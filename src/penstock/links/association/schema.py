@@ -1,4 +1,4 @@
-"""Wire types for the association files, in the platforms' formats, and of the check of an app's
+"""Wire types for the association files, in the platforms' formats, and for the check of an app's
 entries.
 
 Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" and "Configure

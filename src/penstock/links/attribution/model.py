@@ -18,7 +18,7 @@ class Method(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an open has no match."""
+    """The reason why an open has no match."""
 
     NO_CLICK = "no_click"
     EXPIRED = "expired"

@@ -121,7 +121,7 @@ class ClickBuffer:
 
     def _flush_file(self, path: Path) -> None:
         if self._removed:
-            # names may be forgotten only once their files are durably removed
+            # Names may be forgotten only once their files are durably removed.
             sync_folder(self._folder)
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
