@@ -147,6 +147,30 @@ def test_an_engine_that_can_write_nothing_quarantines_nothing(
     assert names_of(stored()) == ["e1", "e2"]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(36, id="bad settings"),
+        pytest.param(60, id="no table"),
+        pytest.param(201, id="quota"),
+        pytest.param(241, id="memory"),
+        pytest.param(469, id="constraint"),
+    ],
+)
+def test_no_row_is_quarantined_for_the_state_of_a_server(
+    services: Services, rejecting: RejectingWarehouse, workspace: Tenant, stored: Stored, code: int
+) -> None:
+    """The server refuses some rows, such as those of one shard, and accepts others."""
+    rejecting.code = code
+    send(workspace, ["bad", "e1", "e2"])
+    assert not services.shipper.wait_until_shipped(0.5)
+    assert counted(workspace)["quarantined"] == 0
+    rejecting.insert_json_rows = super(RejectingWarehouse, rejecting).insert_json_rows  # type: ignore[method-assign]
+    assert names_of(stored()) == ["bad", "e1", "e2"]
+    counts = counted(workspace)
+    assert (counts["received"], counts["stored"], counts["quarantined"]) == (3, 3, 0)
+
+
 @pytest.mark.every_database
 def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
     services: Services, workspace: Tenant, stored: Stored

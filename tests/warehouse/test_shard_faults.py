@@ -48,8 +48,7 @@ FROM cluster(penstock, view(SELECT number FROM numbers(600)))
 SETTINGS max_block_size = 1
 """
 _SHARD_OF_EVENT = "SELECT sipHash64({event:String}) % 2"
-_REFUSE = f"ALTER TABLE {DATABASE}.events_local ADD CONSTRAINT refused CHECK event_id = ''"
-_ACCEPT = f"ALTER TABLE {DATABASE}.events_local DROP CONSTRAINT refused"
+_TABLE = f"{DATABASE}.events_local"
 _LISTED = """
 SELECT sum(events)
 FROM catalogue
@@ -74,6 +73,23 @@ def shard(shards: Shards, request: pytest.FixtureRequest) -> ClickHouseServer:
 
 each = pytest.mark.parametrize("shard", [0, 1], indirect=True, ids=["queried", "other"])
 """Runs a test for the server that Penstock queries, and for the other one."""
+
+refusals = pytest.mark.parametrize(
+    ("refuse", "accept"),
+    [
+        pytest.param(
+            f"ALTER TABLE {_TABLE} ADD CONSTRAINT refused CHECK event_id = ''",
+            f"ALTER TABLE {_TABLE} DROP CONSTRAINT refused",
+            id="constraint",
+        ),
+        pytest.param(
+            f"RENAME TABLE {_TABLE} TO {_TABLE}_away",
+            f"RENAME TABLE {_TABLE}_away TO {_TABLE}",
+            id="no table",
+        ),
+    ],
+)
+"""Statements that let a server refuse inserts of events, and accept them again."""
 
 only_in_test_shards = pytest.mark.skipif(
     os.environ.get("PENSTOCK_TEST_ENGINE") != "shards", reason="takes long: see `make test-shards`"
@@ -265,13 +281,18 @@ def test_a_query_whose_shard_dies_meets_an_unavailable_store(
             query.result(PATIENCE_S)
 
 
-def test_rows_that_one_shard_refuses_for_a_while_are_never_stored_twice(
-    shards: Shards, workspace: Tenant, warehouse: ShardedWarehouse, services: Services
+@refusals
+@pytest.mark.parametrize("reach", ["both shards", "that shard"])
+def test_rows_that_one_shard_refuses_for_a_while_are_all_stored_once(
+    shards: Shards,
+    workspace: Tenant,
+    warehouse: ShardedWarehouse,
+    services: Services,
+    reach: str,
+    refuse: str,
+    accept: str,
 ) -> None:
-    """The shipment begins and ends with rows of that shard; the other one usually stores its rows.
-
-    If that one has stored none yet, the rows look bad: then they are in the quarantine.
-    """
+    """A shipment for both shards begins and ends with rows of the one that refuses them."""
     event, count = {"websiteId": workspace.website_id, "event": "opened", "userId": "ann"}, 0
 
     def shard_of_next() -> int:
@@ -287,19 +308,18 @@ def test_rows_that_one_shard_refuses_for_a_while_are_never_stored_twice(
         with services.shipper.paused():
             if shard_of_next() == 0:
                 return False
-            eventually(lambda: shard_of_next() == 0)
-            eventually(lambda: shard_of_next() == 1)
-            shards[1].execute(_REFUSE)
+            if reach == "both shards":
+                eventually(lambda: shard_of_next() == 0)
+                eventually(lambda: shard_of_next() == 1)
+            shards[1].execute(refuse)
             return True
 
     eventually(refuses_a_shipment)
     failures = services.shipper.outbox_state().failures
     eventually(lambda: services.shipper.outbox_state().failures > failures + 1)
-    shards[1].execute(_ACCEPT)
+    shards[1].execute(accept)
     assert services.shipper.wait_until_shipped(PATIENCE_S)
-    counts = counted(workspace)
-    assert (counts["received"], counts["waiting"]) == (count, 0)
-    assert stored(warehouse, workspace.website_id) == (counts["stored"],) * 3
+    assert_stored_once(warehouse, workspace, count)
 
 
 class Load:

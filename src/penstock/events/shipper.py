@@ -2,8 +2,9 @@
 
 A shipment's number is stored before it is sent, and the engine uses it to recognise a repeat. After
 a crash at any point, the same rows are sent again under the same number, which changes nothing if
-they had already arrived. A shipment that the engine refuses is split in half, with new numbers,
-until each bad row is alone. Bad rows go into the quarantine.
+they had already arrived. If the engine cannot read the rows of a shipment, the shipment is split in
+half, with new numbers, until each bad row is alone. Bad rows go into the quarantine. After any
+other error, the same shipment is sent again.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +29,7 @@ from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.errors import QueryFailed
+from penstock.warehouse.errors import MEMORY_LIMIT_EXCEEDED, QueryFailed
 from penstock.warehouse.queries import load
 
 log = structlog.get_logger()
@@ -42,9 +43,12 @@ COLUMNS = {
 
 _MARKS, _MARK_COLUMNS = "shipment_marks", ("installation", "number")
 _SHIPMENTS = counter("penstock_shipments", "Inserts into the event store.", ["outcome"])
-_NOT_ABOUT_ROWS = frozenset((0, 74, 75, 159, 209, 210, 236, 242, 243, 252, 394, 425))
-"""Engine error codes that are not about the rows: connection, disk, timeout, read-only, too many
-parts, cancelled.
+_PARSE_ERRORS = (6, 25, 26, 27, 32, 38, 41, 72, 117, 130, 306, 376, 467, 563, 632, 760)
+_VALUE_ERRORS = (43, 44, 49, 53, 69, 70, 128, 131, 190, 321, 349, 386, 407, 645, 691)
+"""Wrong types, sizes and ranges; 49 is an error inside the engine."""
+_FAULTS_OF_ROWS = frozenset((*_PARSE_ERRORS, *_VALUE_ERRORS))
+"""Engine error codes that rows can cause. All others are about a server or a shard, for example its
+tables, limits, privileges or disk.
 """
 _MAX_MESSAGE_CHARS = 500
 _SHIPMENT_BUNDLES = 500
@@ -210,10 +214,11 @@ class Shipper:
     def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
         """Re-raise the error unless it is about these rows. If it is, half of them may succeed.
 
-        An engine that cannot write at all, or that failed after storing the rows, must get the same
-        shipment again.
+        Half of the rows also need less memory. An engine that cannot write at all, or that failed
+        after storing the rows, must get the same shipment again.
         """
-        if error.code in _NOT_ABOUT_ROWS or not self._warehouse.accepts_inserts():
+        may_be_rows = error.code in _FAULTS_OF_ROWS or error.code == MEMORY_LIMIT_EXCEEDED
+        if not may_be_rows or not self._warehouse.accepts_inserts():
             raise error
         if self._holds_any(target, piece):
             raise error
@@ -270,11 +275,16 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
-    """Record what the engine refused: a single row to quarantine, or several rows to halve."""
+    """Record what the engine refused: a single row to quarantine, or several rows to halve.
+
+    Re-raises the error if memory is insufficient even for a single row, which is not its fault.
+    """
     rest = shipment.bundles[shipment.shipped :]
     if len(rest) > 1 or "\n" in rest[0].lines:
         log.warning("shipment_halved", shipment=shipment.number, code=error.code)
         return
+    if error.code == MEMORY_LIMIT_EXCEEDED:
+        raise error
     message = str(error).splitlines()[0][:_MAX_MESSAGE_CHARS]
     shipment.refused = UnshippableRow(rest[0].lines, str(error.code), message)
     log.error("row_quarantined", shipment=shipment.number, target=shipment.target, code=error.code)
