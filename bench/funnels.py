@@ -101,7 +101,7 @@ class StoredFunnel(DirectFunnel):
         self.tables.save(self.mark)
 
     def merge(self) -> None:
-        """Merge the parts of the stored rows, like the last step of a build."""
+        """Merge the parts of the stored rows, as in the last step of a build."""
         statement = merge_parts(self.mark.build)
         self.warehouse.query(statement.sql, statement.parameters)
 
