@@ -19,11 +19,11 @@ EVENTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     (STARTED, "v-3", 0, {"checkoutId": "c-3", "n": "1", "plan": "pro"}),
     (STARTED, "v-4", 0, {"checkoutId": "c-4", "n": 1}),
     (ADDRESS, "v-4", 60, {"checkoutId": "c-4", "n": 2, "plan": "free"}),
-    (STARTED, "v-6", 0, {"checkoutId": "c-6", "plan": "pro"}),
-    (ADDRESS, "v-6", 0, {"checkoutId": "c-6"}),
-    (STARTED, "v-7", 0, {"checkoutId": "c-7", "n": 1, "plan": "pro"}),
-    (ADDRESS, "v-8", 60, {"checkoutId": "c-7", "n": 2}),
-    (ADDRESS, "v-9", 60, {"n": 2}),
+    (STARTED, "v-5", 0, {"checkoutId": "c-5", "plan": "pro"}),
+    (ADDRESS, "v-5", 0, {"checkoutId": "c-5"}),
+    (STARTED, "v-6", 0, {"checkoutId": "c-6", "n": 1, "plan": "pro"}),
+    (ADDRESS, "v-7", 60, {"checkoutId": "c-6", "n": 2}),
+    (ADDRESS, "v-8", 60, {"n": 2}),
 )
 
 
