@@ -131,6 +131,20 @@ def test_the_script_and_calls_before_it_has_loaded(
     expect_stored(account, "/cart", "signed_up")
 
 
+def test_the_snippets_about_consent_send_nothing_before_it(
+    account: Account, website_id: str, page: Page, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs/privacy.md").read_text("utf-8")
+    [tag] = re.findall(r"```html\n(.*?)```", text, re.DOTALL)
+    [consent] = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
+    body = f"<html><head>{filled_in(tag, account, website_id, tmp_path)}</head></html>"
+    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.goto(f"{SITE}/cart")
+    assert stored_names(account) == set()
+    page.evaluate(consent)
+    expect_stored(account, "/cart")
+
+
 def run_in_node(code: str, **environment: str) -> None:
     """Run a module, with made-up modules of React Native."""
     without_app = re.sub(r'import .* from "(?!@penstock|node:).*\n', "", code)
