@@ -353,6 +353,8 @@ def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, accoun
     faults = signed_in.get_by_role("region", name="Errors")
     expect(faults.get_by_role("row").nth(1)).to_contain_text("3slugMust be 1 to 64")
     expect(signed_in.get_by_role("button", name="Apply")).to_be_hidden()
+    expect(signed_in.get_by_text("No link has changed yet.")).to_be_visible()
+    expect(signed_in.get_by_text("To create")).to_be_visible()
     assert_accessible(signed_in)
     file.set_input_files(csv(good))
     check.click()

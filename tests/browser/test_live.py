@@ -143,3 +143,14 @@ def test_the_list_says_that_the_session_has_ended(signed_in, account, website, w
     account.client.post("/api/auth/logout").raise_for_status()
     expect(signed_in.get_by_role("dialog", name="Your session has ended")).to_be_visible()
     watch.allow("401")
+
+
+def test_the_date_of_an_older_event_does_not_cover_its_source(signed_in, account, website):
+    send(account, website, "signed_up")
+    signed_in.clock.set_fixed_time(signed_in.evaluate("Date.now() + 86400000 * 2"))
+    signed_in.goto("/live")
+    when = rows(signed_in).first.locator(".when time")
+    expect(when).to_contain_text("20")
+    source = rows(signed_in).first.locator(".source").bounding_box()
+    time = when.bounding_box()
+    assert time["x"] + time["width"] <= source["x"]

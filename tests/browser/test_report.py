@@ -421,7 +421,7 @@ def test_short_texts_of_tables_do_not_break_on_tablets(report, page):
     assert lines(page.locator("td.time time").first) == 2
 
 
-def test_a_toast_covers_no_figures(report, page):
+def test_a_toast_covers_no_figures_and_not_the_account(report, page):
     report()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for width in (1440, 768, 390):
@@ -436,6 +436,9 @@ def test_a_toast_covers_no_figures(report, page):
         assert beside or toast["y"] + toast["height"] <= 56, (
             width
         )  # the bar on top of small screens
+        if width == 1440:
+            account = page.locator(".side .who").bounding_box()
+            assert toast["y"] + toast["height"] <= account["y"]
         page.locator(".toast").first.click()
         expect(page.locator(".toast")).to_have_count(0)
 
@@ -449,3 +452,27 @@ def test_export_and_call_are_of_what_is_shown(report, page):
     page.locator("#overview").get_by_role("button", name="API call").click()
     eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))
     assert "%22plan%22" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_tab_opened_by_keyboard_keeps_the_focus(report):
+    page = report()
+    tab = page.get_by_role("navigation", name="Details").get_by_role("link", name="Trend")
+    tab.focus()
+    page.keyboard.press("Enter")
+    expect(tab).to_have_attribute("aria-current", "page")
+    expect(tab).to_be_focused()
+
+
+def test_a_step_with_options_is_titled_by_all_of_them(signed_in, own):
+    options = [{"type": "Event", "value": f"way_{n}"} for n in range(4)]
+    group = {**STEPS[1], "mode": "all_of", "or": [{"type": "Event", "value": "posted"}]}
+    steps = [{**STEPS[0], "or": options[:1]}, {**options[0], "or": options[1:]}, group]
+    funnel = own(steps=steps)
+    signed_in.goto(f"/funnels/{funnel}")
+    loaded(signed_in)
+    titles = signed_in.locator(".bars h2 bdi")
+    assert titles.all_text_contents() == [
+        "begun or way_0",
+        "way_0 or way_1 or way_2 or 1 more",
+        "paid and posted",
+    ]

@@ -17,14 +17,18 @@ Parts = list[tuple[str, float]]
 """Segments of a bar, for `ui.bar`: kind and share."""
 
 
+_MAX_TITLE_NAMES = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    options: index, name and count of each option, if there are several. filters: number of filters.
+    title: the names of all its options or parts. options: index, name and count of each option, if there are several. filters: number of filters.
     """
 
     step: StepRecord
+    title: str
     parts: Parts
     median_s: float | None
     options: Sequence[tuple[int, str, int]]
@@ -90,6 +94,7 @@ def _bar(
     parts = _share_of_entries(steps, index) if overall else _share_of_previous(steps, index)
     return Bar(
         step=step,
+        title=_title(names, all_of=row.mode is not None),
         parts=parts,
         median_s=None if median_minutes is None else median_minutes * 60,
         options=[(item.option, names[item.option], item.count) for item in step.options]
@@ -99,6 +104,14 @@ def _bar(
         all_of=row.mode is not None,
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
     )
+
+
+def _title(names: Sequence[str], *, all_of: bool) -> str:
+    """Return the title of a step: at most three of its names, and the number of the others."""
+    shown = [*names[:_MAX_TITLE_NAMES]]
+    if others := len(names) - len(shown):
+        shown.append(f"{others} more")
+    return (" and " if all_of else " or ").join(shown)
 
 
 def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
