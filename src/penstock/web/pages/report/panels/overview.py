@@ -24,7 +24,9 @@ _MAX_TITLE_NAMES = 3
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    title: the names of all its options or parts. options: index, name and count of each option, if there are several. filters: number of filters.
+    title: the names of all its options or parts.
+
+    options: index, name and count of each option, if there are several. filters: number of filters.
     """
 
     step: StepRecord
