@@ -185,6 +185,10 @@ docs: $(DEV) ## Build the documentation site, without network, into build/docs/h
 pictures: $(DEV) ## Draw the pictures of docs/counting.md from traces of the engine
 	PENSTOCK_DRAW_PICTURES=1 $(BIN)/pytest -q tests/docsite/test_counting_pictures.py
 
+.PHONY: examples
+examples: $(DEV) ## Record the examples of the API reference from a running application
+	PENSTOCK_RECORD_EXAMPLES=1 $(BIN)/pytest -q tests/docsite/test_reference_examples.py
+
 .PHONY: format
 format: $(DEV) ## Fix what the formatter and linter can fix
 	$(BIN)/ruff check --fix

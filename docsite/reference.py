@@ -1,5 +1,6 @@
 """The pages of the API reference, from the OpenAPI document of the routes."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -13,10 +14,11 @@ from penstock.http import routes as http_routes
 from penstock.http.openapi import openapi_document
 from penstock.web.reference import Field, Operation, Shape, TypeText, reference
 
+EXAMPLES = Path(__file__).parent / "examples.json"
 _FOLDER = Path("docs/reference")
 _HEAD = """# API: {area}
 
-Every route of the API in the area "{area}", with parameters, body and response. [The
+Every route of the API in the area "{area}", with parameters, body, response and examples. [The
 API](../api.md) explains keys, errors, paging and times. Routes marked open need no key. A running
 service has the same reference at `/api/docs`, and the OpenAPI document at `/api/openapi.json`.
 """
@@ -74,6 +76,33 @@ def _operation(operation: Operation) -> Iterator[str]:
         yield f"Body: {cleandoc(operation.body_text)}\n"
     answer = f": {_type(operation.answer)}" if operation.answer else ""
     yield f"Response {operation.status}{answer}\n"
+    example = _examples().get(f"{operation.method} {operation.path}")
+    if example:
+        yield from _example(example)
+
+
+@cache
+def _examples() -> Mapping[str, Mapping[str, Any]]:
+    """The first example of each operation, such as `GET /api/goals/{goal_id}`."""
+    examples = json.loads(EXAMPLES.read_text("utf-8"))
+    return {example["operation"]: example for example in reversed(examples)}
+
+
+def _example(example: Mapping[str, Any]) -> Iterator[str]:
+    method = example["operation"].partition(" ")[0]
+    yield "Example:\n"
+    yield f"```text\n{method} {example['address']}\n```\n"
+    if example["body"] is not None:
+        yield f"```json\n{_indented(example['body'])}\n```\n"
+    if example["response"] is None:
+        yield f"The response is {example['status']}, without a body.\n"
+    else:
+        yield f"The response is {example['status']}:\n"
+        yield f"```json\n{_indented(example['response'])}\n```\n"
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _shapes(shapes: Sequence[Shape]) -> Iterator[str]:
