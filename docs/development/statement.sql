@@ -259,6 +259,7 @@ WITH
                 countIf(reached >= 3),
                 countIf((reached = 1) AND waiting),
                 countIf((reached = 2) AND waiting),
+                countIf((reached = 3) AND waiting),
                 countIf(reached >= 1),
                 countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 0)),
                 countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 1)),
@@ -623,7 +624,7 @@ WITH
             any(units.keys) AS keys,
             arrayConcat(
                 arrayResize(arrayWithConstant(reached, count()), 3),
-                arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting), 2),
+                arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting), 3),
                 sumForEach(arrayMap(bit -> (bitAnd(chosen, bit) != 0), {p2:Array(UInt64)}))
             ) AS counted,
             [

@@ -325,6 +325,9 @@ def test_a_report_without_data_has_rows_of_zeros(scene: Scene, breakdown: list[s
         "droppedOff": 0,
         "conversionFromStart": None,
         "conversionFromPrevious": None,
+        "settled": 0,
+        "settledFromStart": None,
+        "settledFromPrevious": None,
     }
     unused = [{"option": 0, "count": 0}, {"option": 1, "count": 0}]
     assert report["aggregate"] == {
@@ -333,6 +336,10 @@ def test_a_report_without_data_has_rows_of_zeros(scene: Scene, breakdown: list[s
         "pending": 0,
         "droppedOff": 0,
         "conversionRate": None,
+        "settled": 0,
+        "settledRate": None,
+        "earlyCompletions": 0,
+        "finalRate": None,
         "medianCompletionMinutes": None,
         "steps": [
             {"step": 1, "row": 0, "type": "Event", "value": "A", **empty, "options": unused},

@@ -18,13 +18,14 @@ from tests.waiting import eventually
 GOLDEN = '''\
 "row","plan","entered","step_1_name","step_1_count","step_1_pending","step_1_dropped_off",\
 "step_2_name","step_2_count","step_2_pending","step_2_dropped_off",\
-"completed","pending","dropped_off","conversion_rate","median_completion_minutes"
-"total",,5,"A",5,0,4,"B",1,0,0,1,0,4,0.2,1.5
-"cohort","-5",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
-"cohort","""5""",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
-"cohort","'=1+1",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
-"cohort","pro",1,"A",1,0,0,"B",1,0,0,1,0,0,1,1.5
-"cohort","Unknown",1,"A",1,0,1,"B",0,0,0,0,0,1,0,
+"completed","pending","dropped_off","conversion_rate","median_completion_minutes",\
+"settled","settled_rate","early_completions"
+"total",,5,"A",5,0,4,"B",1,0,0,1,0,4,0.2,1.5,5,0.2,0
+"cohort","-5",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
+"cohort","""5""",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
+"cohort","'=1+1",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
+"cohort","pro",1,"A",1,0,0,"B",1,0,0,1,0,0,1,1.5,1,1,0
+"cohort","Unknown",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
 '''
 """Leave out the columns of data quality and coverage, which only the total has."""
 

@@ -928,8 +928,8 @@ def test_a_whole_report(scene: Scene) -> None:
     scene.story("30/a(9) 40/B(8) 41/B(10) 42/C(11)", attempt="skipped")
     report = scene.results(funnel, pageSize=1)
     assert report["evaluatedAt"] > scene.at(90 * DAY_S)
-    shared = {"conversionFromStart": 1.0, "conversionFromPrevious": None}
-    two = {"conversionFromStart": 0.5, "conversionFromPrevious": 0.5}
+    shared = rates(1.0, None)
+    two = rates(0.5, 0.5)
     names = [
         {"step": 1, "row": 0, "type": "Event", "value": "A"},
         {"step": 2, "row": 2, "type": "Event", "value": "B"},
@@ -953,11 +953,16 @@ def test_a_whole_report(scene: Scene) -> None:
             "pending": 0,
             "droppedOff": 2,
             "conversionRate": 0.3333,
+            "settled": 3,
+            "settledRate": 0.3333,
+            "earlyCompletions": 0,
+            "finalRate": None,
             "medianCompletionMinutes": pytest.approx(80 / 60),
             "steps": [
                 {
                     **names[0],
                     "count": 3,
+                    "settled": 3,
                     "pending": 0,
                     "droppedOff": 1,
                     **shared,
@@ -966,6 +971,7 @@ def test_a_whole_report(scene: Scene) -> None:
                 {
                     **names[1],
                     "count": 2,
+                    "settled": 2,
                     "pending": 0,
                     "droppedOff": 1,
                     **rates(0.6667, 0.6667),
@@ -974,6 +980,7 @@ def test_a_whole_report(scene: Scene) -> None:
                 {
                     **names[2],
                     "count": 1,
+                    "settled": 1,
                     "pending": 0,
                     "droppedOff": 0,
                     **rates(0.3333, 0.5),
@@ -1005,11 +1012,16 @@ def test_a_whole_report(scene: Scene) -> None:
                     "pending": 0,
                     "droppedOff": 1,
                     "conversionRate": 0.5,
+                    "settled": 2,
+                    "settledRate": 0.5,
+                    "earlyCompletions": 0,
+                    "finalRate": None,
                     "medianCompletionMinutes": pytest.approx(80 / 60),
                     "steps": [
                         {
                             **names[0],
                             "count": 2,
+                            "settled": 2,
                             "pending": 0,
                             "droppedOff": 1,
                             **shared,
@@ -1018,6 +1030,7 @@ def test_a_whole_report(scene: Scene) -> None:
                         {
                             **names[1],
                             "count": 1,
+                            "settled": 1,
                             "pending": 0,
                             "droppedOff": 0,
                             **two,
@@ -1026,6 +1039,7 @@ def test_a_whole_report(scene: Scene) -> None:
                         {
                             **names[2],
                             "count": 1,
+                            "settled": 1,
                             "pending": 0,
                             "droppedOff": 0,
                             **rates(0.5, 1.0),
@@ -1078,5 +1092,11 @@ def options(*counts: int) -> list[Json]:
     return [{"option": option, "count": count} for option, count in enumerate(counts)]
 
 
-def rates(from_start: float, from_previous: float) -> Json:
-    return {"conversionFromStart": from_start, "conversionFromPrevious": from_previous}
+def rates(from_start: float, from_previous: float | None) -> Json:
+    """The rates of a step, of all units and of settled units, if all units are settled."""
+    return {
+        "conversionFromStart": from_start,
+        "conversionFromPrevious": from_previous,
+        "settledFromStart": from_start,
+        "settledFromPrevious": from_previous,
+    }

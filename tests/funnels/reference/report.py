@@ -254,6 +254,8 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
     pending = [run for run in runs if run.reached < count and is_open(units, run, evaluated_at_ms)]
     dropped = [run for run in runs if run not in completed and run not in pending]
     minutes = [(run.done_ms[-1] - run.entry_ms) / 60_000 for run in completed]
+    settled = [run for run in runs if not is_open(units, run, evaluated_at_ms)]
+    won = [run for run in settled if run.reached == count]
     counts = [sum(run.reached >= step for run in runs) for step in range(1, count + 1)]
     return {
         "entered": len(runs),
@@ -261,6 +263,17 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
         "pending": len(pending),
         "droppedOff": len(dropped),
         "conversionRate": rate(len(completed), len(runs)),
+        "settled": len(settled),
+        "settledRate": rate(len(won), len(settled)),
+        "earlyCompletions": sum(is_open(units, run, evaluated_at_ms) for run in completed),
+        "finalRate": (
+            {
+                "lower": rate(len(completed), len(runs)),
+                "upper": rate(len(completed) + len(pending), len(runs)),
+            }
+            if pending
+            else None
+        ),
         "medianCompletionMinutes": median(minutes) if minutes else None,
         "steps": [
             {
@@ -274,6 +287,18 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                 "conversionFromStart": rate(counts[number - 1], len(runs)),
                 "conversionFromPrevious": (
                     rate(counts[number - 1], counts[number - 2]) if number > 1 else None
+                ),
+                "settled": sum(run.reached >= number for run in settled),
+                "settledFromStart": rate(
+                    sum(run.reached >= number for run in settled), len(settled)
+                ),
+                "settledFromPrevious": (
+                    rate(
+                        sum(run.reached >= number for run in settled),
+                        sum(run.reached >= number - 1 for run in settled),
+                    )
+                    if number > 1
+                    else None
                 ),
                 "options": [
                     {

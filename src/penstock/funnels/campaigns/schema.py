@@ -73,6 +73,13 @@ class CampaignFiguresRecord(Record):
     conversion_rate: Annotated[
         float | None, Field(description="completed / entered, to four decimals.")
     ]
+    settled: Annotated[int | None, Field(description="Units whose conversion window has ended.")]
+    settled_rate: Annotated[
+        float | None, Field(description="Settled units that completed / settled, to four decimals.")
+    ]
+    early_completions: Annotated[
+        int | None, Field(description="Units that completed while their window is still open.")
+    ]
 
 
 class CampaignRecord(CampaignFiguresRecord):

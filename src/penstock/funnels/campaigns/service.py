@@ -27,6 +27,8 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
+from penstock.funnels.results.schema import SettledRecord
+from penstock.funnels.results.settled import settled_figures
 from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
 from penstock.funnels.statements.campaigns import FIGURES, Traffic, campaigns, clicked_links
 from penstock.funnels.statements.query import Plan, Statement
@@ -41,7 +43,15 @@ WaitForClicks = Callable[[], bool]
 """Waits until clicks and events acknowledged before the call can be queried."""
 
 _TRAFFIC_FIGURES = ("clicks", "installs", "opens")
-_FUNNEL_FIGURES = ("entered", "completed", "pending", "dropped_off", "conversion_rate")
+_RATES = ("conversion_rate", "settled_rate")
+_FUNNEL_FIGURES = (
+    "entered",
+    "completed",
+    "pending",
+    "dropped_off",
+    "conversion_rate",
+    *SettledRecord.model_fields,
+)
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
 """The total row to use if the statement returns no rows."""
@@ -145,9 +155,7 @@ class CampaignService:
         try:
             with self._engine.stream(report.statement(None)) as blocks:
                 tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
-                columns = [
-                    Column(name, float if name == "conversion_rate" else int) for name in names
-                ]
+                columns = [Column(name, float if name in _RATES else int) for name in names]
                 write_rows(
                     [query.group_by], columns, tables, Format(query.format), file, label="value"
                 )
@@ -197,14 +205,14 @@ def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {name: row[name] for name in _TRAFFIC_FIGURES}
     if not has_funnel:
         return {**figures, **dict.fromkeys(_FUNNEL_FIGURES)}
-    entered, completed, pending = row["entered"], row["completed"], row["pending"]
+    totals = {name: row[name] for name in ("entered", "completed", "pending")}
+    entered, completed, pending = totals.values()
     return {
         **figures,
-        "entered": entered,
-        "completed": completed,
-        "pending": pending,
+        **totals,
         "dropped_off": entered - completed - pending,
         "conversion_rate": rate(completed, entered),
+        **settled_figures(**totals, early=row["early"]),
     }
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError, field_valid
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import CohortKeyRecord, CoverageRecord, HeadRecord, PeriodQuery
+from penstock.funnels.results.schema import RangeRecord, SettledRecord
 from penstock.http.schema import Record, RuleBroken
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -64,11 +65,6 @@ class ComparisonWarningRecord(Record):
     message: str
 
 
-class RangeRecord(Record):
-    lower: float
-    upper: float
-
-
 class AgainstBaselineRecord(Record):
     """A cohort compared with the baseline. Positive differences favour the cohort."""
 
@@ -100,8 +96,12 @@ class AgainstBaselineRecord(Record):
     ]
 
 
-class ComparedRecord(CohortKeyRecord):
-    """One cohort of a comparison."""
+class ComparedRecord(SettledRecord, CohortKeyRecord):
+    """One cohort of a comparison.
+
+    `conversionRate`, `rateInterval` and `againstBaseline` count pending units as not converted.
+    The fields about settled units leave out units whose window is still open.
+    """
 
     entered: int
     completed: int
@@ -123,6 +123,22 @@ class ComparedRecord(CohortKeyRecord):
     too_few: Annotated[bool, Field(description="Fewer than 30 units entered.")]
     against_baseline: Annotated[
         AgainstBaselineRecord | None, Field(description="null for the baseline.")
+    ]
+    settled_rate_interval: Annotated[
+        RangeRecord | None,
+        Field(
+            description="95% confidence interval of the settled rate (Wilson); null if no unit is "
+            "settled."
+        ),
+    ]
+    settled_too_few: Annotated[bool, Field(description="Fewer than 30 units are settled.")]
+    settled_against_baseline: Annotated[
+        AgainstBaselineRecord | None,
+        Field(
+            description="Like againstBaseline, but over settled units only: the fair comparison "
+            "while windows are open. null for the baseline, and if either cohort has no settled "
+            "unit."
+        ),
     ]
 
 

@@ -25,7 +25,6 @@ from penstock.funnels.comparisons.schema import (
     CompareQuery,
     ComparisonRecord,
     ComparisonWarningRecord,
-    RangeRecord,
     WarningCode,
 )
 from penstock.funnels.definitions.model import Definition
@@ -35,6 +34,8 @@ from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CohortKeyRecord
+from penstock.funnels.results.schema import RangeRecord
+from penstock.funnels.results.settled import settled_figures
 from penstock.funnels.results.shaping import read_total
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build
@@ -52,6 +53,7 @@ class Arm:
     """One cohort.
 
     value: the property's value at entry; None if missing.
+    early: number of units that completed while their window is open.
     conflicting: number of units with another value in a later event.
     """
 
@@ -59,11 +61,22 @@ class Arm:
     entered: int
     completed: int
     pending: int
+    early: int
     conflicting: int
 
     @property
     def is_too_small(self) -> bool:
         return self.entered < MIN_UNITS
+
+    @property
+    def share(self) -> Share:
+        """Return the completed units, out of all."""
+        return Share(self.completed, self.entered)
+
+    @property
+    def settled(self) -> Share:
+        """Return the settled units that completed, out of all settled units."""
+        return Share(self.completed - self.early, self.entered - self.pending - self.early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,68 +182,81 @@ def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
     row: the row's columns and figures, by name.
     """
     entered, *_, completed = row["counts"]
-    return Arm(value, entered, completed, sum(row["pendings"]), sum(row["conflicting"]))
+    return Arm(
+        value, entered, completed, sum(row["pendings"]), row["early"], sum(row["conflicting"])
+    )
 
 
 def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
-    against = _test_against_baseline(arms, baseline) if baseline else []
+    place = arms.index(baseline) if baseline else None
+    shares, settled = [arm.share for arm in arms], [arm.settled for arm in arms]
+    against = _test_against_baseline(shares, place)
+    of_settled = against if settled == shares else _test_against_baseline(settled, place)
     return {
         "property": name,
         "baseline": _key(name, baseline.value) if baseline else None,
         "confidenceLevel": CONFIDENCE_LEVEL,
-        "cohorts": [_record(name, *pair) for pair in zip(arms, against, strict=True)],
+        "cohorts": [_record(name, *row) for row in zip(arms, against, of_settled, strict=True)],
     }
 
 
-def _record(name: str, arm: Arm, against: AgainstBaselineRecord | None) -> ComparedRecord:
-    key = _key(name, arm.value)
+def _record(
+    name: str,
+    arm: Arm,
+    against: AgainstBaselineRecord | None,
+    settled_against: AgainstBaselineRecord | None,
+) -> ComparedRecord:
+    key, settled = _key(name, arm.value), arm.settled
+    totals = {"entered": arm.entered, "completed": arm.completed, "pending": arm.pending}
     return ComparedRecord(
         cohort=key.cohort,
         label=key.label,
-        entered=arm.entered,
-        completed=arm.completed,
-        pending=arm.pending,
+        **totals,
         conversion_rate=rate(arm.completed, arm.entered) or 0.0,
-        rate_interval=_range(*wilson_interval(_share(arm))),
+        rate_interval=_range(*wilson_interval(arm.share)),
         final_rate=_range(arm.completed / arm.entered, (arm.completed + arm.pending) / arm.entered),
         conflicting_entry_values=arm.conflicting,
         too_few=arm.is_too_small,
         against_baseline=against,
+        **settled_figures(**totals, early=arm.early),
+        settled_rate_interval=_range(*wilson_interval(settled)) if settled.whole else None,
+        settled_too_few=settled.whole < MIN_UNITS,
+        settled_against_baseline=settled_against,
     )
 
 
 def _test_against_baseline(
-    arms: Sequence[Arm], baseline: Arm
+    shares: Sequence[Share], baseline: int | None
 ) -> list[AgainstBaselineRecord | None]:
-    """Compare each cohort with the baseline. The result is None for the baseline.
+    """Compare each cohort with the baseline.
 
-    The correction leaves out cohorts with too few units, which would weaken the other tests.
+    The result is None for the baseline, and where the cohort or the baseline has no units. The
+    correction leaves out cohorts with too few units, which would weaken the other tests.
+
+    baseline: index of the baseline; None without cohorts.
     """
-    base = _share(baseline)
-    tests = [p_value(_share(arm), base) for arm in arms]
-    tested = [
-        place
-        for place, arm in enumerate(arms)
-        if not (arm is baseline or arm.is_too_small or baseline.is_too_small)
-    ]
+    records: list[AgainstBaselineRecord | None] = [None] * len(shares)
+    if baseline is None or not shares[baseline].whole:
+        return records
+    base = shares[baseline]
+    tests = {
+        place: p_value(share, base)
+        for place, share in enumerate(shares)
+        if share.whole and place != baseline
+    }
+    tested = [place for place in tests if min(shares[place].whole, base.whole) >= MIN_UNITS]
     corrected = dict(zip(tested, holm([tests[place][1] for place in tested]), strict=True))
-    return [
-        None
-        if arm is baseline
-        else AgainstBaselineRecord(
-            difference=round(_share(arm).rate - base.rate, _DECIMALS),
-            difference_interval=_range(*newcombe_interval(_share(arm), base)),
+    for place, (test, probability) in tests.items():
+        share = shares[place]
+        records[place] = AgainstBaselineRecord(
+            difference=round(share.rate - base.rate, _DECIMALS),
+            difference_interval=_range(*newcombe_interval(share, base)),
             test=test,
             p_value=probability,
             p_value_corrected=corrected.get(place),
-            probability_to_beat=round(probability_to_beat(_share(arm), base), _DECIMALS),
+            probability_to_beat=round(probability_to_beat(share, base), _DECIMALS),
         )
-        for place, (arm, (test, probability)) in enumerate(zip(arms, tests, strict=True))
-    ]
-
-
-def _share(arm: Arm) -> Share:
-    return Share(arm.completed, arm.entered)
+    return records
 
 
 def _warnings(

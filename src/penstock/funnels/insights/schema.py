@@ -7,6 +7,7 @@ from pydantic import Field
 from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.results.schema import FinalRate, SettledRecord
 from penstock.http.period import InBuckets
 from penstock.http.schema import Record
 
@@ -15,7 +16,7 @@ class TrendQuery(CohortQuery, InBuckets):
     """The query parameters for a trend."""
 
 
-class TrendBucketRecord(Record):
+class TrendBucketRecord(SettledRecord):
     """Units that entered at `from` or later, but before `to`."""
 
     from_: Annotated[str, Field(alias="from")]
@@ -25,6 +26,7 @@ class TrendBucketRecord(Record):
     pending: int
     dropped_off: int
     conversion_rate: float | None
+    final_rate: FinalRate
     median_completion_minutes: float | None
     maturing: Annotated[
         bool,

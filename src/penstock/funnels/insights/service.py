@@ -29,6 +29,7 @@ from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.results.settled import final_rate, settled_figures
 from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
@@ -237,6 +238,7 @@ def _bucket(
     entered, completed, pending = (
         row[name] if row else 0 for name in ("entered", "completed", "pending")
     )
+    totals = {"entered": entered, "completed": completed, "pending": pending}
     is_cut = (
         params.start_ms is not None
         and params.end_ms is not None
@@ -251,6 +253,8 @@ def _bucket(
         pending=pending,
         dropped_off=entered - completed - pending,
         conversion_rate=rate(completed, entered),
+        **settled_figures(**totals, early=row["early"] if row else 0),
+        final_rate=final_rate(**totals),
         median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,
         maturing=window_s is None or now_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,

@@ -24,6 +24,7 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord
 from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.settled import settled_figures
 from penstock.funnels.results.shaping import (
     MS_PER_MINUTE,
     data_quality,
@@ -131,6 +132,7 @@ def _figure_columns(definition: Definition) -> list[Column]:
         columns += [Column(f"step_{step}_name", str), *map(Column, counts)]
     columns += [*map(Column, ("completed", "pending", "dropped_off"))]
     columns += [Column("conversion_rate", float), Column("median_completion_minutes", float)]
+    columns += [Column("settled"), Column("settled_rate", float), Column("early_completions")]
     for number in range(1, len(definition.diagnostics) + 1):
         row = f"diagnostic_{number}_"
         columns += [Column(f"{row}name", str), Column(f"{row}where", str)]
@@ -202,7 +204,12 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     for step in zip(names, counts, pendings, dropped, strict=True):
         columns += step
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
-    columns += [counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
+    pending = sum(pendings)
+    columns += [counts[-1], pending, sum(dropped), rate(counts[-1], counts[0]), median]
+    settled = settled_figures(
+        entered=counts[0], completed=counts[-1], pending=pending, early=row["early"]
+    )
+    columns += settled.values()
     for place, units, events in zip(
         locate_diagnostics(definition),
         row["seen_units"],

@@ -107,6 +107,14 @@ class StepRecord(Record):
     ]
     conversion_from_start: float | None
     conversion_from_previous: float | None
+    settled: Annotated[int, Field(description="Settled units that reached this step.")]
+    settled_from_start: Annotated[
+        float | None, Field(description="Share of all settled units; null if there are none.")
+    ]
+    settled_from_previous: Annotated[
+        float | None,
+        Field(description="Share of the settled units that reached the step before."),
+    ]
     options: list[OptionRecord]
 
 
@@ -134,7 +142,48 @@ class DiagnosticRecord(Record):
     events: Annotated[int, Field(description="Events there that match the row or a part of it.")]
 
 
-class AggregateRecord(Record):
+class RangeRecord(Record):
+    lower: float
+    upper: float
+
+
+class SettledRecord(Record):
+    """Figures over settled units. entered = settled + pending + earlyCompletions."""
+
+    settled: Annotated[
+        int,
+        Field(
+            description="Units whose conversion window has ended at evaluatedAt, whatever their "
+            "outcome. 0 without a window, as such units never settle."
+        ),
+    ]
+    settled_rate: Annotated[
+        float | None,
+        Field(
+            description="Settled units that completed / settled, to four decimals; null if no unit "
+            "is settled. Unlike conversionRate, it never counts a unit that may still complete as "
+            "lost."
+        ),
+    ]
+    early_completions: Annotated[
+        int,
+        Field(
+            description="Units that completed while their window is still open. They become "
+            "settled when it closes."
+        ),
+    ]
+
+
+FinalRate = Annotated[
+    RangeRecord | None,
+    Field(
+        description="Range of the conversion rate once all windows have closed: from all pending "
+        "units dropping off to all of them completing. null if no unit is pending."
+    ),
+]
+
+
+class AggregateRecord(SettledRecord):
     """The numbers for all units or for one cohort. A rate is null if its denominator is 0."""
 
     entered: int
@@ -144,6 +193,7 @@ class AggregateRecord(Record):
     conversion_rate: Annotated[
         float | None, Field(description="completed / entered, to four decimals.")
     ]
+    final_rate: FinalRate
     median_completion_minutes: float | None
     steps: list[StepRecord]
     diagnostics: list[DiagnosticRecord]

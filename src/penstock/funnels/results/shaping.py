@@ -1,11 +1,13 @@
 """Turns rows of the report statement into the response of the API. Step 7 of the query path."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition, Row
+from penstock.funnels.results.settled import final_rate, settled_figures
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.query import QueryParams
 
@@ -73,13 +75,18 @@ def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]
     n = len(definition.steps)
     counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]
-    entered, completed = counts[0], counts[-1]
+    entered, completed, pending = counts[0], counts[-1], sum(pendings)
+    totals = {"entered": entered, "completed": completed, "pending": pending}
+    settled = settled_figures(**totals, early=row["early"])
+    bounds = final_rate(**totals)
     return {
-        "entered": entered,
-        "completed": completed,
-        "pending": sum(pendings),
+        **totals,
         "droppedOff": sum(dropped),
         "conversionRate": rate(completed, entered),
+        "settled": settled["settled"],
+        "settledRate": settled["settled_rate"],
+        "earlyCompletions": settled["early_completions"],
+        "finalRate": bounds and bounds.model_dump(),
         "medianCompletionMinutes": row["median_ms"] / MS_PER_MINUTE if completed else None,
         "steps": _steps(definition, row, counts, pendings, dropped),
         "diagnostics": _diagnostics(definition, row),
@@ -93,6 +100,9 @@ def _steps(
     pendings: Sequence[int],
     dropped: Sequence[int],
 ) -> list[dict[str, Any]]:
+    # Settled units that reached each step: without the open ones that reached it.
+    still_open = list(accumulate(reversed([*row["pendings"], row["early"]])))[::-1]
+    settled = [count - open_ for count, open_ in zip(counts, still_open, strict=True)]
     required = [(place, step) for place, step in enumerate(definition.rows) if not step.diagnostic]
     options = iter(row["options"])
     return [
@@ -105,6 +115,9 @@ def _steps(
             "droppedOff": dropped[k],
             "conversionFromStart": rate(counts[k], counts[0]),
             "conversionFromPrevious": rate(counts[k], counts[k - 1]) if k else None,
+            "settled": settled[k],
+            "settledFromStart": rate(settled[k], settled[0]),
+            "settledFromPrevious": rate(settled[k], settled[k - 1]) if k else None,
             "options": [
                 {"option": index, "count": counts[k] if step.all_of else count}
                 for index, count in enumerate([next(options) for _ in step.matches])

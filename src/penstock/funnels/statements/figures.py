@@ -47,6 +47,11 @@ def pending_units(plan: Plan) -> str:
     return f"arraySum(arraySlice(counted, {n + 1}, {n - 1}))"
 
 
+def early_units(plan: Plan) -> str:
+    """Return the completed units whose window is still open."""
+    return f"counted[{2 * len(plan.steps)}]"
+
+
 def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) -> str:
     """Return the list `quality`. Missing numbers are 0.
 
@@ -67,10 +72,11 @@ def unit_figures(plan: Plan) -> str:
     (`PARTS`). So a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
+    # By furthest step. At step n, these are the early completions.
     waiting = "arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting)"
     counted = [
         f"arrayResize(arrayWithConstant(reached, count()), {n})",
-        f"arrayResize({waiting}, {n - 1})",
+        f"arrayResize({waiting}, {n})",
     ]
     if plan.definition.has_options:
         masks = plan.masks([bit for step in plan.steps for bit in step.each])
@@ -110,7 +116,7 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     options = sum(len(step.matches) for step in definition.steps)
     diagnostics = definition.diagnostics
     seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
-    lengths = {"counts": n, "pendings": n - 1, "options": 0}
+    lengths = {"counts": n, "pendings": n - 1, "early": 1, "options": 0}
     if definition.has_options:
         lengths["options"] = options
     lengths |= {"seen_units": seen, "seen_events": seen}
@@ -119,6 +125,7 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **figures,
         **_cut(row.get("missing", ()), {"missing": breadth}),
+        "early": figures["early"][0],
         "options": figures["options"] or figures["counts"],
         **dict(zip(_QUALITY, quality["numbers"], strict=True)),
         "conflicting": quality["conflicting"],

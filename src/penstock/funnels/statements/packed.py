@@ -284,7 +284,7 @@ def tallies(plan: Plan, layout: Layout) -> str:
     """
     n = len(plan.steps)
     counted = [f"countIf(reached >= {k})" for k in range(1, n + 1)]
-    counted += [f"countIf(reached = {k} AND waiting)" for k in range(1, n)]
+    counted += [f"countIf(reached = {k} AND waiting)" for k in range(1, n + 1)]
     if plan.definition.has_options:
         counted += [
             f"countIf(reached >= {k}"

@@ -48,6 +48,7 @@ class Sort(StrEnum):
     PENDING = "pending"
     DROPPED_OFF = "droppedOff"
     CONVERSION_RATE = "conversionRate"
+    SETTLED_RATE = "settledRate"
     MEDIAN_COMPLETION_MINUTES = "medianCompletionMinutes"
 
 

@@ -156,12 +156,15 @@ def _ranked(plan: Plan) -> str:
 def _sorting(plan: Plan) -> list[str]:
     entered, completed = figures.ENTERED, figures.completed_units(plan)
     pending = figures.pending_units(plan)
+    early = figures.early_units(plan)
+    settled = f"({entered} - {pending} - {early})"
     figure = {
         Sort.ENTERED: entered,
         Sort.COMPLETED: completed,
         Sort.PENDING: pending,
         Sort.DROPPED_OFF: f"{entered} - {completed} - {pending}",
         Sort.CONVERSION_RATE: f"{completed} / {entered}",
+        Sort.SETTLED_RATE: f"if({settled} = 0, NULL, ({completed} - {early}) / {settled})",
         Sort.MEDIAN_COMPLETION_MINUTES: f"if({completed} = 0, NULL, median_ms)",
     }[plan.params.sort]
     direction = "DESC" if plan.params.descending else "ASC"

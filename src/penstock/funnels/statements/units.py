@@ -136,12 +136,17 @@ def _seen_place(plan: Plan, diagnostic: int) -> int:
 
 
 def _outcome(plan: Plan, outcome: Outcome, n: int) -> str:
-    waiting = f"{plan.evaluated_at()} <= window_end"
+    waiting = _waiting(plan)
     return {
         Outcome.COMPLETED: f"reached = {n}",
         Outcome.PENDING: f"reached < {n} AND {waiting}",
         Outcome.DROPPED_OFF: f"reached < {n} AND NOT ({waiting})",
     }[outcome]
+
+
+def _waiting(plan: Plan) -> str:
+    """Whether a unit's window is open."""
+    return f"{plan.evaluated_at()} <= window_end"
 
 
 def _quality(plan: Plan, quality: Quality, place: int) -> str:
@@ -166,7 +171,7 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
     the first entry. For visitors, `counted` must have the same edges. Columns: bucket (its start),
     first_ms and last_ms (times of its first and last entry), entered, completed, pending,
-    median_ms. Buckets without entries are omitted.
+    early (completed units whose window is open), median_ms. Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -176,6 +181,7 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
                min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
+               countIf(reached = {n} AND {_waiting(plan)}) AS early,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
 

@@ -1,0 +1,204 @@
+"""Settled rates over HTTP: they count only units whose window has ended."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, Json, Scene
+from tests.tenant import Tenant
+
+WEEK_S = 7 * DAY_S
+SETTLED = ("settled", "settledRate", "earlyCompletions")
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    """Ten days of attempts, of which the last seven days are still open.
+
+    Entered 9 and 8 days ago: 4 attempts, of which 1 completed. Entered 3 days ago and later: 3
+    attempts, of which 2 completed.
+    """
+    scene = Scene(workspace, clock, ago_s=10 * DAY_S)
+    day = {number: number * DAY_S for number in range(10)}
+    scene.story(f"{day[1]}/A {day[1] + 60}/B", attempt="won", plan="pro")
+    scene.story(f"{day[1]}/A", attempt="lost 1", plan="pro")
+    scene.story(f"{day[2]}/A", attempt="lost 2", plan="basic")
+    scene.story(f"{day[2]}/A", attempt="lost 3", plan="basic")
+    scene.story(f"{day[7]}/A {day[7] + 60}/B", attempt="early 1", plan="basic")
+    scene.story(f"{day[8]}/A {day[8] + 60}/B", attempt="early 2", plan="basic")
+    scene.story(f"{day[9]}/A", attempt="waiting", plan="pro")
+    return scene
+
+
+@pytest.fixture
+def funnel_id(scene: Scene) -> str:
+    return scene.attempts("A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["plan"])
+
+
+def read(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=query)
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def settled(part: Json) -> list[Any]:
+    return [part[name] for name in SETTLED]
+
+
+def test_the_settled_rate_leaves_out_units_whose_window_is_open(
+    scene: Scene, funnel_id: str
+) -> None:
+    total = scene.results(funnel_id)["aggregate"]
+    assert (total["entered"], total["completed"], total["pending"]) == (7, 3, 1)
+    assert settled(total) == [4, 0.25, 2]
+    assert total["conversionRate"] == 0.4286
+    assert total["finalRate"] == {"lower": 0.4286, "upper": 0.5714}
+
+
+def test_each_cohort_has_its_own_settled_rate(scene: Scene, funnel_id: str) -> None:
+    cohorts = {row["cohort"]["plan"]: row for row in scene.results(funnel_id)["cohorts"]["data"]}
+    assert settled(cohorts["pro"]) == [2, 0.5, 0]
+    assert settled(cohorts["basic"]) == [2, 0.0, 2]
+    assert cohorts["basic"]["finalRate"] is None
+
+
+def test_steps_count_the_settled_units_that_reached_them(scene: Scene, funnel_id: str) -> None:
+    first, second = scene.results(funnel_id)["aggregate"]["steps"]
+    assert (first["settled"], first["settledFromStart"], first["settledFromPrevious"]) == (
+        4,
+        1.0,
+        None,
+    )
+    assert (second["settled"], second["settledFromStart"], second["settledFromPrevious"]) == (
+        1,
+        0.25,
+        0.25,
+    )
+
+
+def test_seven_days_of_a_seven_day_window_have_no_settled_rate(
+    scene: Scene, funnel_id: str
+) -> None:
+    total = scene.results(funnel_id, startAt=scene.at(6 * DAY_S), endAt=scene.at(10 * DAY_S))[
+        "aggregate"
+    ]
+    assert settled(total) == [0, None, 2]
+    assert total["droppedOff"] == 0
+
+
+def test_nothing_settles_without_a_window(scene: Scene) -> None:
+    total = scene.results(scene.funnel("A", "B"))["aggregate"]
+    assert settled(total) == [0, None, total["completed"]]
+    assert total["completed"] > 0
+
+
+def test_buckets_have_settled_rates_and_the_bounds_that_open_ones_can_reach(
+    scene: Scene, funnel_id: str
+) -> None:
+    buckets = [
+        bucket
+        for bucket in read(
+            scene,
+            funnel_id,
+            "trend",
+            interval="day",
+            startAt=scene.at(0),
+            endAt=scene.at(10 * DAY_S),
+        )["data"]
+        if bucket["entered"]
+    ]
+    assert [settled(bucket) for bucket in buckets] == [
+        [2, 0.5, 0],
+        [2, 0.0, 0],
+        [0, None, 1],
+        [0, None, 1],
+        [0, None, 0],
+    ]
+    assert [bucket["finalRate"] for bucket in buckets] == [
+        None,
+        None,
+        None,
+        None,
+        {"lower": 0.0, "upper": 1.0},
+    ]
+
+
+def test_an_export_has_settled_rates_in_every_format(scene: Scene, funnel_id: str) -> None:
+    url = f"/api/funnels/{funnel_id}/export"
+
+    def body(table_format: str) -> bytes:
+        return scene.client.get(url, params={"format": table_format}).content
+
+    rows = list(csv.DictReader(io.StringIO(body("csv").decode())))
+    names = ("settled", "settled_rate", "early_completions")
+    assert [rows[0][name] for name in names] == ["4", "0.25", "2"]
+    table = parquet.read_table(io.BytesIO(body("parquet"))).to_pylist()
+    assert [table[0][name] for name in names] == [4, 0.25, 2]
+    assert [json.loads(body("json"))[0][name] for name in names] == [4, 0.25, 2]
+
+
+def test_a_comparison_of_settled_units_does_not_count_pending_units_as_lost(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    """Both variants convert half of their settled units. Variant b has 60 new, pending units."""
+    scene = Scene(workspace, clock, ago_s=10 * DAY_S)
+    new = 9 * DAY_S
+    for number in range(40):
+        done = " 60/B" if number % 2 else ""
+        scene.story(f"0/A{done}", attempt=f"a {number}", variant="a")
+        scene.story(f"0/A{done}", attempt=f"b {number}", variant="b")
+    for number in range(20):
+        scene.story(f"{new}/A", attempt=f"new {number}", variant="b")
+    funnel_id = scene.attempts(
+        "A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["variant"]
+    )
+    record = read(scene, funnel_id, "compare", property="variant", baseline='"a"')
+    cohorts = {row["cohort"]["variant"]: row for row in record["cohorts"]}
+    b = cohorts["b"]
+    assert b["conversionRate"] == 0.3333
+    assert b["againstBaseline"]["difference"] == pytest.approx(-0.166667)
+    assert settled(b) == [40, 0.5, 0]
+    assert b["settledAgainstBaseline"]["difference"] == 0
+    assert b["settledAgainstBaseline"]["pValue"] == pytest.approx(1)
+    assert b["settledTooFew"] is False
+    assert cohorts["a"]["settledRateInterval"] == b["settledRateInterval"]
+    assert cohorts["a"]["settledAgainstBaseline"] is None
+
+
+def test_a_comparison_without_settled_units_makes_no_settled_claim(scene: Scene) -> None:
+    funnel_id = scene.attempts(
+        "A", "B", conversionWindowSeconds=30 * DAY_S, breakdownProperties=["plan"]
+    )
+    for cohort in read(scene, funnel_id, "compare", property="plan")["cohorts"]:
+        assert settled(cohort)[:2] == [0, None]
+        assert cohort["settledRateInterval"] is None
+        assert cohort["settledAgainstBaseline"] is None
+        assert cohort["settledTooFew"] is True
+
+
+def test_a_unit_settles_when_its_window_is_over(workspace: Tenant, clock: ShiftedClock) -> None:
+    """The window's last millisecond is still open, for a completed unit as well."""
+    scene = Scene(workspace, clock, ago_s=DAY_S)
+    scene.story("0/A 60/B")
+    funnel_id = scene.attempts("A", "B", conversionWindowSeconds=WEEK_S)
+    assert settled(scene.results(funnel_id)["aggregate"]) == [0, None, 1]
+    clock.advance(seconds=WEEK_S)
+    assert settled(scene.results(funnel_id)["aggregate"]) == [1, 1.0, 0]
+
+
+def test_cohorts_sort_by_settled_rate_with_unsettled_ones_last(
+    scene: Scene, funnel_id: str
+) -> None:
+    scene.story(f"{9 * DAY_S}/A", attempt="new", plan="new")
+    rows = scene.results(funnel_id, sort="settledRate")["cohorts"]["data"]
+    assert [(row["cohort"]["plan"], row["settledRate"]) for row in rows] == [
+        ("pro", 0.5),
+        ("basic", 0.0),
+        ("new", None),
+    ]
