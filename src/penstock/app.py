@@ -6,7 +6,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from anyio import to_thread
 from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
@@ -19,7 +18,6 @@ from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
-from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
 from penstock.edge import plugin as edge_room
@@ -184,7 +182,6 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        await to_thread.run_sync(parse_user_agent, "")  # builds its patterns, which takes 0.2 s
         try:
             async with AsyncExitStack() as stack:
                 for room in services.rooms:

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from alembic import command
 from alembic.config import Config
 
-from penstock.metadb import database
 from penstock.settings import Settings
 from penstock.stores import migrate, open_stores
 from penstock.warehouse import migrations
@@ -26,7 +26,7 @@ def die() -> None:
 
 
 def kill_in_database(version: str, phase: str) -> None:
-    upgrade = database.command.upgrade
+    upgrade = command.upgrade
 
     def killed_upgrade(config: Config, revision: str) -> None:
         upgrade(config, revision)
@@ -37,7 +37,7 @@ def kill_in_database(version: str, phase: str) -> None:
         die()
         raise AssertionError
 
-    database.command.upgrade = killed_upgrade
+    command.upgrade = killed_upgrade
     if phase == "after":
         migrations.migrate = migrate_no_warehouse
 

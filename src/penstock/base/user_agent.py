@@ -5,9 +5,7 @@ from functools import cache
 from threading import Lock
 from typing import NamedTuple
 
-import ua_parser
 from anyio import to_thread
-from crawlerdetect import providers  # type: ignore[import-untyped]
 
 from penstock.base.patterns import Match, Pattern, is_digits
 
@@ -143,6 +141,7 @@ def parse_user_agent(user_agent: str) -> UserAgent:
     """Parse a User-Agent header. Never raises. Only the first 512 characters count.
 
     Parsing a new text takes up to a few milliseconds, so use `parse_in_thread` on the event loop.
+    The first call builds the patterns, which takes 0.3 s and 26 MB.
     """
     text = user_agent[:MAX_CHARS]
     if (known := _cache.get(text)) is not None:
@@ -163,6 +162,8 @@ async def parse_in_thread(user_agent: str) -> UserAgent:
 
 
 def _parse(user_agent: str) -> UserAgent:
+    import ua_parser
+
     parsed = ua_parser.parse(user_agent)
     os = parsed.os.family if parsed.os else ""
     platform = _platform(user_agent, os)
@@ -242,6 +243,8 @@ def _crawler_patterns() -> tuple[Pattern, Pattern]:
 
     The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.
     """
+    from crawlerdetect import providers  # type: ignore[import-untyped]
+
     without_lookahead = {_YANDEX: _not_before("Yandex", "Search")}
     crawlers = [without_lookahead.get(pattern, pattern) for pattern in providers.crawlers.data]
     return (

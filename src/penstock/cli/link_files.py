@@ -9,10 +9,12 @@ from penstock.base.wording import count_of
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED
 from penstock.cli.progress import every_few_seconds, still_running
+from penstock.cli.simulate import links
 
 _ROUTE = "/api/mobile/deferred-links/csv"
 
 
+@links.command("import")
 def import_links(
     file: Annotated[
         Path,
@@ -60,6 +62,7 @@ def _print(upload: Record) -> None:
         raise typer.Exit(FAILED)
 
 
+@links.command("export")
 def export_links(
     file: Annotated[
         Path | None, typer.Argument(help="File to write; default: standard output.")

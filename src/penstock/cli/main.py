@@ -1,24 +1,63 @@
-"""The `penstock` command. Each subcommand has its own module, which imports heavy modules when it
-runs.
-"""
+"""The `penstock` command. Each subcommand has its own module, which is imported when it runs."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from penstock import __version__
-from penstock.cli.accounts import reset_password, reset_second_factor
-from penstock.cli.backup import backup, restore, verify
-from penstock.cli.demo import demo
-from penstock.cli.doctor import doctor
-from penstock.cli.import_file import import_file
-from penstock.cli.link_files import export_links, import_links
-from penstock.cli.migrate import migrate
-from penstock.cli.serve import serve
-from penstock.cli.settings_file import init, show_config
-from penstock.cli.simulate import links
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
+_COMMANDS = {
+    "serve": "serve:serve",
+    "init": "settings_file:init",
+    "config": "settings_file:show_config",
+    "doctor": "doctor:doctor",
+    "demo": "demo:demo",
+    "import": "import_file:import_file",
+    "migrate": "migrate:migrate",
+    "backup": "backup:backup",
+    "restore": "backup:restore",
+    "verify": "backup:verify",
+    "reset-password": "accounts:reset_password",
+    "reset-second-factor": "accounts:reset_second_factor",
+    "links": "link_files:links",
+}
+"""Name of a command -> its module in `penstock.cli`, and its function or group there."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name. Reading one imports its module; listing the names imports nothing."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute = _COMMANDS[name].split(":")
+        entry = getattr(import_module(f"penstock.cli.{module}"), attribute)
+        if not isinstance(entry, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(name)(entry)
+            entry = single
+        command = get_command(entry)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": _Commands()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+
+app = typer.Typer(cls=_Group, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
 
 def _show_version(enabled: bool) -> None:
@@ -37,23 +76,6 @@ def main(
     ] = False,
 ) -> None:
     """Conversion funnels, managed mobile links and server events, self-hosted."""
-
-
-app.command()(serve)
-app.command()(init)
-app.command("config")(show_config)
-app.command()(doctor)
-app.command()(demo)
-app.command("import")(import_file)
-app.command()(migrate)
-app.command()(backup)
-app.command()(restore)
-app.command()(verify)
-app.command()(reset_password)
-app.command()(reset_second_factor)
-links.command("import")(import_links)
-links.command("export")(export_links)
-app.add_typer(links, name="links")
 
 
 if __name__ == "__main__":

@@ -5,18 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bars
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 _LINE_EVERY_S = 5.0
 
@@ -27,8 +20,9 @@ class Progress(Protocol):
 
 
 class _Bars:
-    def __init__(self, bars: Bars) -> None:
-        self._bars, self._tasks = bars, dict[str, TaskID]()
+    def __init__(self, bars: "Bars") -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
 
     def update(self, phase: str, done: int, total: int) -> None:
         task = self._tasks.get(phase)
@@ -54,10 +48,21 @@ class _Lines:
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Progress]:
     """Show progress during the context. unit: the things counted, in the plural."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(unit)
         return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bars
+
     with Bars(
         TextColumn("{task.description:<10}"),
         BarColumn(),

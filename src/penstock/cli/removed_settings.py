@@ -6,7 +6,7 @@ from penstock.settings import Settings
 
 def removed_settings(settings: Settings) -> dict[str, object]:
     """Return the values in force by the name of the variable that used to set each of them."""
-    from penstock.accounts.single_sign_on.provider import SCOPES
+    from penstock.accounts.single_sign_on.model import SCOPES
     from penstock.edge.connections import MAX_HEAD_BYTES
     from penstock.health.service import OUTBOX_AGE_S
     from penstock.links.attribution.service import RESOLVES_PER_MINUTE

@@ -18,7 +18,7 @@ from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_c
 from penstock.cli.options import fail
 from penstock.links.attribution.wording import METHODS, REASONS
 
-links = typer.Typer(no_args_is_help=True, help="Managed links.")
+links = typer.Typer(no_args_is_help=True, help="Managed links.", add_completion=False)
 
 
 class Phone(StrEnum):

@@ -79,6 +79,7 @@ class Input(BaseModel):
     """A request body or a part of it: camelCase, strict, no unknown fields."""
 
     model_config = ConfigDict(
+        defer_build=True,
         alias_generator=to_camel,
         extra="forbid",
         strict=True,
@@ -108,7 +109,11 @@ class Query(BaseModel):
     """The query parameters of a route: camelCase, converted from text, no unknown parameters."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, extra="forbid", frozen=True, hide_input_in_errors=True
+        defer_build=True,
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     @field_validator("*", mode="before")
@@ -125,7 +130,11 @@ class Record(BaseModel):
     """A response or a part of it: camelCase on the wire, snake_case in code."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True, frozen=True
+        defer_build=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        frozen=True,
     )
 
 

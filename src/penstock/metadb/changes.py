@@ -9,12 +9,15 @@ process, so nothing is announced.
 from collections import defaultdict
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
-import psycopg
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.base.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    import psycopg
 
 _WAIT_S = 0.25
 """Maximum time that a stopping node waits for its listener, in seconds."""
@@ -47,6 +50,8 @@ class Changes:
 
         Raises `StoreUnavailable` if the connection is lost; the next call reconnects.
         """
+        import psycopg
+
         try:
             if self._listener is None:
                 self._listener = self._listen()
@@ -80,7 +85,9 @@ class Changes:
             listener.close()
 
 
-def _driver(connection: Connection) -> psycopg.Connection[object]:
+def _driver(connection: Connection) -> "psycopg.Connection[object]":
+    import psycopg
+
     driver = connection.connection.dbapi_connection
     assert isinstance(driver, psycopg.Connection)
     return driver

@@ -6,18 +6,15 @@ error from SQLAlchemy is a bug.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import structlog
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -72,6 +69,8 @@ _NOT_A_URL = (
     "PENSTOCK_DATABASE_URL must be a URL such as postgresql://user:password@host/name "
     "or sqlite:///path/to/file"
 )
+_MIGRATIONS = Path(__file__).parent / "migrations" / "versions"
+"""Files named after their version and subject, such as `0004_quarantine.py`."""
 _READ_ONLY_STATE = "25006"  # the error of a standby, for example during a failover
 
 
@@ -352,8 +351,7 @@ class Database:
     @staticmethod
     def known_versions() -> list[str]:
         """Return every schema version that this program can read, oldest first."""
-        scripts = ScriptDirectory.from_config(_alembic_config())
-        return [script.revision for script in scripts.walk_revisions()][::-1]
+        return sorted(file.name[:4] for file in _MIGRATIONS.glob("[0-9]*.py"))
 
     def is_up_to_date(self) -> bool:
         """Whether the schema is at this program's version."""
@@ -362,7 +360,10 @@ class Database:
     def version(self) -> str | None:
         """Return the schema's version; None for an empty database. Raises `StoreUnavailable`."""
         with self.read() as connection:
-            return MigrationContext.configure(connection).get_current_revision()
+            if not inspect(connection).has_table("alembic_version"):
+                return None
+            version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+            return version
 
     def migrate(self) -> str:
         """Migrate the schema to this program's version and return that version.
@@ -371,34 +372,37 @@ class Database:
         The caller must hold `migration_lock`. Raises `NewerSchema` if a newer program has migrated
         the database.
         """
-        config = _alembic_config()
-        revisions = self.known_versions()[::-1]
+        versions = self.known_versions()
         current = self.version()
-        if current is not None and current not in revisions:
-            raise NewerSchema("metadata database", current, revisions[0])
-        pending = revisions[: revisions.index(current)] if current else revisions
-        for revision in reversed(pending):
-            if current is not None:  # `penstock.stores` logs the creation
-                log.info("metadata_database_migration", version=revision)
+        if current is not None and current not in versions:
+            raise NewerSchema("metadata database", current, versions[-1])
+        pending = versions[versions.index(current) + 1 :] if current else versions
+        if pending:
+            self._upgrade(pending, is_new=current is None)
+        return versions[-1]
+
+    def _upgrade(self, versions: Sequence[str], *, is_new: bool) -> None:
+        # Most starts migrate nothing, and Alembic is large.
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "penstock.metadb:migrations")
+        for version in versions:
+            if not is_new:  # `penstock.stores` logs the creation
+                log.info("metadata_database_migration", version=version)
             with self.write() as connection:
                 if not self.is_sqlite:
                     # Creating an index on a large table may take long.
                     postgres.lift_timeouts(connection)
                 config.attributes["connection"] = connection
-                command.upgrade(config, revision)
-        return revisions[0]
+                command.upgrade(config, version)
 
     def close(self) -> None:
         with self._turn or nullcontext():
             self._drop_writer()
         self.changes.close()
         self.engine.dispose()
-
-
-def _alembic_config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", "penstock.metadb:migrations")
-    return config
 
 
 def _sqlite_engine(url: URL, timeout_s: float) -> Engine:

@@ -6,42 +6,24 @@ disk, a network that drops packets) sends nothing. TCP may still acknowledge pac
 and closes the connection when it is exceeded.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
-import psycopg
-from psycopg import errors
-from psycopg.abc import PQGen
-from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 _CONNECT_S = (2, 5)  # minimum and maximum; libpq does not support a lower minimum
 _MARGIN = 1.25  # lets the server's own limit expire first, because its error message says more
-
-T = TypeVar("T")
-
-
-class BoundedConnection(psycopg.Connection[Any]):
-    """A connection with a timeout for each answer. answer_timeout_s: None for no limit."""
-
-    answer_timeout_s: float | None = None
-
-    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        if timeout is not None:  # the caller, such as a listener, expects timeouts
-            return super().wait(gen, interval, timeout)
-        try:
-            return super().wait(gen, interval, self.answer_timeout_s)
-        except errors._WaitTimeout as error:
-            self.pgconn.finish()  # a late answer must not be read as another statement's
-            raise psycopg.OperationalError("the server does not answer in time") from error
 
 
 def options_fault(url: URL) -> str | None:
     """Return why libpq rejects the parameters of a URL (`?sslmode=require`); None if it accepts
     them.
     """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import make_conninfo
+
     try:
         make_conninfo(**dict.fromkeys(url.query, ""))
-    except psycopg.ProgrammingError as error:
+    except ProgrammingError as error:
         return str(error).strip()
     return None
 
@@ -53,6 +35,8 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
     half of it. connections: maximum size of the pool; a listener and a migration have their own
     connections. libpq parameters in the URL (`?connect_timeout=...`) take precedence.
     """
+    from penstock.metadb.bounded_connection import BoundedConnection
+
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     arguments: dict[str, Any] = {
@@ -93,6 +77,8 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
 
 def lift_timeouts(connection: Connection) -> None:
     """Lift the time limits for this transaction. Its connection is not reused."""
+    from penstock.metadb.bounded_connection import BoundedConnection
+
     driver = connection.connection.driver_connection
     assert isinstance(driver, BoundedConnection)
     driver.answer_timeout_s = None

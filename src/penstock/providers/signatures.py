@@ -11,7 +11,6 @@ from secrets import compare_digest
 
 from standardwebhooks import Webhook
 from standardwebhooks.webhooks import EmptyWebhookSecretError
-from stripe import SignatureVerificationError, WebhookSignature
 
 from penstock.base.patterns import Pattern, is_digits
 from penstock.providers.model import Delivery, Provider
@@ -90,6 +89,9 @@ def _is_recent(seconds: str, now_ms: int) -> bool:
 
 def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     header = headers["stripe-signature"]
+    # The whole client of Stripe's API, so only services that receive its webhooks import it.
+    from stripe import SignatureVerificationError, WebhookSignature
+
     # Require exactly one timestamp, so that the one we check is the one the library verifies.
     times = [
         value for name, _, value in (part.partition("=") for part in header.split(","))

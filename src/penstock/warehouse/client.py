@@ -24,6 +24,7 @@ from clickhouse_connect.driver.client import Client
 from penstock.base.errors import StoreUnavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
+from penstock.base.optional_packages import without_package
 from penstock.base.patterns import Pattern
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
@@ -141,6 +142,9 @@ class Warehouse:
         with translate_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
+            # chDB needs pyarrow, which takes 25 MB, only for tables of Arrow.
+            with without_package("pyarrow"):
+                import chdb.state  # noqa: F401
             client = clickhouse_connect.get_client(
                 interface="chdb",
                 path=str(self._data),

@@ -27,5 +27,6 @@ class ProviderAnswer(NamedTuple):
     error: str | None
 
 
+SCOPES = "openid email"
 Claims = dict[str, Any]
 """An ID token's statements about a person."""

@@ -21,7 +21,7 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from pydantic_core import from_json
 
-from penstock.accounts.single_sign_on.model import Claims, SignOnAttempt
+from penstock.accounts.single_sign_on.model import SCOPES, Claims, SignOnAttempt
 from penstock.base.clock import Clock
 from penstock.base.errors import Unauthorized, Unavailable
 from penstock.base.service_urls import is_provider_url
@@ -29,7 +29,6 @@ from penstock.settings import Settings
 
 log = structlog.get_logger()
 
-SCOPES = "openid email"
 _MAX_BYTES = 512 * 1024
 _TIMEOUT_S, _DEADLINE_S = 5.0, 10.0
 _VALID_MS = 3_600_000

@@ -2,6 +2,7 @@
 
 import hmac
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -11,7 +12,6 @@ from penstock.accounts.model import SIGN_ON_ATTEMPT_S, Role, VerifiedLogIn
 from penstock.accounts.schema import Email
 from penstock.accounts.service import AccountService
 from penstock.accounts.single_sign_on.model import Claims, ProviderAnswer, SignOnAttempt
-from penstock.accounts.single_sign_on.provider import IdentityProvider
 from penstock.base.clock import Clock
 from penstock.base.errors import Forbidden, NotFound, RatePolicy, Unauthorized, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
@@ -20,6 +20,9 @@ from penstock.base.networks import client_network
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.secret_box import SecretBox
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.accounts.single_sign_on.provider import IdentityProvider
 
 _ATTEMPTS = RatePolicy("sign_on", quota=200, window_s=300)
 """Limit of single sign-on requests per network. Each log-in takes two."""
@@ -35,7 +38,7 @@ class SingleSignOnService:
     ) -> None:
         self._accounts, self._box = accounts, box
         self._settings, self._clock = settings, clock
-        self._provider = IdentityProvider(settings, clock) if settings.oidc_issuer else None
+        self._provider = _provider_of(settings, clock)
         self._attempts = RateLimiter(_ATTEMPTS, clock)
         self._work = FairQueue("log-ins", _WORK)
         domains = (settings.oidc_email_domains or "").lower().split(",")
@@ -85,7 +88,7 @@ class SingleSignOnService:
         return await self._work.run(network, use_case), attempt.next_path
 
     def _log_in(
-        self, provider: IdentityProvider, code: str, attempt: SignOnAttempt, network: str
+        self, provider: "IdentityProvider", code: str, attempt: SignOnAttempt, network: str
     ) -> VerifiedLogIn:
         email = self._email(provider.claims(code, attempt, self._redirect_uri))
         opened = self._accounts.log_in_verified(email, network)
@@ -131,7 +134,7 @@ class SingleSignOnService:
             raise _expired()
         return attempt
 
-    def _require_provider(self) -> IdentityProvider:
+    def _require_provider(self) -> "IdentityProvider":
         if self._provider is None:
             raise NotFound("No identity provider is set up.", code="sign_on_not_set_up")
         return self._provider
@@ -142,3 +145,12 @@ def _expired() -> Unauthorized:
         "This log-in has expired, or was started in another browser. Try again.",
         code="sign_on_expired",
     )
+
+
+def _provider_of(settings: Settings, clock: Clock) -> "IdentityProvider | None":
+    """The configured provider. Its packages take 10 MB, so other services do not import them."""
+    if not settings.oidc_issuer:
+        return None
+    from penstock.accounts.single_sign_on.provider import IdentityProvider
+
+    return IdentityProvider(settings, clock)

@@ -38,7 +38,6 @@ _pages = Environment(
     lstrip_blocks=True,
 )
 _pages.globals.update(style=Markup(_STYLE), copy_script=Markup(_COPY_SCRIPT))
-_landing, _missing = _pages.get_template("landing.html"), _pages.get_template("missing.html")
 
 HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
@@ -98,7 +97,7 @@ def landing_page(context: PageContext) -> LandingPage:
     buttons = list(_buttons(context))
     shows_code = user_agent.platform is Platform.DESKTOP and not user_agent.robot
     copies = any(button.copies for button in buttons)
-    html = _landing.render(
+    html = _pages.get_template("landing.html").render(
         app_name=context.website.name,
         language=context.language,
         hint=texts.scan if shows_code else texts.hint,
@@ -112,7 +111,7 @@ def landing_page(context: PageContext) -> LandingPage:
 
 def missing_page(language: str) -> str:
     """Render the page for a disabled or unknown link."""
-    return _missing.render(language=language, texts=TEXTS[language])
+    return _pages.get_template("missing.html").render(language=language, texts=TEXTS[language])
 
 
 def _buttons(context: PageContext) -> Iterator[Button]:

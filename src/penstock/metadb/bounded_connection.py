@@ -1,0 +1,27 @@
+"""A connection of psycopg with a time limit for each answer.
+
+Services on SQLite never import this module, because psycopg takes 9 MB.
+"""
+
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.abc import PQGen
+
+T = TypeVar("T")
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection with a timeout for each answer. answer_timeout_s: None for no limit."""
+
+    answer_timeout_s: float | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        if timeout is not None:  # the caller, such as a listener, expects timeouts
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(gen, interval, self.answer_timeout_s)
+        except errors._WaitTimeout as error:
+            self.pgconn.finish()  # a late answer must not be read as another statement's
+            raise psycopg.OperationalError("the server does not answer in time") from error
