@@ -1,5 +1,6 @@
 """`make release` makes a commit, a tag and packages, and the wheel of the server is complete."""
 
+import re
 import subprocess
 import venv
 from pathlib import Path
@@ -7,6 +8,8 @@ from zipfile import ZipFile
 
 import pytest
 from tests.serving import environment
+
+from penstock.cli.pages import page_path
 
 ROOT = Path(__file__).parents[2]
 NEXT = "99.0.0"
@@ -79,6 +82,20 @@ def test_a_wheel_has_the_same_bytes_each_time(checkout: Path) -> None:
     before = wheel.read_bytes()
     succeed(checkout, "scripts/release", "--build")
     assert wheel.read_bytes() == before
+
+
+def test_the_wheel_has_the_pages_that_commands_name(checkout: Path) -> None:
+    [wheel] = (checkout / "dist").glob(f"penstock-{NEXT}-*.whl")
+    members = {name.partition(".data/data/")[2] for name in ZipFile(wheel).namelist()}
+    sources = (ROOT / "src" / "penstock" / "cli").glob("*.py")
+    named = {
+        name
+        for source in sources
+        for name in re.findall(r"""page_path\(["'](.+?)["']\)""", source.read_text())
+    }
+    assert len(named) == 3
+    assert {f"share/doc/penstock/{name}" for name in named} <= members
+    assert all(page_path(name).is_file() for name in named)
 
 
 def test_the_wheel_alone_shows_the_funnel_of_the_demo(checkout: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 from penstock.base.wording import count_of
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED
+from penstock.cli.pages import page_path
 from penstock.cli.progress import every_few_seconds, still_running
 from penstock.cli.simulate import links
 
@@ -19,7 +20,7 @@ def import_links(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV file with a header; docs/links.md has the columns.",
+            help=f"CSV file with a header; {page_path('links.md')} has the columns.",
             exists=True,
             dir_okay=False,
             readable=True,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from penstock import __version__
 from penstock.cli.configuration import Configuration
+from penstock.cli.pages import page_path
 from penstock.metadb.secret_box import KEY_FILE
 from penstock.settings import Settings
 
@@ -101,7 +102,7 @@ def _memory(settings: Settings) -> Check:
         "memory",
         message,
         "Lower PENSTOCK_QUERY_MEMORY_BYTES, PENSTOCK_QUERIES_AT_ONCE or PENSTOCK_BODIES_BYTES; "
-        'docs/operating.md has values under "Small machines".',
+        f'{page_path("operating.md")} has values under "Small machines".',
     )
 
 

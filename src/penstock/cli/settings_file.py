@@ -11,6 +11,7 @@ from pydantic import SecretStr, ValidationError
 
 from penstock.cli.configuration import read_configuration
 from penstock.cli.options import CONFIG_FILE, WRONG_USE, Config, Data, Host, Port, fail
+from penstock.cli.pages import page_path
 from penstock.http.schema import faults_of
 from penstock.settings import GROUPS, Settings
 from penstock.settings.service import default_data_folder
@@ -92,7 +93,7 @@ def _require_valid(values: dict[str, Any]) -> None:
 
 def _write(file: Path, values: dict[str, Any]) -> None:
     """Write the file, readable only by this user, because it may contain passwords."""
-    lines = ["# Settings of Penstock; docs/settings.md lists all."]
+    lines = [f"# Settings of Penstock; {page_path('settings.md')} lists all."]
     for group in GROUPS:
         for name, field in group.model_fields.items():
             if name in values:
