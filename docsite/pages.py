@@ -48,7 +48,7 @@ def _expand(name: str) -> Iterator[Path]:
         yield from reference_pages()
     elif "*" in name:
         yield from (path.relative_to(ROOT) for path in sorted(ROOT.glob(name)))
-    elif (ROOT / name).exists():
+    else:
         yield Path(name)
 
 
