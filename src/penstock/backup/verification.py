@@ -190,7 +190,7 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     """Check that every accepted event is stored or waiting.
 
-    Events of deleted periods and losses that an operator accepted are not reported.
+    Events in deleted periods and losses that an operator accepted are not reported.
     """
     with database.read() as connection:
         waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)

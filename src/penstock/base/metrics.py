@@ -1,8 +1,9 @@
 """Metrics for Prometheus.
 
-Module constants count events: `counter` or `histogram`. A value that is already tracked elsewhere,
-such as a queue's length, is a `PolledGauge`, read at each scrape; a room returns its own from
-`Room.gauges`. Names start with `penstock_`; units are seconds and bytes.
+Counters and histograms are module-level constants, created with `counter` or `histogram`. A value
+that is already tracked elsewhere, such as a queue's length, is a `PolledGauge`, read at each
+scrape; a room returns its own from `Room.gauges`. Names start with `penstock_`; units are seconds
+and bytes.
 
 Labels have few values, all defined by the code, such as a route's template. They never contain an
 ID, an address or anything else that a client sends.

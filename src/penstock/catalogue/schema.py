@@ -26,7 +26,7 @@ Search = Annotated[str, Field(max_length=_MAX_NAME_CHARS), AfterValidator(withou
 
 
 class NamesQuery(RecordsQuery):
-    """Query parameters for listing names. The other lists extend this class."""
+    """Query parameters for listing names. The queries for the other lists extend this class."""
 
     kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
     search: Annotated[

@@ -154,7 +154,7 @@ def events_of_day(connection: Connection, website_id: WebsiteId, day: int) -> in
 
 
 def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts]) -> None:
-    """Add to the counts of websites. Call this late in a transaction, because it locks rows.
+    """Add to the event counts of websites. Call this late in a transaction, because it locks rows.
 
     changes: numbers to add, by website; negative numbers subtract.
     """
@@ -194,7 +194,7 @@ def add_lost_events(
 def lost_events_of(
     connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
 ) -> int:
-    """Return the number of events that clients reported as dropped from first to last day."""
+    """Return the number of dropped events that clients reported from `first_day` to `last_day`."""
     parameters = {"websites": list(website_ids), "first": first_day, "last": last_day}
     return int(connection.execute(_LOST_EVENTS, parameters).scalar() or 0)
 

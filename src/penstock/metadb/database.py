@@ -58,7 +58,9 @@ _MIGRATION_LOCK = 7305808869229538671
 # connection in the pool would have to refill its own.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
-_MANY_PAGES = 300  # fewer pages are not copied yet, because later commits rewrite some of them
+# A smaller copy is followed by the long pause, because later commits rewrite some of its pages,
+# which then need copying only once.
+_MANY_PAGES = 300
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
 # prefixes, because SQLite has more specific names
 _DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")

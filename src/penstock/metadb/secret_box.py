@@ -76,7 +76,7 @@ class SecretBox:
             ) from None
 
     def seal_token(self, text: str) -> str:
-        """Seal a text for a cookie. The token contains only letters, digits, `-` and `_`."""
+        """Seal a string for a cookie. The token contains only letters, digits, `-` and `_`."""
         return self._first_key.encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:

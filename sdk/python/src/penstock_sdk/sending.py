@@ -178,7 +178,7 @@ class Attempt:
 
 
 def _exit_at_sigterm() -> None:
-    """Exit in an orderly way on SIGTERM, unless the program handles the signal itself."""
+    """Exit cleanly on SIGTERM, unless the program handles the signal itself."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

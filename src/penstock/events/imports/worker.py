@@ -45,8 +45,8 @@ BATCH_LINES = 500
 LARGE_BATCH_LINES = 2_000
 """Maximum lines in one commit while nobody else sends. Larger commits save disk syncs."""
 _SLICE_S = 0.5
-"""Seconds after which a turn starts no new batch. A batch also ends after this many seconds, at its
-next step without a row.
+"""Time limit in seconds. A turn starts no further batch after this time. A batch that has run this
+long ends as soon as the reader yields a step without a row, as it does for empty lines.
 """
 _MAX_RUNNING = 64
 """Maximum running imports. Each has an open file and a temporary database."""

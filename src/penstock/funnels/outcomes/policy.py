@@ -49,7 +49,7 @@ def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
 
 
 def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
-    """Whether an outcome was queried recently enough to be kept up to date without queries."""
+    """Whether an outcome was queried so recently that the worker keeps it up to date."""
     return queried_at_ms > now_ms - _RECENT_QUERY_MS
 
 

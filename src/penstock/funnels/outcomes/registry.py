@@ -1,6 +1,6 @@
-"""The state of stored outcomes in memory, which queries and the worker of a process share.
+"""In-memory state of stored outcomes, shared by the queries and the worker of one process.
 
-State that other processes need is in the stores: see `penstock.funnels.outcomes.locks`.
+State that other processes need is kept in the stores: see `penstock.funnels.outcomes.locks`.
 """
 
 from collections import Counter

@@ -103,7 +103,7 @@ class OutcomeTables:
         they cannot be resumed, `has_stopped_merges` stays true.
         """
         until_s = monotonic() + _STOP_S
-        work.stop()  # Stop the work before its merge fails.
+        work.stop()  # First, so that its aborted merge raises `Stopped`.
         self.has_stopped_merges = True
         try:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)

@@ -65,9 +65,9 @@ class Moments(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The given websites' events up to an insert.
+    """A cached summary of some websites' events up to an insert.
 
-    block: number of the insert. spans: spans of the events, by day. events: number of events.
+    block: number of the insert. spans: one span for each UTC day. events: total number of events.
     """
 
     block: int

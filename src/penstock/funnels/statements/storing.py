@@ -202,7 +202,8 @@ def units_of(plan: Plan, limit: int, until_ms: int) -> Statement:
 def first_times(build: str, units: Sequence[int]) -> Statement:
     """Select the time of the first event of each stored unit. Columns: unit, first_ms.
 
-    The statement also reads replaced rows, because a unit's first event never becomes later.
+    The statement also reads replaced rows, which is safe: a unit's first event can only move to an
+    earlier time.
     """
     binder = Binder()
     sql = f"""

@@ -224,8 +224,8 @@ def timing(
             f"minIf({took}, {both}) AS least_{i}",
             f"maxIf({took}, {both}) AS most_{i}",
             f"quantilesExactInclusiveIf({levels})({took}, {both}) AS quantiles_{i}",
-            # The result is exact because there is room for every bin. A sum by key takes three
-            # times as long.
+            # The result is exact because there is room for every bin. `sumMap` takes three times
+            # as long.
             f"arrayMap(bin -> (bin.1, bin.2), approx_top_kIf({len(edges_ms)})"
             f"(roundDown({took}, {edges}), {both})) AS bins_{i}",
         ]

@@ -15,7 +15,7 @@ SCAN_MARK = "qr=1"
 
 _MODULE_PX = 4
 _QUIET_ZONE = 4  # modules, as the standard requires
-_ERROR_CORRECTION = "m"  # corrects 15 %, which is enough for print and screens
+_ERROR_CORRECTION = "m"  # recovers up to 15% damage, enough for print and screens
 
 
 def scan_url(link: Link, base_url: str) -> str:

@@ -1,4 +1,4 @@
-"""The comparison of cohorts by rates with intervals, on one scale."""
+"""The comparison panel: each cohort's conversion rate and confidence interval, on one scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
