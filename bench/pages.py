@@ -173,10 +173,13 @@ async def _count(data: Path, requests: Sequence[PageRequest]) -> list[StatementC
             return super().query(sql, parameters, settings)
 
         def query_at_once(
-            self, sql: str, parameters: Mapping[str, Any] | None = None
+            self,
+            sql: str,
+            parameters: Mapping[str, Any] | None = None,
+            settings: Mapping[str, Any] | None = None,
         ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
             now.warehouse += 1
-            return super().query_at_once(sql, parameters)
+            return super().query_at_once(sql, parameters, settings)
 
     services = build_services(settings, warehouse=CountingWarehouse(data=data, url=None))
 

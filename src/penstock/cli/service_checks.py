@@ -96,7 +96,8 @@ def _running_service(settings: Settings, process: str) -> Iterator[Check]:
     if ready["warehouse"]:
         yield ok("event store", "Responds.")
     else:
-        yield failure("event store", "Does not respond.", "See the log of the service.")
+        advice = reason or "See the log of the service."
+        yield failure("event store", "Does not respond.", advice)
     if outbox:
         yield _outbox(outbox["bundles"], outbox["oldestAgeSeconds"])
 
@@ -106,6 +107,7 @@ def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]
     from penstock.events.shipper import Shipper
     from penstock.stores import open_warehouse
     from penstock.warehouse import migrations
+    from penstock.warehouse.cluster import describe_silent_shards
     from penstock.warehouse.errors import QueryFailed
 
     yield ok("service", "Not running on this data folder.")
@@ -120,7 +122,8 @@ def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]
     try:
         with lock, closing(open_warehouse(settings)) as warehouse:
             if not warehouse.answers():
-                yield failure("event store", "Does not respond.", advice)
+                silent = describe_silent_shards(warehouse.silent_shards)
+                yield failure("event store", silent or "Does not respond.", advice)
                 return
             newest = migrations.migrations()[-1].version
             version = migrations.current_version(warehouse)

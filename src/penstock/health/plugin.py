@@ -64,6 +64,7 @@ def build(
             missing=missing,
             is_damaged=lambda: core.database.damage is not None,
             missing_right=lambda: core.warehouse.missing_right,
+            silent_shards=lambda: core.warehouse.silent_shards,
             data=settings.data,
         ),
         store_sizes=sizes,

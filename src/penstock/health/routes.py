@@ -12,6 +12,7 @@ from penstock.base.worker import WorkerHealth
 from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
+from penstock.warehouse.cluster import describe_silent_shards
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
 
@@ -40,8 +41,9 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
 def _reason(readiness: Readiness) -> str | None:
     if readiness.is_damaged:
         return _DAMAGED
-    right = readiness.missing_right
-    return f"The event store refuses a right: GRANT {right} to its user." if right else None
+    if right := readiness.missing_right:
+        return f"The event store refuses a right: GRANT {right} to its user."
+    return describe_silent_shards(readiness.silent_shards)
 
 
 def _outbox(readiness: Readiness) -> dict[str, Any] | None:

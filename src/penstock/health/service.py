@@ -41,6 +41,7 @@ class HealthService:
         missing: Callable[[], MissingEvents],
         is_damaged: Callable[[], bool],
         missing_right: Callable[[], str | None],
+        silent_shards: Callable[[], Sequence[int]],
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
@@ -50,11 +51,12 @@ class HealthService:
         outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
         missing: reads the number of missing events. is_damaged: returns whether the metadata
         database is damaged. missing_right: returns a permission missing in the event store, or
-        None. data: the data folder.
+        None. silent_shards: numbers of the event store's shards that do not respond. data: the data
+        folder.
         """
         self._outbox, self._data = outbox, data
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
-        self._missing_right = missing_right
+        self._missing_right, self._silent_shards = missing_right, silent_shards
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._answer_s = workers, answer_s
@@ -99,6 +101,7 @@ class HealthService:
             missing=self._missing(),
             is_damaged=self._is_damaged(),
             missing_right=self._missing_right(),
+            silent_shards=self._silent_shards(),
         )
 
     async def _outbox_state(self) -> OutboxState | None:

@@ -136,6 +136,8 @@ class Warehouse:
         self._orders_inserts: bool | None = None  # None until the first call.
         self.missing_right: str | None = None
         """The right that Penstock's user lacked when `answers` was last called, if any."""
+        self.silent_shards: Sequence[int] = ()
+        """Numbers of the shards, from 1, that did not respond when `answers` was last called."""
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
@@ -204,11 +206,16 @@ class Warehouse:
         return result.column_names, result.result_rows
 
     def query_at_once(
-        self, sql: str, parameters: Mapping[str, Any] | None = None
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Like `query`, but for short statements. It does not wait for other queries."""
         with translate_errors():
-            result = self._watcher.query(*self._render(sql, parameters))
+            result = self._watcher.query(
+                *self._render(sql, parameters), settings=dict(settings or {})
+            )
         return result.column_names, result.result_rows
 
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
@@ -249,6 +256,8 @@ class Warehouse:
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
         if self._server is not None and _READS.search(sql):
             all_settings["readonly"] = 2  # With 1, the server would refuse all other settings.
+        if self.cluster is not None:
+            all_settings |= self.cluster.silence_limit(all_settings)
         attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
         with (
             span("warehouse query", attributes),
@@ -416,10 +425,15 @@ class Warehouse:
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine (in a cluster, every shard) responds now. Sets `missing_right`."""
-        shards = f" FROM cluster(`{self.cluster.name}`, view(SELECT 1))" if self.cluster else ""
+        """Whether the engine (in a cluster, every shard) responds now.
+
+        Sets `missing_right` and `silent_shards`.
+        """
         try:
-            self.query_at_once(f"SELECT 1{shards}")
+            if self.cluster is None:
+                self.query_at_once("SELECT 1")
+            else:
+                self._check_shards(self.cluster)
             if self._server is not None:
                 self._check_rights()
         except StoreUnavailable as error:
@@ -428,6 +442,22 @@ class Warehouse:
         except (QueryFailed, OSError):
             return False
         return True
+
+    def _check_shards(self, cluster: Cluster) -> None:
+        silent: list[int] = []
+        try:
+            try:
+                rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
+            except StoreUnavailable:
+                # If the server had an open connection to a shard that hangs, it closed it.
+                rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
+            responding = {number for number, _ in rows}
+            shards = range(1, max((count for _, count in rows), default=0) + 1)
+            silent = [number for number in shards if number not in responding]
+            if silent or not rows:
+                raise unavailable_error("a shard does not respond")
+        finally:
+            self.silent_shards = silent
 
     def _check_rights(self) -> None:
         try:

@@ -13,7 +13,12 @@ the events of a unit can be on any shard: attempts are matched by a property, an
 visitor of stored events.
 """
 
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
 from penstock.base.patterns import Pattern
+from penstock.base.wording import listed
 
 SHARDED = {
     "events": "sipHash64(event_id)",
@@ -35,6 +40,8 @@ _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
 _INSERT = Pattern(r"\bINSERT INTO\b")
 _REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # Matches the table in the catalogue view's SELECT.
+_CHECK = "SELECT DISTINCT shardNum(), shardCount() FROM cluster(`{name}`, view(SELECT 1))"
+_SILENT_S = 300
 _DEDUPLICATED_S = 30 * 86_400
 
 
@@ -49,12 +56,31 @@ class Cluster:
         # Reads go to the replica that received the writes, so they see all shipped events.
         "load_balancing": "in_order",
         "prefer_localhost_replica": 0,
+        "handshake_timeout_ms": 1000,  # A server tries three times to connect to a shard.
     }
     """Settings sent with every statement."""
+
+    check_settings = {  # noqa: RUF012 - never changed
+        "skip_unavailable_shards": 1,
+        "connections_with_failover_max_tries": 1,
+        "receive_timeout": 1,
+    }
+    """Settings for `check`: they limit the wait for a shard to a second."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._on_cluster = f"ON CLUSTER `{name}`"
+        self.check = _CHECK.replace("{name}", name)
+        """Statement with a row for each shard that responds: its number, and the count of all."""
+
+    def silence_limit(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that let a query fail if a shard says nothing for longer than it may run.
+
+        Without them, the query would stay on the server for minutes after its client has left. A
+        shard that responds reports its progress several times a second.
+        """
+        allowed_s = settings.get("max_execution_time")
+        return {"receive_timeout": min(_SILENT_S, ceil(allowed_s) + 1)} if allowed_s else {}
 
     def render(self, statement: str) -> str:
         """Rewrite a statement for one server into a statement for the cluster."""
@@ -118,3 +144,14 @@ class Cluster:
 def shard_table(table: str) -> str:
     """Return a table's name on a single server. Sharded tables have the suffix `_local` there."""
     return f"{table}_local" if table in SHARDED else table
+
+
+def describe_silent_shards(numbers: Sequence[int]) -> str | None:
+    """Return a sentence that names the shards that do not respond; None if all respond."""
+    if not numbers:
+        return None
+    named = listed([str(number) for number in numbers])
+    one = len(numbers) == 1
+    return (
+        f"Shard{'' if one else 's'} {named} of the event store do{'es' if one else ''} not respond."
+    )

@@ -13,7 +13,8 @@ from urllib3.exceptions import ProtocolError
 from penstock.base.patterns import is_digits
 
 _CONNECT_S = 5
-_MARGIN_S = 10.0
+_MARGIN_S = 1.5
+"""Seconds that a server may take to report that a query exceeded its time limit."""
 
 
 class _CompleteHeaders(PoolManager):
