@@ -318,8 +318,9 @@ def put(
     token: str = "",
     columns: Any = None,
 ) -> None:
-    """Ship one event of each properties, past the intake."""
+    """Ship one event of each properties, past the intake. A repeat has the same event IDs."""
     now_ms = system_clock()
+    token = token or new_id("tok", now_ms)
     rows = [
         event_row(
             NewEvent(
@@ -327,13 +328,11 @@ def put(
                 now_ms, now_ms, now_ms, "v", None, b"",
                 columns=columns or {}, properties=entry,
             ),
-            EventId(new_id("evt", now_ms)), VisitorId("v"),
+            EventId(f"{token}-{number}"), VisitorId("v"),
         )
-        for entry in properties
+        for number, entry in enumerate(properties)
     ]  # fmt: skip
-    warehouse.insert_json_rows(
-        "events", "\n".join(rows).encode(), EVENT_COLUMNS, token or new_id("tok", now_ms)
-    )
+    warehouse.insert_json_rows("events", "\n".join(rows).encode(), EVENT_COLUMNS, token)
 
 
 def test_a_repeated_shipment_counts_once(workspace, warehouse):

@@ -151,7 +151,6 @@ def describe_silent_shards(numbers: Sequence[int]) -> str | None:
     if not numbers:
         return None
     named = listed([str(number) for number in numbers])
-    one = len(numbers) == 1
-    return (
-        f"Shard{'' if one else 's'} {named} of the event store do{'es' if one else ''} not respond."
-    )
+    if len(numbers) == 1:
+        return f"Shard {named} of the event store does not respond."
+    return f"Shards {named} of the event store do not respond."
