@@ -162,7 +162,9 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     expect(page.locator(".preview-steps .aside")).to_contain_text(
         f"{aggregate['diagnostics'][0]['units']} visitors"
     )
-    expect(page.locator("#preview [data-rate]")).to_have_text(f"{aggregate['conversionRate']:.1%}")
+    rate = aggregate["settledRate"]
+    expected = "–" if rate is None else f"{rate:.1%}"
+    expect(page.locator("#preview [data-rate]")).to_have_text(expected)
 
     page.get_by_role("button", name="Save funnel").click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))

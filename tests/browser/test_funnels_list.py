@@ -40,7 +40,7 @@ def test_figures_are_those_of_30_days_of_the_readers_time_zone(page, demo, watch
         f"/api/funnels/{demo.ids['funnel']}/results", params=period
     ).json()["aggregate"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{aggregate['entered']:,}")
-    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{aggregate['conversionRate']:.1%}")
+    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{aggregate['settledRate']:.1%}")
     assert_accessible(page)
 
 

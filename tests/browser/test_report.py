@@ -97,7 +97,8 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     expected = api("#overview")["aggregate"]
     assert number(page.locator("#entered")) == expected["entered"] > 0
     assert number(page.locator("#completed")) == expected["completed"]
-    assert number(page.locator("#rate")) == expected["conversionRate"]
+    assert number(page.locator("#rate")) == expected["settledRate"]
+    assert number(page.locator("#settled")) == expected["settled"]
     assert number(page.locator("#pending")) == expected["pending"]
     assert number(page.locator("#median")) == pytest.approx(
         expected["medianCompletionMinutes"] * 60
@@ -107,7 +108,7 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     for row, step in zip(rows.all(), expected["steps"], strict=True):
         cells = row.locator("td")
         assert number(cells.nth(0)) == step["count"]
-        assert number(cells.nth(1)) == step["conversionFromStart"]
+        assert number(cells.nth(1)) == step["settledFromStart"]
         assert number(cells.nth(4)) == step["pending"]
         assert number(cells.nth(5)) == step["droppedOff"]
     expect(rows.first.locator("td").nth(2)).to_have_text("–")
@@ -143,7 +144,7 @@ def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
 @pytest.mark.slow("loads the report again and again")
 def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     report(
-        'period=90d&show=cohorts&sort=conversionRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}'
+        'period=90d&show=cohorts&sort=settledRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}'
     )
     cohorts = api("#detail")["cohorts"]
     assert (cohorts["total"], cohorts["page"]) == (3, 2)
@@ -158,7 +159,7 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     expect(page.locator(".chip")).to_have_text("plan: basic")
     page.get_by_role("link", name="Previous").click()
     expect(rows).to_have_count(2)
-    first = [cohort["conversionRate"] for cohort in api("#detail")["cohorts"]["data"]]
+    first = [cohort["settledRate"] for cohort in api("#detail")["cohorts"]["data"]]
     assert first == sorted(first)
     page.get_by_role("link", name="Median time").click()
     expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(

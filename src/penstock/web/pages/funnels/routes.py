@@ -84,10 +84,12 @@ def _figures(
     total = results.report(context).aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     buckets = insights.compute_trend(context, query).data
+    has_window = funnel.conversion_window_seconds is not None
     return {
         "entered": total.entered,
-        "rate": total.conversion_rate,
-        "trend": sparkline(buckets, has_window=funnel.conversion_window_seconds is not None),
+        "rate": total.settled_rate if has_window else total.conversion_rate,
+        "is_unsettled": has_window and not total.settled,
+        "trend": sparkline(buckets, has_window=has_window),
     }
 
 

@@ -5,7 +5,9 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   const noun = countingUnit;
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
-  panel.querySelector("[data-rate]").textContent = dash(aggregate.conversionRate);
+  panel.querySelector("[data-rate]").textContent = dash(
+    definition.conversionWindowSeconds ? aggregate.settledRate : aggregate.conversionRate,
+  );
   // Nobody drops off without a conversion window: unfinished units may convert at any time.
   const pending = definition.conversionWindowSeconds ? "pending" : "not converted";
   const sums = [
@@ -15,15 +17,16 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   panel.querySelector("[data-sums]").textContent = [
     ...sums,
     aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
+    definition.conversionWindowSeconds && aggregate.entered && !aggregate.settled
+      ? "nothing can have dropped off yet"
+      : "",
   ]
     .filter(Boolean)
     .join(", ");
-  panel.querySelector(".legend .pending").textContent =
-    pending === "pending" ? "Pending" : "Not converted";
   panel.querySelector(".legend .dropped").hidden = pending !== "pending";
   const rows = [
     ...aggregate.steps.map((step, index) =>
-      stepItem(panel, definition, step, aggregate.steps[index - 1], aggregate.entered, dash),
+      stepItem(panel, definition, step, aggregate.steps.slice(0, index), dash),
     ),
     ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
@@ -44,18 +47,28 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     );
 }
 
-// The bar shows which of the previous step's units reached this step, are pending or dropped off.
-function stepItem(panel, definition, step, previous, entered, dash) {
+// The bar shows which units reached this step, may still reach it, or dropped off before it, as in
+// reports. earlier: the steps before this one.
+function stepItem(panel, definition, step, earlier, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
+  const hasWindow = definition.conversionWindowSeconds;
+  const rate = hasWindow ? step.settledFromStart : step.conversionFromStart;
+  const sum = (name) => earlier.reduce((total, { [name]: count }) => total + count, 0);
+  const [pending, dropped] = [sum("pending"), sum("droppedOff")];
+  const entered = step.count + pending + dropped;
   item
     .querySelector(".preview-numbers")
-    .append(bold(formatNumber(step.count)), ` ${dash(step.conversionFromStart)}`);
-  const share = (count) => (entered ? (count ?? 0) / entered : 0);
+    .append(
+      bold(formatNumber(step.count)),
+      ` ${dash(rate)}`,
+      pending ? `, ${formatNumber(pending)} may still reach` : "",
+    );
+  const share = (count) => (entered ? count / entered : 0);
   fillBar(item.querySelector("svg"), {
     reached: share(step.count),
-    pending: share(previous?.pending),
-    dropped: share(previous?.droppedOff),
+    pending: share(pending),
+    dropped: share(dropped),
   });
   return { row: step.row, item };
 }

@@ -38,7 +38,7 @@ def compare(context: ReportContext) -> dict[str, Any]:
         "comparison": comparison,
         "property": name,
         "choices": [(name, name) for name in properties],
-        "scale": _scale(comparison),
+        "scale": _scale(comparison, is_settled=context.page.has_window),
         "more": more,
     }
 
@@ -50,9 +50,17 @@ def _comparison(
     return context.comparisons.compare_prepared(prepared, query)
 
 
-def _scale(comparison: ComparisonRecord) -> Scale:
-    """Return a scale that covers every interval, with some margin on both sides."""
-    low = min((cohort.rate_interval.lower for cohort in comparison.cohorts), default=0.0)
-    high = max((cohort.rate_interval.upper for cohort in comparison.cohorts), default=1.0)
+def _scale(comparison: ComparisonRecord, *, is_settled: bool) -> Scale:
+    """Return a scale that covers every interval, with some margin on both sides.
+
+    is_settled: whether the intervals are about settled units.
+    """
+    intervals = [
+        interval
+        for cohort in comparison.cohorts
+        if (interval := cohort.settled_rate_interval if is_settled else cohort.rate_interval)
+    ]
+    low = min((interval.lower for interval in intervals), default=0.0)
+    high = max((interval.upper for interval in intervals), default=1.0)
     room = max(high - low, 0.01) * 0.05
     return Scale(low - room, high + room)

@@ -24,14 +24,18 @@ _MAX_TITLE_NAMES = 3
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    title: the names of all its options or parts.
-
-    options: index, name and count of each option, if there are several. filters: number of filters.
+    title: the names of all its options or parts. may_reach: units that may still reach the step,
+    which is the hatched part. from_start, from_previous: shares of settled units or, without a
+    window, of all units. options: index, name and count of each option, if there are several.
+    filters: number of filters.
     """
 
     step: StepRecord
     title: str
     parts: Parts
+    may_reach: int
+    from_start: float | None
+    from_previous: float | None
     median_s: float | None
     options: Sequence[tuple[int, str, int]]
     filters: int
@@ -92,12 +96,17 @@ def _bar(
     step = steps[index]
     row = context.page.definition.steps[step.row]
     names = [row.value, *(option.value for option in row.or_)]
-    overall = context.query.bars == "overall"
-    parts = _share_of_entries(steps, index) if overall else _share_of_previous(steps, index)
+    overall, has_window = context.query.bars == "overall", context.page.has_window
+    first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
+    may_reach = sum(step.pending for step in earlier)
+    dropped = sum(step.dropped_off for step in earlier)
     return Bar(
         step=step,
         title=_title(names, all_of=row.mode is not None),
-        parts=parts,
+        parts=_parts(steps[first].count, step.count, may_reach, dropped),
+        may_reach=may_reach,
+        from_start=step.settled_from_start if has_window else step.conversion_from_start,
+        from_previous=step.settled_from_previous if has_window else step.conversion_from_previous,
         median_s=None if median_minutes is None else median_minutes * 60,
         options=[(item.option, names[item.option], item.count) for item in step.options]
         if len(names) > 1
@@ -116,30 +125,8 @@ def _title(names: Sequence[str], *, all_of: bool) -> str:
     return (" and " if all_of else " or ").join(shown)
 
 
-def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Return the shares of all entries that reached the step, are pending or dropped off
-    before it.
-    """
-    earlier = steps[:index]
-    return _parts(
-        steps[0].count,
-        steps[index].count,
-        sum(step.pending for step in earlier),
-        sum(step.dropped_off for step in earlier),
-    )
-
-
-def _share_of_previous(steps: Sequence[StepRecord], index: int) -> Parts:
-    """Return the shares of the previous step's units that reached this step, are pending or dropped
-    off.
-    """
-    if index == 0:
-        return _share_of_entries(steps, 0)
-    previous = steps[index - 1]
-    return _parts(previous.count, steps[index].count, previous.pending, previous.dropped_off)
-
-
 def _parts(total: int, reached: int, pending: int, dropped: int) -> Parts:
+    """Return the shares that reached a step, may still reach it, or dropped off before it."""
     if not total:
         return []
     return [

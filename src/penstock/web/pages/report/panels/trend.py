@@ -29,8 +29,8 @@ def trend(context: ReportContext) -> dict[str, Any]:
 
 
 def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[dict[str, Any]]:
-    """Return two lines that meet: settled rates, and rates that may still rise, which are
-    dashed.
+    """Return settled rates, and two dashed lines that begin where they end: the lowest and the
+    highest rate that open buckets can still reach.
     """
     rates = [bucket.conversion_rate for bucket in buckets]
     maturing_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
@@ -41,15 +41,15 @@ def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[di
         {"label": "Conversion rate", "values": settled, "style": "percent"}
     ]
     if first < len(buckets):
-        lines.append(
-            {
-                "label": "May still rise",
-                "values": maturing,
-                "style": "percent",
-                "colour": "series-1",
-                "dashed": True,
-            }
-        )
+        highest = [
+            bucket.final_rate.upper if bucket.final_rate and index >= first else rate
+            for index, (bucket, rate) in enumerate(zip(buckets, maturing, strict=True))
+        ]
+        open_line = {"style": "percent", "colour": "series-1", "dashed": True}
+        lines += [
+            {"label": "May still rise", "values": maturing, **open_line},
+            {"label": "At most", "values": highest, **open_line},
+        ]
     return lines
 
 

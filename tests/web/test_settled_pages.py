@@ -1,0 +1,103 @@
+"""Pages show rates of settled units, and never call an open unit lost."""
+
+import re
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene
+
+WEEK_S = 7 * DAY_S
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    """Ten days of attempts with a window of seven days: see each test."""
+    return Scene(workspace, clock, ago_s=10 * DAY_S)
+
+
+@pytest.fixture
+def funnel(scene):
+    """Four settled attempts, of which one completed; one early completion; one in progress."""
+    scene.story("0/A 60/B", attempt="won", plan="pro")
+    for number in range(3):
+        scene.story("0/A", attempt=f"lost {number}", plan="pro")
+    later = 8 * DAY_S
+    scene.story(f"{later}/A {later + 60}/B", attempt="early", plan="new")
+    scene.story(f"{later}/A", attempt="open", plan="new")
+    return scene.attempts("A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["plan"])
+
+
+def text_of(workspace, path, name=None):
+    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
+    answer = workspace.browser.get(path, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+
+
+def test_the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
+    text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    assert "Conversion rate 25.0% of 4 settled attempts" in text
+    assert "Pending 1" in text
+    assert "Completed early 1" in text
+    assert "3 dropped off ( 75.0% of settled)" in text
+
+
+def test_seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(workspace, funnel):
+    text = text_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
+    assert "Nothing can have dropped off yet" in text
+    assert "0.0%" not in text
+
+
+@pytest.mark.parametrize("bars", ["overall", "steps"])
+def test_the_hatched_part_equals_the_number_beside_it(workspace, scene, bars):
+    later = 8 * DAY_S
+    scene.story("0/A 60/B 90/C", attempt="won")
+    scene.story(f"{later}/A", attempt="at A")
+    scene.story(f"{later}/A {later + 60}/B", attempt="at B")
+    funnel = scene.attempts("A", "B", "C", conversionWindowSeconds=WEEK_S)
+    path = f"/funnels/{funnel}?period=all&bars={bars}"
+    page = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": "overview"}).text
+    [_, *steps] = page.split('<li class="step"')
+    whole = {"overall": [3, 3, 3], "steps": [3, 3, 2]}[bars]
+    for step, units in zip(steps[1:], whole[1:], strict=True):
+        hatched = re.search(r'class="pending"[^>]*\swidth="([\d.]+)%"', step)
+        beside = re.search(r'class="may-reach">(.*?)</span>', step, re.DOTALL)
+        assert hatched
+        assert beside
+        number = int(re.sub(r"<[^>]+>", "", beside[1]))
+        assert float(hatched[1]) == pytest.approx(100 * number / units, abs=0.001)
+
+
+def test_a_row_of_the_list_shows_the_settled_rate(workspace, funnel):
+    assert "25.0%" in text_of(workspace, f"/funnels/{funnel}/row")
+    assert "Not settled yet" in text_of(workspace, f"/funnels/{funnel}/row?period=7d")
+
+
+def test_cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled(workspace, funnel):
+    path = f"/funnels/{funnel}?period=all&show=cohorts"
+    text = text_of(workspace, path, "detail")
+    assert "pro 4 25.0%" in text
+    assert "50.0%" not in text
+
+
+def test_open_buckets_of_a_trend_show_the_bounds_that_they_can_reach(workspace, funnel):
+    path = f"/funnels/{funnel}?period=30d&show=trend"
+    assert "50.0% to 100.0%" in text_of(workspace, path, "detail")
+
+
+def test_a_comparison_is_over_settled_attempts(workspace, funnel):
+    path = f"/funnels/{funnel}?period=all&show=compare"
+    text = text_of(workspace, path, "detail")
+    assert "shares of settled attempts" in text
+    assert "25.0%" in text
+    assert "Nothing can have dropped off yet" in text
+    assert "count as not converted" not in text
+
+
+def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, scene):
+    scene.story("0/A 60/B", visitor="ann")
+    scene.story("0/A", visitor="bob")
+    text = text_of(workspace, f"/funnels/{scene.funnel('A', 'B')}?period=all", "overview")
+    assert "Conversion rate 50.0%" in text
+    assert "settled" not in text
+    assert "This funnel has no conversion window." in text
