@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         [("breakdownProperties[0]", "wrong_type")],
     ),
     "unknown built-in": (
-        attempts(breakdownProperties=["$unknown"]),
+        attempts(breakdownProperties=["$nope"]),
         [("breakdownProperties[0]", "unknown_builtin")],
     ),
     "null window on attempts": (
@@ -286,14 +286,14 @@ def test_a_response_names_all_faults_of_a_body(client: httpx.Client) -> None:
         "name": 1,
         "countingUnit": "attempt",
         "sequenceProperty": "$os",
-        "breakdownProperties": ["a", "a", "$unknown", ""],
+        "breakdownProperties": ["a", "a", "$nope", ""],
         "conversionWindowSeconds": None,
         "color": "red",
         "steps": [
             event("d", diagnostic=True, mode="all_of"),
             {"type": "Goal", "value": "Bought", "size": 3},
             event("a", or_=[event("b"), event("c", filters=[is_set, without_property])]),
-            event("r", filters=[{"property": "$unknown", "operator": "matches_regex", "value": "("}]),
+            event("r", filters=[{"property": "$nope", "operator": "matches_regex", "value": "("}]),
             group(event("p"), event("q", extra=1)),
         ],
     }  # fmt: skip
