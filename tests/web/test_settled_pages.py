@@ -45,6 +45,7 @@ def test_the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(work
 def test_seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
     assert "Nothing can have dropped off yet" in text
+    assert "0 dropped off" not in text
     assert "0.0%" not in text
 
 
