@@ -107,8 +107,11 @@ def build_funnel(page):
 
 
 def read_report(page):
-    """The numbers, and from those who left to what one of them did."""
-    figures = {"entered": "3", "completed": "1", "rate": "33.3%", "pending": "1"}
+    """The numbers, and from those who left to what one of them did.
+
+    The rate is of settled attempts: the one that completed may still be in its window.
+    """
+    figures = {"entered": "3", "completed": "1", "rate": "0.0%", "pending": "1"}
     for name, expected in figures.items():
         expect(page.locator(f"#{name}")).to_have_text(expected)
     expect(page.locator("#step-1 .stays")).to_have_text("1 pending")

@@ -13,7 +13,7 @@ def command_of(*arguments: str) -> str:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "DATA", "HOST", "PORT")
+        if not name.startswith("MAKE") and name not in ("MFLAGS", "DATA", "HOST", "PORT")
     }
     ran = subprocess.run(
         ["make", "--dry-run", *arguments],

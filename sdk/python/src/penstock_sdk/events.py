@@ -68,8 +68,7 @@ class TransactionFields(EventFields, total=False):
 
 
 class ItemFields(TypedDict, total=False):
-    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, and others
-    `name`.
+    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
 
     dedupe_key: identifies repeats of the item as duplicates; random by default.
     """

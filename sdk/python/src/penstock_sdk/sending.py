@@ -153,9 +153,7 @@ class Sending(ABC, Generic[Answer]):
 
 
 class Attempt:
-    """Continues a browser's attempt: adds its ID and the next sequence number to each event.
-    Thread-safe.
-    """
+    """Continues a browser's attempt: adds its ID and the next number to each event. Thread-safe."""
 
     def __init__(
         self, penstock: Sending[Any], attempt_id: str, property_: str, sequence: str, after: int
