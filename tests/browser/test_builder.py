@@ -373,6 +373,36 @@ def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(s
     assert (funnel["sequenceProperty"], funnel["conversionWindowSeconds"]) == ("price", None)
 
 
+def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill("Paying")
+    expect(page.get_by_label("Length")).to_be_hidden()
+    page.get_by_label("Conversion window").select_option("Other")
+    page.get_by_label("Length").fill("0")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    expect(page.get_by_label("Length")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Length").fill("30")
+    page.get_by_label("Unit").select_option("Minutes")
+    preview(page, "40 visitors entered, 10 completed")
+    assert_accessible(page)
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert funnel["conversionWindow"] == {"value": 30, "unit": "minute"}
+    assert "conversionWindowSeconds" not in funnel
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    expect(page.get_by_label("Length")).to_have_value("30")
+    expect(page.get_by_label("Unit")).to_have_value("minute")
+    page.get_by_label("Conversion window").select_option("1 day")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert funnel["conversionWindowSeconds"] == 86_400
+    assert "conversionWindow" not in funnel
+
+
 def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder):
     page = builder
     page.goto("/funnels/new")

@@ -107,12 +107,13 @@ class Scene:
 
     def attempts(self, *rows: str | Json, **definition: Any) -> str:
         """Like `funnel`, counting attempts by `attempt`, ordered by `n`, within one hour."""
-        usual = {
+        usual: Json = {
             "countingUnit": "attempt",
             "attemptProperty": "attempt",
             "sequenceProperty": "n",
-            "conversionWindowSeconds": HOUR_S,
         }
+        if "conversionWindow" not in definition:
+            usual["conversionWindowSeconds"] = HOUR_S
         return self.funnel(*rows, **{**usual, **definition})
 
     def results(self, funnel_id: str, **query: Any) -> Json:

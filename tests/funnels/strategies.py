@@ -44,6 +44,14 @@ START_MS = 1_704_164_640_000
 
 YEARS_MS = 12 * 366 * 86_400_000
 WINDOWS_S = (3600, 86_400, 604_800, 1_209_600, 2_592_000, 7_776_000)
+WINDOWS: Sequence[Json] = (
+    *({"conversionWindowSeconds": seconds} for seconds in WINDOWS_S),
+    *(
+        {"conversionWindow": {"value": value, "unit": unit}}
+        for value, unit in ((1, "minute"), (36, "hour"), (366, "day"))
+    ),
+)
+UNLIMITED: Sequence[Json] = ({"conversionWindowSeconds": None},) * 2
 KEYS = (
     "plan",
     "Plan",
@@ -305,9 +313,7 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         "breakdownProperties": draw(
             st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
-        "conversionWindowSeconds": draw(
-            st.sampled_from(WINDOWS_S if attempts else (*WINDOWS_S, None, None))
-        ),
+        **draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED))),
         "steps": rows,
     }
     return funnel, goals

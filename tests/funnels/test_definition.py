@@ -270,6 +270,46 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         funnel(conversionWindowSeconds=10**30),
         [("conversionWindowSeconds", "not_one_of")],
     ),
+    "two windows": (
+        funnel(conversionWindowSeconds=3600, conversionWindow={"value": 1, "unit": "hour"}),
+        [("conversionWindow", "not_allowed")],
+    ),
+    "an unlimited window and another": (
+        funnel(conversionWindowSeconds=None, conversionWindow={"value": 1, "unit": "hour"}),
+        [("conversionWindow", "not_allowed")],
+    ),
+    "window of no length": (
+        funnel(conversionWindow={"value": 0, "unit": "minute"}),
+        [("conversionWindow.value", "out_of_range")],
+    ),
+    "window of 367 days": (
+        attempts(conversionWindow={"value": 367, "unit": "day"}),
+        [("conversionWindow.value", "out_of_range")],
+    ),
+    "window of a minute over 366 days": (
+        attempts(conversionWindow={"value": 366 * 1440 + 1, "unit": "minute"}),
+        [("conversionWindow.value", "out_of_range")],
+    ),
+    "huge window in days": (
+        funnel(conversionWindow={"value": 10**30, "unit": "day"}),
+        [("conversionWindow.value", "out_of_range")],
+    ),
+    "window in weeks": (
+        funnel(conversionWindow={"value": 1, "unit": "week"}),
+        [("conversionWindow.unit", "not_one_of")],
+    ),
+    "window with a fraction": (
+        funnel(conversionWindow={"value": 1.5, "unit": "hour"}),
+        [("conversionWindow.value", "wrong_type")],
+    ),
+    "window without a unit": (
+        funnel(conversionWindow={"value": 1}),
+        [("conversionWindow.unit", "required")],
+    ),
+    "window as a string": (
+        funnel(conversionWindow="30m"),
+        [("conversionWindow", "wrong_type")],
+    ),
 }
 
 
@@ -482,6 +522,9 @@ ACCEPTED: dict[str, Json] = {
     "sequence on visitors": funnel(sequenceProperty="n"),
     "unlimited visitors": funnel(conversionWindowSeconds=None),
     "window with a fraction of zero": funnel(conversionWindowSeconds=3600.0),
+    "a window of one minute": attempts(conversionWindow={"value": 1, "unit": "minute"}),
+    "a window of 366 days": funnel(conversionWindow={"value": 366, "unit": "day"}),
+    "a window of 36 hours": funnel(conversionWindow={"value": 36, "unit": "hour"}),
     "nulls where nothing is set": funnel(attemptProperty=None, sequenceProperty=None),
 }
 
@@ -515,6 +558,25 @@ def test_the_six_windows(client: httpx.Client, seconds: int) -> None:
         ]
         == seconds
     )
+
+
+def test_a_record_has_only_the_window_field_that_was_sent(client: httpx.Client) -> None:
+    window = {"value": 60, "unit": "minute"}
+    record = client.post("/api/funnels", json=attempts(conversionWindow=window)).json()
+    assert record["conversionWindow"] == window
+    assert "conversionWindowSeconds" not in record
+    path = f"/api/funnels/{record['id']}"
+    assert client.get(path).json() == record
+    changed = client.put(path, json=attempts(conversionWindowSeconds=3600)).json()
+    assert changed["conversionWindowSeconds"] == 3600
+    assert "conversionWindow" not in changed
+    latest, first = client.get(f"{path}/revisions").json()["data"]
+    assert latest["changes"] == ["Conversion window 60 minutes -> 1 hour"]
+    assert first["definition"]["conversionWindow"] == window
+    assert "conversionWindowSeconds" not in first["definition"]
+    without = client.post("/api/funnels", json=funnel(conversionWindow=None)).json()
+    assert without["conversionWindowSeconds"] is None
+    assert "conversionWindow" not in without
 
 
 def test_defaults_are_filled_in(client: httpx.Client) -> None:

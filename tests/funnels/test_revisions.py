@@ -333,6 +333,16 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
         {"conversionWindowSeconds": 86_400},
         ["Conversion window 1 hour -> 1 day"],
     ),
+    "a window in minutes": (
+        {},
+        {"conversionWindow": {"value": 30, "unit": "minute"}},
+        ["Conversion window 7 days -> 30 minutes"],
+    ),
+    "the field of the window": (
+        {"conversionWindowSeconds": 3600},
+        {"conversionWindow": {"value": 1, "unit": "hour"}},
+        ["Conversion window is written differently: 1 hour"],
+    ),
     "a long value": (
         {},
         {"steps": [A, step("x" * 150)]},

@@ -422,6 +422,27 @@ def test_rule12_only_accepted_events_can_conflict_for_a_visitor(scene: Scene) ->
     assert quality["conflictingEntryValues"] == {"version": 1}
 
 
+@pytest.mark.parametrize(
+    ("window", "end"),
+    [
+        ({"value": 1, "unit": "minute"}, 60),
+        ({"value": 36, "unit": "hour"}, 129_600),
+        ({"value": 45, "unit": "day"}, 3_888_000),
+    ],
+)
+def test_a_window_of_any_length_includes_its_last_millisecond(
+    scene: Scene, window: dict[str, Any], end: int
+) -> None:
+    attempts = scene.attempts("A", "B", conversionWindow=window)
+    visitors = scene.funnel("A", "B", conversionWindow=window)
+    scene.story(f"0/A {end}/B", visitor="inside", attempt="inside")
+    scene.story(f"0/A {end}.001/B", visitor="outside", attempt="outside")
+    for funnel in (attempts, visitors):
+        assert outcome(scene.results(funnel)["aggregate"]) == (2, 1, 0, 1)
+    trace = scene.client.get(f"/api/funnels/{attempts}/units/inside").json()
+    assert trace["windowEndsAt"] == scene.at(end)
+
+
 def test_rule13_the_period_selects_by_entry_and_completion_may_come_later(scene: Scene) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("99/A 101/B", attempt="before")

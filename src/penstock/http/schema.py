@@ -260,7 +260,7 @@ _GUESSES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("messageId", "idempotencyKey", "insertId"), ("eventId", "dedupeKey")),
     **dict.fromkeys(("distinctId", "anonymousId"), ("visitorId",)),
     **dict.fromkeys(("revenue", "price"), ("amount",)),
-    **dict.fromkeys(("conversionWindow", "window"), ("conversionWindowSeconds",)),
+    "window": ("conversionWindow",),
     "dedupeKey": ("eventId",),
     "eventId": ("dedupeKey",),
     "event": ("name",),

@@ -102,9 +102,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "attemptProperty": definition.get("attemptProperty"),
         "sequenceProperty": definition.get("sequenceProperty"),
         "breakdownProperties": definition.get("breakdownProperties", []),
-        "conversionWindowSeconds": definition.get(
-            "conversionWindowSeconds", DEFAULT_ATTEMPT_WINDOW_S if unit == "attempt" else None
-        ),
+        "windowSeconds": window_seconds(definition),
         "steps": [
             {
                 "type": row["type"],
@@ -118,6 +116,15 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
     }
 
 
+def window_seconds(definition: Json) -> int | None:
+    if (window := definition.get("conversionWindow")) is not None:
+        return window["value"] * {"minute": 60, "hour": 3600, "day": 86_400}[window["unit"]]
+    by_attempt = definition.get("countingUnit") == "attempt"
+    return definition.get(
+        "conversionWindowSeconds", DEFAULT_ATTEMPT_WINDOW_S if by_attempt else None
+    )
+
+
 def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
     """Return the match; a reference to a goal becomes the goal's match with the filters of both."""
     filters = match.get("filters", [])
@@ -128,7 +135,7 @@ def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
 
 
 def funnel_of(definition: Json) -> Funnel:
-    window_s = definition["conversionWindowSeconds"]
+    window_s = definition["windowSeconds"]
     return Funnel(
         [
             Row(place, len(row["matches"]), row["mode"] == "all_of", row["diagnostic"])

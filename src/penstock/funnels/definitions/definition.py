@@ -63,7 +63,7 @@ def resolve(
     return Definition(
         rows=tuple(rows),
         counting_unit=definition.counting_unit,
-        window_s=definition.conversion_window_seconds,
+        window_s=definition.window_s,
         attempt_property=definition.attempt_property,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),

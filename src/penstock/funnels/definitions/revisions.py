@@ -17,6 +17,7 @@ from penstock.funnels.definitions.schema import (
     SavedMatch,
     SavedStep,
 )
+from penstock.funnels.definitions.windows import UNIT_S, WindowUnit, window_in_words
 from penstock.http.schema import RuleBroken
 
 T = TypeVar("T", str, SavedFilter, SavedMatch)
@@ -25,8 +26,6 @@ MAX_TEXT_CHARS = 100
 """Maximum length of a value in characters; longer values are truncated. The definition in the same
 response contains the full text.
 """
-
-_SPANS = ((86_400, "day"), (3600, "hour"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +162,11 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     yield from _list_changes(
         "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
     )
-    if old.conversion_window_seconds != new.conversion_window_seconds:
-        windows = _window(old.conversion_window_seconds), _window(new.conversion_window_seconds)
-        yield f"Conversion window {' -> '.join(windows)}"
+    before, after = _window(old), _window(new)
+    if before != after:
+        yield f"Conversion window {before} -> {after}"
+    elif old.conversion_window != new.conversion_window:
+        yield f"Conversion window is written differently: {after}"
 
 
 def _list_changes(
@@ -239,12 +240,14 @@ def _key(name: str | None) -> str:
     return "none" if name is None else _cut(name)
 
 
-def _window(seconds: int | None) -> str:
+def _window(definition: SavedDefinition) -> str:
+    window, seconds = definition.conversion_window, definition.window_s
+    if window is not None:
+        return window_in_words(window.value, window.unit)
     if seconds is None:
         return "unlimited"
-    length, word = next((length, word) for length, word in _SPANS if seconds % length == 0)
-    count = seconds // length
-    return f"{count} {word}" + ("" if count == 1 else "s")
+    unit: WindowUnit = "hour" if seconds % UNIT_S["day"] else "day"
+    return window_in_words(seconds // UNIT_S[unit], unit)
 
 
 def _cut(text: str) -> str:

@@ -9,6 +9,7 @@ from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    MISSING,
     AfterValidator,
     BaseModel,
     Field,
@@ -27,6 +28,7 @@ from penstock.funnels.definitions.filters import EventField, parse_comparison
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.operands import LIST, NONE, RANGE
 from penstock.funnels.definitions.operators import Operator, operators_with
+from penstock.funnels.definitions.windows import UNIT_S, WindowUnit
 from penstock.http.schema import Input, Record, RuleBroken, RulesBroken, faults_of, without_nul
 
 MAX_FILTERS = 20
@@ -186,10 +188,17 @@ class SavedStep(SavedMatch):
     diagnostic: bool
 
 
+class SavedWindow(Record):
+    """A conversion window as a number of minutes, hours or days."""
+
+    value: int
+    unit: WindowUnit
+
+
 class SavedDefinition(Record):
     """A funnel's definition without its name, which does not affect the counts.
 
-    conversion_window_seconds: None if unlimited.
+    conversion_window_seconds: None if unlimited; MISSING if `conversion_window` is set.
     """
 
     steps: list[SavedStep]
@@ -197,7 +206,25 @@ class SavedDefinition(Record):
     attempt_property: str | None
     sequence_property: str | None
     breakdown_properties: list[str]
-    conversion_window_seconds: int | None
+    conversion_window_seconds: Annotated[
+        int | MISSING | None,
+        Field(description="null: unlimited. Absent if the funnel has a `conversionWindow`."),
+    ] = MISSING
+    conversion_window: Annotated[
+        SavedWindow | None,
+        Field(
+            exclude_if=not_,
+            description="Present only if the funnel was saved with this field.",
+        ),
+    ] = None
+
+    @property
+    def window_s(self) -> int | None:
+        """The conversion window in seconds; None if unlimited."""
+        if self.conversion_window is not None:
+            return self.conversion_window.value * UNIT_S[self.conversion_window.unit]
+        seconds = self.conversion_window_seconds
+        return None if seconds is MISSING else seconds
 
 
 class _FunnelHead(Record):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    MISSING,
     Field,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -26,11 +27,13 @@ from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
     SavedStep,
+    SavedWindow,
     ValidationContext,
     collect_faults,
     limit_items,
     saved_filters,
 )
+from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
 from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
 
 MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
@@ -88,6 +91,25 @@ class StepIn(MatchIn):
         )
 
 
+class WindowIn(Input):
+    """A conversion window as a number of minutes, hours or days: one minute to 366 days."""
+
+    unit: WindowUnit
+    value: Annotated[int, Field(json_schema_extra={"minimum": 1})]
+
+    @field_validator("value")
+    @classmethod
+    def _check_length(cls, value: int, info: ValidationInfo) -> int:
+        unit = info.data.get("unit", "minute")
+        limit = MAX_WINDOW_S // UNIT_S[unit]
+        if not 1 <= value <= limit:
+            raise RuleBroken(
+                "out_of_range",
+                f"Must be 1 to {limit:,} {unit}s. A window is one minute to 366 days long.",
+            )
+        return value
+
+
 class FunnelIn(Input):
     """A new or replaced funnel."""
 
@@ -108,10 +130,17 @@ class FunnelIn(Input):
         list[EventField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
     ]
     conversion_window_seconds: Annotated[
-        WindowSeconds | None,
+        WindowSeconds | MISSING | None,
         Field(
             description="Default: seven days for attempts, unlimited for visitors. "
-            "null: unlimited, visitors only."
+            "null: unlimited, visitors only. For other lengths, use conversionWindow."
+        ),
+    ] = MISSING
+    conversion_window: Annotated[
+        WindowIn | None,
+        Field(
+            description="A window of any length from one minute to 366 days, "
+            "instead of conversionWindowSeconds."
         ),
     ] = None
     steps: Annotated[
@@ -165,15 +194,28 @@ class FunnelIn(Input):
         if seconds is None:
             raise RuleBroken(
                 "window_required",
-                f"An attempt funnel needs a finite window: {_WINDOWS}. The default is seven days.",
+                f"An attempt funnel needs a finite window: {_WINDOWS}. The default is seven days. "
+                "For another length, use conversionWindow instead.",
             )
         if seconds not in WINDOWS_S:
             raise RuleBroken(
                 "not_one_of",
                 f"Must be one of {_WINDOWS}"
-                + (", in seconds." if attempts else ", in seconds, or null."),
+                + (", in seconds. " if attempts else ", in seconds, or null. ")
+                + "For another length, use conversionWindow instead.",
             )
         return int(seconds)
+
+    @field_validator("conversion_window")
+    @classmethod
+    def _check_only_window(cls, window: WindowIn | None, info: ValidationInfo) -> WindowIn | None:
+        if window is not None and info.data.get("conversion_window_seconds") is not MISSING:
+            raise RuleBroken(
+                "not_allowed",
+                "A funnel has one conversion window. "
+                "Leave out conversionWindow or conversionWindowSeconds.",
+            )
+        return window
 
     @field_validator("steps", mode="wrap")
     @classmethod
@@ -193,17 +235,24 @@ class FunnelIn(Input):
 
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
-        window_s = self.conversion_window_seconds
+        window = self.conversion_window
         return SavedDefinition(
             steps=[step.saved_step() for step in self.steps],
             counting_unit=self.counting_unit,
             attempt_property=self.attempt_property,
             sequence_property=self.sequence_property,
             breakdown_properties=self.breakdown_properties,
-            conversion_window_seconds=ATTEMPT_WINDOW_S
-            if window_s is None and self.counting_unit is CountingUnit.ATTEMPT
-            else window_s,
+            conversion_window_seconds=MISSING if window is not None else self._window_s(),
+            conversion_window=None
+            if window is None
+            else SavedWindow(value=window.value, unit=window.unit),
         )
+
+    def _window_s(self) -> int | None:
+        """Return `conversion_window_seconds`, or its default if it was not sent."""
+        if self.conversion_window_seconds is not MISSING:
+            return self.conversion_window_seconds
+        return ATTEMPT_WINDOW_S if self.counting_unit is CountingUnit.ATTEMPT else None
 
 
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:

@@ -77,7 +77,7 @@ class FunnelPage:
     @property
     def has_window(self) -> bool:
         """Whether unfinished units can drop off. Without a window, they stay pending."""
-        return self.definition.conversion_window_seconds is not None
+        return self.definition.window_s is not None
 
     @property
     def pending_word(self) -> str:

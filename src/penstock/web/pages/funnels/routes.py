@@ -84,7 +84,7 @@ def _figures(
     total = results.report(context).aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     buckets = insights.compute_trend(context, query).data
-    has_window = funnel.conversion_window_seconds is not None
+    has_window = funnel.window_s is not None
     return {
         "entered": total.entered,
         "rate": total.settled_rate if has_window else total.conversion_rate,

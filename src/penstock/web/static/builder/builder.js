@@ -37,6 +37,7 @@ function update() {
   if (windowIsDefault) window_s.value = DEFAULT_WINDOW_S[form.elements.countingUnit.value];
   if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
+  showOtherWindow(window_s.value === "other");
   const attempt = form.elements.attemptProperty;
   attempt.closest(".field").hidden = attempt.disabled = !attempts;
   nameAll(form);
@@ -49,6 +50,15 @@ function update() {
   )) {
     button.setAttribute("aria-disabled", String(rows.children.length >= limits.rows));
   }
+}
+
+// A definition has either conversionWindowSeconds or conversionWindow; inputs without a name and
+// disabled inputs are not sent.
+function showOtherWindow(isOther) {
+  const other = form.querySelector("#other-window");
+  window_s.name = isOther ? "" : "conversionWindowSeconds";
+  other.hidden = !isOther;
+  for (const input of other.querySelectorAll("input, select")) input.disabled = !isOther;
 }
 
 function handleClick(button) {

@@ -6,10 +6,10 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
   panel.querySelector("[data-rate]").textContent = dash(
-    definition.conversionWindowSeconds ? aggregate.settledRate : aggregate.conversionRate,
+    hasWindow(definition) ? aggregate.settledRate : aggregate.conversionRate,
   );
   // Nobody drops off without a conversion window: unfinished units may convert at any time.
-  const pending = definition.conversionWindowSeconds ? "pending" : "not converted";
+  const pending = hasWindow(definition) ? "pending" : "not converted";
   const sums = [
     `${countOf(aggregate.entered, noun)} entered`,
     `${formatNumber(aggregate.completed)} completed`,
@@ -17,7 +17,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   panel.querySelector("[data-sums]").textContent = [
     ...sums,
     aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
-    definition.conversionWindowSeconds && aggregate.entered && !aggregate.settled
+    hasWindow(definition) && aggregate.entered && !aggregate.settled
       ? "nothing can have dropped off yet"
       : "",
   ]
@@ -47,13 +47,16 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     );
 }
 
+function hasWindow(definition) {
+  return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
+}
+
 // The bar shows which units reached this step, may still reach it, or dropped off before it, as in
 // reports. earlier: the steps before this one.
 function stepItem(panel, definition, step, earlier, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
-  const hasWindow = definition.conversionWindowSeconds;
-  const rate = hasWindow ? step.settledFromStart : step.conversionFromStart;
+  const rate = hasWindow(definition) ? step.settledFromStart : step.conversionFromStart;
   const sum = (name) => earlier.reduce((total, { [name]: count }) => total + count, 0);
   const [pending, dropped] = [sum("pending"), sum("droppedOff")];
   const entered = step.count + pending + dropped;
