@@ -46,6 +46,7 @@ def test_seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(wor
     text = text_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
     assert "Nothing can have dropped off yet" in text
     assert "0 dropped off" not in text
+    assert "of settled" not in text
     assert "0.0%" not in text
 
 
