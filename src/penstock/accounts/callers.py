@@ -21,13 +21,12 @@ from penstock.http.scopes import require_scope, scopes_of
 from penstock.settings import Settings
 
 CHECKS_WEBSITE = "checks_website"
-"""Key of the route option for routes that check themselves whether a key for one website may access
-the record.
+"""Route option for routes that check for themselves whether a key for one website may access the
+record.
 """
 UPLOAD_MEDIA_TYPES = "upload_media_types"
-"""Key of the route option with the non-JSON media types that a request with a session may upload.
-
-They must be types that an HTML form cannot send.
+"""Route option that lists the non-JSON media types that a request with a session may upload. An
+HTML form must not be able to send these types.
 """
 
 

@@ -5,11 +5,11 @@ from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
 
 _GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Limit of failed attempts for one email address from one network."""
+"""Limit on failed attempts for one email address from one network."""
 _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
-"""Limit of failed attempts for one email address from all networks."""
+"""Limit on failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
-"""Limit of failed attempts from one network for all email addresses."""
+"""Limit on failed attempts from one network for all email addresses."""
 _TOTAL_WINDOW_S = 300
 
 

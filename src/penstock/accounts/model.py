@@ -84,7 +84,9 @@ class CurrentUser:
 
 @dataclass(frozen=True, slots=True)
 class PendingLogIn:
-    """A log-in waiting for a second-factor code. token: the value of the browser's cookie."""
+    """A log-in that is waiting for a second-factor code. token: the value of the browser's
+    cookie.
+    """
 
     token: str
 

@@ -76,8 +76,8 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Asks the database until there is one, because any node may
-        add it.
+        """Whether any account exists. Asks the database until one does, because any node may add
+        the first account.
         """
         if not self._has_accounts:
             with self._database.read() as db:
@@ -122,7 +122,7 @@ class AccountService:
         now_ms = self._clock()
         with self._database.write() as db:
             store.lock_sign_ups(db)
-            # Check again: another sign-up on any node may have been faster.
+            # Check again: another sign-up, on any node, may have come first.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
             # The operator's own account needs no proof, because nobody else could have created it.
@@ -140,7 +140,7 @@ class AccountService:
         return token, account
 
     def _first_workspace(self, db: Connection, user: User, form: SignUp) -> CurrentUser:
-        """Return the new user in the inviting workspace, or in a new one."""
+        """Return the new user as a member of the inviting workspace, or of a new one."""
         if form.invitation is not None:
             invitation = invitation_tokens.redeem(
                 db, form.invitation.get_secret_value(), user.email, user.created_at_ms
@@ -248,7 +248,7 @@ class AccountService:
     def _sign_in(
         self, db: Connection, account: CurrentUser, target: str, network: str, now_ms: int
     ) -> tuple[str, CurrentUser] | PendingLogIn:
-        """Open a session, or first ask for the second factor. target: target in the audit log."""
+        """Open a session, or first ask for the second factor. target: the audit entry's target."""
         store.delete_expired_sessions(db, now_ms)
         if second_factor_store.is_enabled(db, account.user.id):
             pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
@@ -290,7 +290,7 @@ class AccountService:
     ) -> VerifiedLogIn | None:
         """Like `log_in_verified`, for a person without an account, who joins this workspace.
 
-        Returns None if the workspace does not exist, or the person has an account by now.
+        Returns None if the workspace does not exist, or the person now has an account.
         """
         now_ms = self._clock()
         user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms, now_ms)

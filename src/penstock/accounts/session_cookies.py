@@ -11,7 +11,7 @@ from penstock.settings import DAY_S, Settings
 
 SESSION_COOKIE = "service_session"
 _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
-"""Name of a second cookie over HTTPS. Browsers accept it only from this exact host, with
+"""Name of a second cookie, set over HTTPS. Browsers accept it only from this exact host, with
 `Secure`.
 """
 _PENDING_COOKIE = "service_pending_log_in"
@@ -19,7 +19,7 @@ _PENDING_COOKIE = "service_pending_log_in"
 _SIGN_ON_COOKIE = "service_sign_on"
 """Name of the cookie for a sealed single sign-on attempt."""
 _COOKIE_DAYS = 400
-"""Lifetime of cookies, the maximum that browsers allow. The server ends sessions, so cookies need
+"""Lifetime of cookies: the maximum that browsers allow. The server ends sessions, so cookies need
 no renewal.
 """
 

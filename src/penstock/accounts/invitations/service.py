@@ -59,7 +59,7 @@ class InvitationService:
         self._mails_in_total = RateLimiter(_MAILED_IN_TOTAL, clock)
 
     def are_mailed(self, actor: User) -> bool:
-        """Whether invitations by this user are emailed, within the limits.
+        """Whether this user's invitations are emailed, as long as the limits allow.
 
         Users with unconfirmed addresses cannot send emails, because an email would vouch for the
         address.
@@ -155,7 +155,7 @@ class InvitationService:
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:
-    """Compose the invitation email. Anything clickable is stripped from names that people chose."""
+    """Compose the invitation email. Names that users chose are stripped of anything clickable."""
     name, invited_by = plain_name(invitation.workspace.name), invitation.invited_by
     text = _MAIL.format(
         who=invited_by if _PLAIN_EMAIL.fullmatch(invited_by) else "An owner",

@@ -1,4 +1,4 @@
-"""Looking up and redeeming invitation tokens, in the transaction of the joining user."""
+"""Looks up and redeems invitation tokens in the joining user's transaction."""
 
 from sqlalchemy import Connection
 

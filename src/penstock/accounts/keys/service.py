@@ -50,7 +50,7 @@ class KeyService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write the last uses of keys periodically during the context, and once when it ends."""
+        """Periodically write when keys were last used, and once more when the context ends."""
         async with self.worker.running():
             yield
 

@@ -25,8 +25,8 @@ _RETRY_AFTER_S = (5, 30, 120, 600, 600)
 
 @dataclass(slots=True)
 class _QueuedMail:
-    """An email in the queue. due_ms: elapsed milliseconds of the clock. mail: None until
-    composed.
+    """An email in the queue. due_ms: when to send it, in elapsed milliseconds of the clock. mail:
+    None until composed.
     """
 
     compose: Compose
@@ -65,8 +65,8 @@ class Mailer:
         return True
 
     def _send_due(self) -> float | None:
-        """Send all emails that are due. Returns seconds until the next; None if the queue is
-        empty.
+        """Send all emails that are due. Returns the seconds until the next email is due; None if
+        the queue is empty.
         """
         for _ in range(len(self._queue)):
             self.worker.report_progress()

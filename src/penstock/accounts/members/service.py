@@ -1,4 +1,4 @@
-"""Use cases for members: listing, changing roles, removing."""
+"""Use cases for members: listing members, changing roles, removing members."""
 
 from dataclasses import replace
 

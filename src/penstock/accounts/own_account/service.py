@@ -47,8 +47,8 @@ class OwnAccountService:
             audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
-        """Check the user's password and return its stored hash. Takes as long as hashing a
-        password.
+        """Check the user's password and return its stored hash. Takes as long as hashing a password
+        does.
 
         Raises `Invalid` for this field if the password is wrong, and `RateLimited` after too many
         attempts.

@@ -31,12 +31,12 @@ log = structlog.get_logger()
 
 _VALID_S = 3600
 _REQUESTS = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
-"""Limit of requests for one email address from one network, whether or not it has an account."""
+"""Limit on requests for one email address from one network, whether or not it has an account."""
 _REQUESTS_OF_NETWORK = RatePolicy(
     "password_reset_network", quota=20, window_s=3600, counted="requests"
 )
 _MAILS = RatePolicy("password_reset_mails", quota=10, window_s=DAY_S)
-"""Limit of emails to one user.
+"""Limit on emails to one user.
 
 Requests from networks that the user has logged in from have a separate limit, so that strangers
 cannot exhaust the user's emails.
@@ -84,8 +84,8 @@ class PasswordResetService:
             raise QueueFull("Too many emails are waiting. Try again later.", retry_after_s=60)
 
     def _mail_with_link(self, email: str, network: str) -> Mail | None:
-        """Compose the email; None if the address has no account, or was sent too many emails in a
-        day.
+        """Compose the email. Returns None if the address has no account or has received too many
+        emails in a day.
         """
         is_known, now_ms = self._networks.knows(email, network), self._clock()
         with self._database.write() as db:

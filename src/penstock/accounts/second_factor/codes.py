@@ -14,7 +14,7 @@ RECOVERY_CODES = 10
 _STEP_MS = 30_000
 _DIGITS = 6
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_RECOVERY_CHARS = 16  # 80 bits: too many to guess a code from its hash
+_RECOVERY_CHARS = 16  # 80 bits: too many to find a code from its hash
 _GROUP_CHARS = 4
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class SecondFactor:
-    """A user's second factor. secret: sealed secret for computing codes.
+    """A user's second factor. secret: the sealed secret that codes are computed from.
 
     confirmed_at_ms: None during setup. last_step: time step of the last accepted code.
     """
@@ -17,9 +17,10 @@ class SecondFactor:
 
 
 class SecondFactorState(NamedTuple):
-    """State for display. enabled_at_ms: None if the user does not need a code to log in.
+    """The second factor's state, as shown to the user.
 
-    recovery_codes: number of unused recovery codes.
+    enabled_at_ms: None if the user does not need a code to log in. recovery_codes: number of unused
+    recovery codes.
     """
 
     enabled_at_ms: int | None

@@ -1,4 +1,4 @@
-"""Use cases for the second factor: setting up, verifying, turning off.
+"""Use cases for the second factor: setting it up, verifying codes, turning it off.
 
 Methods block on the metadata DB: call them from a worker thread.
 """
@@ -32,15 +32,16 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
 _GUESSES = RatePolicy("second_factor", quota=20, window_s=3600, counted="wrong codes")
-"""Limit of wrong codes for one user.
+"""Limit on wrong codes for one user.
 
 At any time, three of a million codes are valid, so guessing one takes about 16,000 hours.
 """
 
 
 class SecondFactorService:
-    """Users' second factors. Methods raise `Conflict` if the factor's state does not allow the
-    call.
+    """The second factors of all users.
+
+    Methods raise `Conflict` if the factor's state does not allow the call.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class SecondFactorService:
             self._record(db, actor, Action.SECOND_FACTOR_RESET, member.user)
 
     def verify(self, db: Connection, user: User, code: str) -> bool:
-        """Whether the code is a valid code or recovery code of the user. A valid code is used up.
+        """Whether this is a valid app code or recovery code of the user. A valid code is used up.
 
         Raises `RateLimited` after too many wrong codes. The caller must have locked the user.
         """

@@ -8,7 +8,7 @@ from penstock.accounts.second_factor.model import SecondFactor, SecondFactorStat
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 
 _SPREAD = 2
-"""Maximum distance in steps between two codes that are valid at the same moment."""
+"""Maximum distance, in time steps, between two codes that are valid at the same moment."""
 
 
 def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
@@ -54,8 +54,8 @@ def confirm(db: Connection, user_id: str, now_ms: int) -> None:
 def use_step(db: Connection, user_id: str, step: int) -> bool:
     """Mark the code of a time step as used. Returns False if it or a later code was already used.
 
-    A step far in the future was used while this clock was ahead, so it does not block current
-    codes.
+    If the last used step is far in the future, the clock was ahead at that time. Such a step does
+    not block current codes.
     """
     c = second_factors.c
     is_usable = or_(c.last_step.is_(None), c.last_step < step, c.last_step > step + _SPREAD)

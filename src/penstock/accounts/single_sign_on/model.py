@@ -19,7 +19,7 @@ class SignOnAttempt(NamedTuple):
 
 
 class ProviderAnswer(NamedTuple):
-    """Query parameters of the redirect from the provider. Each may be missing."""
+    """Query parameters of the redirect from the provider. Any of them may be missing."""
 
     code: str | None
     state: str | None

@@ -1,7 +1,7 @@
 """Client for the configured identity provider: its discovery document, keys and ID tokens.
 
-Its responses are limited in size and time, and only `https` URLs are requested. For a test or a
-trial, the provider may run on this machine over `http`.
+Its responses are limited in size and time, and only `https` URLs are requested. For tests and
+trials, a provider on this machine may use `http`.
 """
 
 import ssl
@@ -38,8 +38,8 @@ _LEEWAY_S = 60
 _ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
-"""Algorithms for signatures with the provider's own key. Signatures with the client secret are
-rejected.
+"""Accepted signature algorithms. All of them use the provider's own key; signatures made with the
+client secret are rejected.
 """
 
 

@@ -1,4 +1,6 @@
-"""Use cases for single sign-on: leaving for the identity provider, and coming back."""
+"""Use cases for single sign-on: sending users to the identity provider, and handling their
+return.
+"""
 
 import hmac
 from functools import partial
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.accounts.single_sign_on.provider import IdentityProvider
 
 _ATTEMPTS = RatePolicy("sign_on", quota=200, window_s=300)
-"""Limit of single sign-on requests per network. Each log-in takes two."""
+"""Limit on single sign-on requests per network. Each log-in takes two."""
 _WORK = QueueLimits(slots=4, slots_per_key=2, waiting=40, waiting_per_key=8)
 _EMAIL: TypeAdapter[str] = TypeAdapter(Email)
 
@@ -148,7 +150,9 @@ def _expired() -> Unauthorized:
 
 
 def _provider_of(settings: Settings, clock: Clock) -> "IdentityProvider | None":
-    """The configured provider. Its packages take 10 MB, so other services do not import them."""
+    """The configured provider. Importing its packages takes 10 MB of memory, so services without a
+    provider do not import them.
+    """
     if not settings.oidc_issuer:
         return None
     from penstock.accounts.single_sign_on.provider import IdentityProvider

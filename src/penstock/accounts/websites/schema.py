@@ -202,7 +202,7 @@ RetentionDays = Annotated[
 
 
 class RetentionFields(Input):
-    """Number of days that events are kept, by kind of event."""
+    """Number of days that events are kept, for each kind of event."""
 
     pageview_retention_days: RetentionDays = None
     screenview_retention_days: RetentionDays = None
@@ -211,8 +211,8 @@ class RetentionFields(Input):
     provider_retention_days: RetentionDays = None
 
     def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
-        """Return the retention days by kind of event after this change. before: the days
-        before it.
+        """Return the retention in days by kind of event, after this change. before: the retention
+        before the change.
         """
         sent = {
             name.removesuffix(_RETENTION): getattr(self, name)

@@ -45,7 +45,7 @@ class WebsiteService:
         )
 
     def websites_with_retention(self) -> list[Website]:
-        """Return the websites of every workspace that have a retention, including deleted
+        """Return the websites of every workspace that have a retention period, including deleted
         websites.
         """
         with self._database.read() as db:

@@ -13,7 +13,8 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import websites, workspaces
 
 _MAX_LISTED_APPS = 5_000
-"""Maximum number of apps to read. It exceeds the number that fits into the files for phones."""
+"""Maximum number of apps to read. It is larger than the number that fits into the files for phones.
+"""
 
 
 def _app(values: Mapping[str, Any]) -> MobileApp:
@@ -66,8 +67,9 @@ def add_website(db: Connection, website: Website) -> None:
 def website(
     db: Connection, website_id: str, *, lock: bool = False, with_deleted: bool = False
 ) -> Website | None:
-    """Find the website, in any workspace. lock: whether to lock the row until the transaction
-    ends.
+    """Find the website in any workspace.
+
+    lock: whether to lock the row until the transaction ends.
     """
     statement = select(websites).where(websites.c.id == website_id)
     if not with_deleted:
@@ -94,7 +96,9 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
 
 
 def websites_with_retention(db: Connection) -> list[Website]:
-    """Return websites of every workspace, including deleted ones, whose events are kept."""
+    """Return websites of every workspace that have a retention period, including deleted ones,
+    whose events are kept.
+    """
     statement = select(websites).where(websites.c.retention_days.is_not(None))
     return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits of one query. None means the operator's limit."""
+    """Limits on a single query. None means that the operator's limit applies."""
 
     timeout_s: float | None
     memory_bytes: int | None

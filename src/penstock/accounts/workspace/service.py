@@ -44,9 +44,10 @@ class WorkspaceService:
     def change(
         self, actor: Caller, changes: dict[str, Any], name: str | None = None
     ) -> WorkspaceSettings:
-        """Change the settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
+        """Change the settings.
 
-        Raises `Invalid` if a limit is above the operator's.
+        changes: new values for fields of `QueryLimits`, by field name. name: the new name; None
+        leaves it unchanged. Raises `Invalid` if a limit is above the operator's.
         """
         faults = []
         if (changes.get("timeout_s") or 0) > self._max_timeout_s:
