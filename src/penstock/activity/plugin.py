@@ -32,8 +32,8 @@ def build(
 ) -> ActivityRoom:
     """Create the activity room.
 
-    read_other_rooms: reads data about a person from rooms that this room does not know.
-    read_lost_events: a function of the events room.
+    read_other_rooms: reads data about a person from rooms that this room does not import.
+    read_lost_events: counts lost events; provided by the events room.
     """
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(

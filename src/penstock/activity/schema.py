@@ -68,7 +68,9 @@ class StoredEventRecord(Record):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the record for a row of any statement in this room that returns events."""
+        """Return the record for a row. The row may come from any statement in this room that
+        returns events.
+        """
         values = {name: value for name in cls.model_fields if (value := row.get(name)) is not None}
         values |= {
             name: values.get(name) or None

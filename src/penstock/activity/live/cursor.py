@@ -20,7 +20,7 @@ _MAX_MARKS = 400
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A polling position.
+    """The position of a polling client.
 
     after_ms: events received after this time are new unless they are marked. marks: 32-bit hashes
     of the IDs of events that were already returned.
@@ -38,8 +38,8 @@ class Cursor:
         """Return the cursor after a response.
 
         events: (ID, time of receipt in ms) of each event read since this cursor, newest first.
-        all_read: whether `events` includes every new event. If not, the older ones are skipped for
-        good.
+        all_read: whether `events` includes every new event. If not, the older events are skipped
+        permanently.
         """
         after_ms = max(self.after_ms, now_ms - BEHIND_MS)
         if not all_read:

@@ -21,7 +21,8 @@ from penstock.warehouse.queries import load
 
 _DAY_MS = DAY_S * 1000
 _INITIAL_SPANS_MS = (3_600_000, 30 * _DAY_MS)
-"""Time spans to read, one after another, until a request without a cursor has enough events."""
+"""Time spans for a request without a cursor. They are read in turn until there are enough events.
+"""
 _FRESH_WAIT_S = 1.0
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
@@ -63,7 +64,8 @@ class LiveService:
         parameters = self._parameters(websites, query)
         self._wait_until_shipped(_FRESH_WAIT_S)
         now_ms = self._clock()
-        limit = query.limit + len(cursor.marks) + 1  # One more, to see whether there are more.
+        # Read one extra event, to see whether there are more.
+        limit = query.limit + len(cursor.marks) + 1
         starts = (
             (cursor.after_ms,)
             if query.after is not None

@@ -36,7 +36,8 @@ async def export_personal_data(
     audit_log: NamedDependency[AuditLog],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Returns NDJSON: identity, links that brought the visitor, app opens, and all events.
+    """Returns a person's data as NDJSON: identity, links that brought the visitor, app opens, and
+    all events.
 
     `userId` also finds events that contain the user ID under another visitor.
     """

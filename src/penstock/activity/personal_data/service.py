@@ -22,7 +22,7 @@ from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 StoredRecord = tuple[str, Mapping[str, Any]]
-"""The type of a line, and the values to write."""
+"""A line's type and its values."""
 
 
 class Person(NamedTuple):
@@ -62,7 +62,7 @@ class PersonalDataService:
         """
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
         websites = self._websites.websites_sharing_visitors(website)
-        if caller.website_id is not None:  # a key for one website cannot read others
+        if caller.website_id is not None:  # a key for one website cannot read other websites
             websites = [website.id]
         if (query.visitor_id is None) == (query.user_id is None):
             message = "Send either visitorId or userId."

@@ -31,7 +31,7 @@ from penstock.warehouse.queries import load
 
 
 class _VisitorEvents(NamedTuple):
-    """A visitor and the query parameters that select its events."""
+    """A visitor, and the query parameters that select its events."""
 
     profile: Profile
     scope: Mapping[str, Any]
