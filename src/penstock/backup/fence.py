@@ -1,9 +1,9 @@
-"""The fence: a moment at which nothing moves from the outbox to the event store.
+"""The fence: a moment during which nothing moves from the outbox to the event store.
 
 A backup that reads both stores inside the fence sees each acknowledged event exactly once: in the
 outbox of the metadata DB, or in the event store under a shipment's token. Only the process that has
-opened the embedded engine can freeze it, so a running service listens on a socket in its data
-folder. The socket's file mode allows only the service's account to connect.
+opened the embedded engine can freeze it, so a running service listens for commands on a socket in
+its data folder. The socket's file mode allows only the service's account to connect.
 
 The protocol uses one JSON object per line. The command sends the name of the copy; the service
 pauses shipping and answers with its installation. The command takes its snapshot of the metadata DB
@@ -49,12 +49,15 @@ _SNAPSHOT_S = 60.0  # timeout for the command's snapshot, while shipping waits
 _FREEZE_S = 600.0
 _MAX_LINE = 10_000
 _LEFT_OVER_PAUSE_S = 300.0
-"""Maximum time in seconds that hard links of a killed backup keep deleted events on disk."""
+"""Pause between removals of hard links that a killed backup left behind, in seconds. Until then,
+they keep deleted events on disk.
+"""
 
 Freeze = Callable[[], None]
 
 Fence = Callable[[Path, str], AbstractContextManager[tuple[str | None, Freeze]]]
-"""A context manager that pauses shipping. Takes a data folder and the name of a copy in it.
+"""Context manager that pauses shipping. It takes a data folder and the name of a copy in that
+folder.
 
 Yields the installation, if known, and a function that freezes the engine.
 """
@@ -74,7 +77,7 @@ class FenceServer:
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The fence's worker; empty with a ClickHouse server, which has its own backups."""
+        """The fence's worker. Empty with a ClickHouse server, which has its own backups."""
         return () if self._warehouse.folder is None else (self._worker,)
 
     @asynccontextmanager
@@ -131,7 +134,7 @@ class FenceServer:
 
 @contextmanager
 def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
-    """The fence for a data folder without a running service. Nothing is shipped there anyway."""
+    """The fence for a data folder without a running service, where nothing is shipped anyway."""
     with closing(Warehouse(data=data, url=None)) as warehouse:
         yield None, partial(freeze, warehouse, data / SNAPSHOTS / name / "warehouse")
 
@@ -188,7 +191,8 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 @contextmanager
 def _listener(data: Path) -> Iterator[socket.socket]:
     path = data / SOCKET
-    # A socket left here belongs to a killed process, because this process holds the folder's lock.
+    # A socket that is still here belongs to a killed process, because this process holds the
+    # folder's lock.
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         with suppress(OSError):
@@ -206,7 +210,9 @@ def _listener(data: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _address(data: Path) -> Iterator[str]:
-    """Yield a path for the socket. If the path is too long, it goes through a file descriptor."""
+    """Yield a path for the socket. A path that is too long is shortened through a file
+    descriptor.
+    """
     path = str((data / SOCKET).absolute())
     if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
         yield path

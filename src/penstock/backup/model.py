@@ -10,11 +10,11 @@ MANIFEST = "manifest.json"
 
 
 class BackupFailed(Exception):
-    """A backup or restore failed. The message is for people."""
+    """A backup or restore failed. The message is shown to people."""
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file in a backup. path: path below `data`. size: bytes. sha256: hex digest."""
+    """A file in a backup. path: relative to `data`. size: in bytes. sha256: hex digest."""
 
     path: str
     size: int
@@ -39,9 +39,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """Contents of a backup.
 
     version: version of the program that created it. created_at: time of the snapshot, ISO 8601.
-    database: `sqlite` or `postgresql`. installation_id: installation in shipment tokens; None
-    before the first shipment. rows: number of rows by table of the metadata DB. stored_rows: number
-    of rows by table of the event store. folders: all folders, including empty ones.
+    database: `sqlite` or `postgresql`. installation_id: the installation's ID in shipment tokens;
+    None before the first shipment. rows: number of rows by table of the metadata DB. stored_rows:
+    number of rows by table of the event store. folders: all folders, including empty ones.
     """
 
     format: int

@@ -57,10 +57,10 @@ _NOT_COPIED = {"warehouse", SNAPSHOTS}
 
 
 class _Frozen(NamedTuple):
-    """Contents of the staging folder: both stores at one moment.
+    """Contents of the staging folder: both stores at the same moment.
 
     database, schema, installation_id, rows: facts about the metadata DB, as in a manifest. at_ms:
-    time of the snapshot. paused_s: seconds that shipping was paused.
+    time of the snapshot. paused_s: seconds for which shipping was paused.
     """
 
     database: str
@@ -117,7 +117,7 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
         with fence(data, staged.name) as (installation_id, freeze_engine):
             timer = PauseTimer()
             # A file that moves into the metadata DB during the snapshot must be in the copy, in the
-            # database, or in both. If it is in both, its name reveals that.
+            # database, or in both. Its name shows when it is in both.
             _link_local_files(data, staged)
             metadata = transaction.enter_context(snapshot(database))
             at_ms = clock()
@@ -130,8 +130,8 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
                     "this is not the metadata database of the data folder; run this command with "
                     "the PENSTOCK_DATABASE_URL of the service"
                 )
-            # Freeze the engine last, so that a deletion that is done in the snapshot is also done
-            # in the frozen event store.
+            # Freeze the engine last. A deletion that is complete in the snapshot is then also
+            # complete in the frozen event store.
             freeze_engine()
         paused_s = timer.stop()
         file = metadata.write(staged)

@@ -1,6 +1,6 @@
-"""Hard links that a backup copies from, and the lock that allows one backup at a time.
+"""Creates the hard links that a backup copies from, and the lock that allows one backup at a time.
 
-A link keeps its file on disk, even after the engine has merged the part or deleted its events.
+A link keeps its file on disk even after the engine has merged the part or deleted its events.
 """
 
 import fcntl

@@ -1,4 +1,6 @@
-"""Queries on the metadata DB for backups and checks. Each reads in the caller's transaction."""
+"""Queries on the metadata DB for backups and checks. Each query runs in the caller's
+transaction.
+"""
 
 from collections.abc import Iterator
 
@@ -40,7 +42,7 @@ def has_tables(connection: Connection) -> bool:
 
 
 def row_counts(connection: Connection) -> dict[str, int]:
-    """Count the rows of each table, except tables that do not exist in an older schema."""
+    """Count the rows of each table. Omits tables that do not exist in an older schema."""
     existing = set(inspect(connection).get_table_names())
     return {
         table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -50,7 +52,7 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 
 def file_errors(connection: Connection) -> list[str]:
-    """Return the damage that SQLite finds in its file."""
+    """Return the damage that SQLite finds in its database file."""
     messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
@@ -62,7 +64,8 @@ def file_errors(connection: Connection) -> list[str]:
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
     """Return the identity scopes of each website, including deleted websites.
 
-    A website may have changed its scope; its earlier events stay in the former scope.
+    A website can have several: after a change of scope, its earlier events stay in the former
+    scope.
     """
     rows = connection.execute(select(websites.c.id, websites.c.scope_id))
     return {website_id: {scope_id, website_id} for website_id, scope_id in rows}
@@ -73,7 +76,9 @@ def link_ids(connection: Connection) -> set[str]:
 
 
 def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
-    """Yield the IDs of all events with a dedupe key whose visitor was not deleted, in batches."""
+    """Yield event IDs in batches: those of all events with a dedupe key whose visitor was not
+    deleted.
+    """
     last_id, deleted = 0, visitors_of_running_deletions(connection)
     while True:
         rows = connection.execute(
@@ -99,7 +104,7 @@ def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
 
 
 def waiting_events(connection: Connection) -> Iterator[str]:
-    """Yield rows of events that are not in the event store: bundles in the outbox, and the
+    """Yield rows of events that are not in the event store yet: bundles in the outbox, and the
     quarantine.
     """
     yield from connection.execute(
@@ -112,10 +117,10 @@ def waiting_events(connection: Connection) -> Iterator[str]:
 
 
 def events_deleted_by_period(connection: Connection) -> int:
-    """Count the events removed by deletions of periods, whose dedupe keys are kept.
+    """Count the events that deletions of periods removed. Their dedupe keys are kept.
 
-    This includes events removed from the event store, and events removed from the quarantine before
-    they reached it.
+    Includes events that were removed from the event store, and events that were removed from the
+    quarantine before they reached it.
     """
     d = deletions.c
     rows = connection.execute(select(d.events_found, d.removed).where(d.to_at.is_not(None)))

@@ -1,4 +1,6 @@
-"""File trees: hard links to a data folder, copies with checksums, and lists for manifests."""
+"""Handles file trees: hard links to a data folder, copies with checksums, and lists for
+manifests.
+"""
 
 import os
 import shutil
@@ -117,16 +119,14 @@ def hash_of(path: Path) -> str:
 
 
 class SharedFile(NamedTuple):
-    """A file of the base backup and its entry in the manifest."""
+    """A file of the base backup, and its entry in the manifest."""
 
     path: Path
     file: File
 
 
 class Base:
-    """An earlier backup, from which the next backup shares unchanged parts instead of copying
-    them.
-    """
+    """An earlier backup. The next backup shares its unchanged parts instead of copying them."""
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self._root = root

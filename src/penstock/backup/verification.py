@@ -1,4 +1,4 @@
-"""Checks of a backup's files, and of both stores against each other. They change nothing."""
+"""Checks a backup's files, and compares both stores with each other. The checks change nothing."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -68,7 +68,7 @@ def verify_stores(stores: Stores, *, accept_loss: bool = False) -> Iterator[Find
             damages = (WAREHOUSE_DAMAGED, STORE_DAMAGED)
             if isinstance(error, StoreUnavailable) and error.code not in damages:
                 raise
-            # A part or page is damaged. Other checks may still work.
+            # A part or page is damaged. Other checks may still succeed.
             name = check.__name__.strip("_").replace("_", " ")
             reason = error.reason if isinstance(error, StoreUnavailable) else str(error)
             yield Finding(name, f"cannot be read: {reason.splitlines()[0]}", problem=True)
@@ -150,7 +150,7 @@ def _rows_of_events(database: Database, warehouse: Warehouse) -> Iterator[Findin
 
 
 def _parts(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Let the engine compare every part with its checksums."""
+    """Make the engine compare every part with its checksums."""
     for table, _uuid in warehouse.query(load("penstock.warehouse", "stored_tables"))[1]:
         [(passed,)] = warehouse.query(
             f"CHECK TABLE {table} SETTINGS check_query_single_value_result = 1"
@@ -188,7 +188,7 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
-    """Check that every accepted event is stored or waiting.
+    """Check that every accepted event is stored or waits in the outbox.
 
     Events in deleted periods and losses that an operator accepted are not reported.
     """
