@@ -1,1 +1,1 @@
-"""Code that every room shares: errors, IDs, time, paging, scalar values. Imports no other room."""
+"""Code that all rooms share: errors, IDs, time, paging, scalar values. It imports no other room."""

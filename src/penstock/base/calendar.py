@@ -31,7 +31,7 @@ def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo
     previous_ms = None
     while True:
         edge_ms = round(edge.timestamp() * 1000)
-        # A day that a zone skipped when it crossed the date line has no length.
+        # A day that a time zone skipped when it crossed the date line has no length.
         if previous_ms is None or edge_ms > previous_ms:
             yield edge_ms
         if edge_ms > last_ms:

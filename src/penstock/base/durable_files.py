@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and sync it to disk. A new name is durable only after `sync_folder`."""
+    """Write a file and sync it to disk. A new file name is durable only after `sync_folder`."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -13,7 +13,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync a folder to disk, so that the names of its files are durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -42,7 +42,7 @@ MAX_FAULTS = 100
 
 
 class PenstockError(Exception):
-    """Base class of all errors that callers see. `code` is stable and documented.
+    """Base class of all errors that API callers see. `code` is stable and documented.
 
     faults: the first `MAX_FAULTS` faults. more_faults: number of remaining faults.
     """
@@ -95,7 +95,7 @@ class UnsupportedMedia(PenstockError):
 
 
 class Invalid(PenstockError):
-    """All faults of an input at once. more_faults: number of faults that are not in `faults`."""
+    """All faults of an input. more_faults: number of faults that are not in `faults`."""
 
     status, title, code = 422, "Invalid input", "invalid"
 
@@ -116,7 +116,7 @@ class Invalid(PenstockError):
 class RatePolicy:
     """A limit of `quota` per window. name: stable name for the `RateLimit-Policy` header.
 
-    counted: plural noun for the things counted, shown to people.
+    counted: plural noun for the counted things, such as `attempts`, for messages.
     """
 
     name: str

@@ -37,7 +37,9 @@ class QueueLimits:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """A place in a queue. has_slot: whether it holds a slot. wake: called when it gets a slot."""
+    """A place in a queue. has_slot: whether it holds a slot. wake: called when the place gets a
+    slot.
+    """
 
     key: Hashable
     wake: Callable[[], object]
@@ -67,13 +69,14 @@ class FairQueue:
     def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
         """Join the queue. If no slot is free, `wake` is called once the place gets a slot.
 
-        Every place must `leave`. wake: must not block. Raises `QueueFull` if too many callers are
-        waiting.
+        Pass every place to `leave` in the end. wake: must not block. Raises `QueueFull` if too many
+        callers are waiting.
         """
         place = Place(key, wake)
         with self._lock:
             own = self._waiting.get(key, ())
-            # If a slot is free, this key may take it: waiting keys already hold their maximum.
+            # If a slot is free, this key may take it, because keys that wait already hold their
+            # maximum.
             if not own and self._has_free_slot(key):
                 self._give(place)
                 return place
@@ -102,7 +105,7 @@ class FairQueue:
 
     @contextmanager
     def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Hold a slot. The thread waits until a slot is free.
+        """Hold a slot during the context. The thread waits until a slot is free.
 
         check: called regularly during the wait; an exception that it raises ends the wait. Raises
         `QueueFull` if too many callers are waiting.

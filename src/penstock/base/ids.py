@@ -33,10 +33,11 @@ def _time_digits(now_ms: int) -> str:
 
 
 def new_id(prefix: str, now_ms: int) -> str:
-    """Return a new ID: `prefix_` and 26 characters, 50 bits of time followed by 80 random bits.
+    """Return a new ID: `prefix_` and 26 characters, which encode 50 bits of time and 80 random
+    bits.
 
-    IDs sort by the millisecond of their creation, which keeps index pages warm. Do not rely on
-    anything more.
+    IDs sort by the millisecond of their creation, which keeps index pages warm. They guarantee no
+    finer order.
     """
     return new_ids(prefix, now_ms, 1)[0]
 

@@ -1,9 +1,9 @@
 """Metrics for Prometheus.
 
 Counters and histograms are module-level constants, created with `counter` or `histogram`. A value
-that is already tracked elsewhere, such as a queue's length, is a `PolledGauge`, read at each
-scrape; a room returns its own from `Room.gauges`. Names start with `penstock_`; units are seconds
-and bytes.
+that is already tracked elsewhere, such as a queue's length, becomes a `PolledGauge`, which is read
+at each scrape. A room returns its gauges from `Room.gauges`. Names start with `penstock_`; units
+are seconds and bytes.
 
 Labels have few values, all defined by the code, such as a route's template. They never contain an
 ID, an address or anything else that a client sends.
@@ -68,13 +68,13 @@ class LoopHistogram(Collector):
     ) -> None:
         self._name, self._description, self._labels = name, description, labels
         self._buckets = tuple(buckets)
-        # Maps the labels' values to the number of values in each bucket, with the values above all
-        # bounds last, and to a list with the sum of the values.
+        # For each combination of label values: the number of values in each bucket, with the values
+        # above all bounds last, and a list with the sum of the values.
         self._values: dict[tuple[str | int, ...], tuple[list[int], list[float]]] = {}
         REGISTRY.register(self)
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
-        """Count one value. labels: values of the labels, which must have few different values."""
+        """Count one value. labels: the label values. Each label must have few different values."""
         state = self._values.get(labels)
         if state is None:
             state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
@@ -96,7 +96,7 @@ class LoopHistogram(Collector):
 
 @dataclass(frozen=True)
 class PolledGauge(Collector):
-    """A gauge that is read in a thread at each scrape; reading may block.
+    """A gauge that is read at each scrape, in a thread, so reading may block.
 
     read: returns the value, or values by label value; None if there is currently no value. If it
     fails, only this gauge is missing from the response.

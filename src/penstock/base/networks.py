@@ -1,4 +1,4 @@
-"""Network addresses: the network of a client, and the proxies that are trusted."""
+"""Network addresses: the network of a client, and the trusted proxies."""
 
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -27,7 +27,7 @@ def client_network(address: str) -> str:
 
 
 class TrustedNetworks:
-    """The proxies of `Settings.trusted_proxies`.
+    """The proxies in `Settings.trusted_proxies`.
 
     trusts_all: the setting is `*`, so any address may be a proxy.
     """

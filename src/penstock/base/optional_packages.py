@@ -1,4 +1,4 @@
-"""Imports of libraries without packages that they use if installed."""
+"""Imports libraries without packages that they would use if these were installed."""
 
 import sys
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_package(name: str) -> Iterator[None]:
-    """Hide a package, so that a library imported in this context does without it.
+    """Hide a package, so that a library imported during the context works without it.
 
-    Use it only at the start of the process: other threads do not find the package either.
+    Use it only while the process starts, because other threads cannot find the package either.
     """
     if name in sys.modules:
         yield

@@ -11,7 +11,9 @@ MAX_PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The requested part of a list. number: page number, from 1. size: at most 100."""
+    """The requested part of a list. number: page number, starting at 1. size: records per page, at
+    most 100.
+    """
 
     number: int = 1
     size: int = 20

@@ -1,4 +1,4 @@
-"""Canonical page paths, which events and funnel definitions share, and the paths in URLs."""
+"""Canonical page paths, which events and funnel definitions share, and paths in URLs."""
 
 from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
@@ -60,7 +60,8 @@ def canonical_spelling(text: str) -> str:
     """Return a path, or part of one, with each character in the only form that stored paths use.
 
     Percent-encoded UTF-8 is decoded, except reserved ASCII and invisible characters; the rest is
-    encoded with upper-case hex digits. Unencoded text is in NFC. Source: RFC 3986, section 6.2.2.
+    encoded with upper-case hex digits. Unencoded text is normalised to NFC. Source: RFC 3986,
+    section 6.2.2.
     """
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return text

@@ -1,4 +1,4 @@
-"""Regular expressions for untrusted input, with RE2, which runs in linear time.
+"""Regular expressions for untrusted input. They use RE2, which runs in linear time.
 
 Python's `re` backtracks, so a text of 50 bytes can take seconds; a test forbids it in the service.
 RE2 does not support lookaround or back-references, and its classes `\\d`, `\\s` and `\\w` are
@@ -58,7 +58,7 @@ class BytesPattern:
     """Like `Pattern`, but for bytes. Searching a large text does not block other threads."""
 
     def __init__(self, pattern: bytes) -> None:
-        """pattern: dots and classes in it match any byte."""
+        """pattern: its dots and classes match any byte."""
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
         options.never_capture = options.dot_nl = True

@@ -1,4 +1,4 @@
-"""Calculation of rates."""
+"""Calculates rates."""
 
 
 def rate(part: int, whole: int) -> float | None:

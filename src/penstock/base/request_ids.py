@@ -1,7 +1,7 @@
-"""Request IDs: the client's own if it is usable, otherwise a new one.
+"""Request IDs: the client's own ID if it is usable, otherwise a new one.
 
-The ID is in the response's `X-Request-Id`, in problem documents and in every log line about the
-request.
+The ID appears in the response's `X-Request-Id`, in problem documents and in every log line about
+the request.
 """
 
 from collections.abc import MutableMapping
@@ -11,8 +11,8 @@ from random import getrandbits
 from typing import Any
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
-"""The ID of the current request; empty outside requests. Threads started for the request see it
-too.
+"""The ID of the current request; empty outside requests. Threads that work for the request also see
+it.
 """
 
 _MAX_LENGTH = 128

@@ -76,7 +76,7 @@ _SMALL = 2**60
 
 
 def value_hash(text: str) -> int:
-    """Return a tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means
+    """Return the signed 64-bit hash of a tagged text: 61 bits of value, 3 bits of type. 0 means
     missing.
 
     An integer below 2**60 is stored as itself, so sequence numbers do not need another column; any
@@ -117,7 +117,7 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
     """Convert properties to the form that the warehouse stores for funnels, by encoded key.
 
     `scalars`: tagged texts; `COMPOSITE` for objects and arrays. `hashes`: `value_hash` of each
-    scalar. Nulls are in neither.
+    scalar. Neither contains nulls.
     """
     scalars: dict[str, str] = {}
     hashes: dict[str, int] = {}
@@ -136,7 +136,7 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
 _CACHED_CHARS = 200
 
 
-# A single cached lookup returns key, text and hash, because most events repeat earlier values.
+# Return key, text and hash from a single cached lookup, because most events repeat earlier values.
 @lru_cache(maxsize=20_000, typed=True)
 def _scalar_column(name: str, value: Scalar) -> tuple[str, str, int]:
     """Return the encoded key, the tagged text and its hash."""

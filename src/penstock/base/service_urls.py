@@ -5,7 +5,7 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def is_http_url(url: str) -> bool:
-    """Whether this is an HTTP URL with a host; port, credentials and path are optional."""
+    """Whether this is an HTTP URL with a host. Port, credentials and path are optional."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https") or parts.port == 0:
         return False
@@ -13,7 +13,7 @@ def is_http_url(url: str) -> bool:
 
 
 def is_public_url(url: str) -> bool:
-    """Whether this URL is a valid base URL, to which paths can be added."""
+    """Whether this is a valid base URL, to which paths can be appended."""
     return is_http_url(url) and not ({"?", "#", "@"} & set(url))
 
 

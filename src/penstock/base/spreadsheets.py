@@ -1,7 +1,7 @@
 """Escapes cells that a spreadsheet would run as a formula."""
 
 _FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
-"""Signs that may start a formula in a spreadsheet, including full-width and small forms.
+"""Characters that may start a formula in a spreadsheet, including full-width and small forms.
 
 Source: OWASP, "CSV Injection".
 """
@@ -9,7 +9,7 @@ _DROPPED = (
     "".join(character for character in map(chr, range(0x3001)) if character.isspace())
     + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 )
-"""White space and invisible characters that a spreadsheet may ignore before a sign."""
+"""White space and invisible characters that a spreadsheet may ignore at the start of a formula."""
 
 
 def is_formula(text: str) -> bool:
@@ -23,12 +23,12 @@ def is_formula(text: str) -> bool:
 
 
 def escape_formula(text: str) -> str:
-    """Return the text, with an apostrophe in front if a spreadsheet would run it as a formula."""
+    """Return the text. Adds a leading apostrophe if a spreadsheet would run it as a formula."""
     return f"'{text}" if is_formula(text) else text
 
 
 def encode_cell(text: str) -> str:
-    """Encode a text for `decode_cell`. A text that looks escaped is escaped again."""
+    """Encode a text for `decode_cell`. A text that already looks escaped is escaped again."""
     return f"'{text}" if is_formula(text.lstrip("'")) else text
 
 

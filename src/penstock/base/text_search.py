@@ -26,7 +26,8 @@ def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
             if text[start : start + shortest] not in beginnings:
                 continue
             rest = text[start : start + longest]
-            # No part is a prefix of another, so only the last part up to the rest can match it.
+            # No part is a prefix of another, so only the last part that sorts at or before `rest`
+            # can match.
             place = bisect_right(wanted, rest)
             if place and rest.startswith(wanted[place - 1]):
                 return True

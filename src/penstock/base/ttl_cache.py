@@ -21,7 +21,7 @@ class TtlCache(Generic[K, V]):
 
     def __init__(self, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()  # oldest first
+        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()  # oldest entries first
         self._reads: dict[tuple[K, int], asyncio.Future[V | None]] = {}
         self._changes = 0
         self._lock = Lock()

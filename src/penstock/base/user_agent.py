@@ -25,7 +25,7 @@ class Platform(StrEnum):
     IOS = "ios"
     ANDROID = "android"
     MOBILE = "mobile"
-    """Any other phone."""
+    """Any other mobile device."""
     DESKTOP = "desktop"
 
 
@@ -109,14 +109,14 @@ IN_APP = {
 }
 """User-Agent pattern for each app that opens links in its own browser.
 
-Such a browser opens another app only after a tap.
+Such a browser opens another app only after the user taps.
 """
 
 PROGRAMS = r"^node(?:\.js)?(?:/|$)|^Deno/|^Bun/|\bCFNetwork/|^Dalvik/|SnapchatAds|BarracudaCentral"
-"""Pattern for programs that open a link without a person and that crawlerdetect does not know.
+"""Pattern for programs that open links without a person and that crawlerdetect does not know.
 
-It includes the network libraries of iOS and Android, because an app that loads a link does not show
-a page.
+It includes the network libraries of iOS and Android, because an app that loads a link itself does
+not show a page.
 """
 
 _ANDROID_WEB_VIEW = "; wv)"
@@ -133,7 +133,7 @@ FROZEN_IOS_MAJOR = 18
 
 
 _cache: dict[str, UserAgent] = {}
-"""The latest results. Keys are cut to `MAX_CHARS`, so the cache stays small."""
+"""The latest results. Keys are cut to `MAX_CHARS`, to limit the size of the cache."""
 _cache_lock = Lock()
 
 
@@ -193,7 +193,7 @@ def _platform(user_agent: str, os: str) -> Platform:
 
 
 def _marked_device(user_agent: str, model: str) -> Device | None:
-    """Return the device stated in the text, if any.
+    """Return the device that the text states, if any.
 
     Browsers on Android omit `Mobile` on tablets; on other systems `Mobi` means a phone. Source:
     MDN, "Browser detection using the user agent".
@@ -238,7 +238,7 @@ def _named_group(match: Match) -> str:
 
 @cache
 def _crawler_patterns() -> tuple[Pattern, Pattern]:
-    """Return two patterns: the parts that crawlerdetect removes from a text, and crawlers in the
+    """Return two patterns: parts that crawlerdetect removes from a text first, and crawlers in the
     rest.
 
     The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.

@@ -1,4 +1,4 @@
-"""Background work: each task runs in a supervised thread, independently of requests."""
+"""Background work. Each task runs in a supervised thread, independently of requests."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ from penstock.base.errors import StoreUnavailable
 log = structlog.get_logger()
 
 Step = Callable[[], float | None]
-"""A piece of work. Returns seconds until the next step; None waits for a wake-up or the next
+"""A piece of work. Returns the seconds until the next step; None waits for a wake-up or the next
 period.
 """
 
@@ -28,8 +28,8 @@ _STOP_WITHIN_S = 60.0
 
 
 class Backoff(NamedTuple):
-    """Delays of a worker after failures. Each delay is twice the previous one, minus up to half at
-    random.
+    """Delays of a worker after failures. Each delay is twice the previous one, reduced at random by
+    up to half.
     """
 
     first_s: float = 0.2
@@ -46,7 +46,7 @@ class WorkerHealth:
     """State of a worker. error: type of the last error while the worker is failing, without its
     text.
 
-    failing_for_ms: time since it began to fail; 0 if it is not failing.
+    failing_for_ms: milliseconds since it began to fail; 0 if it is not failing.
     """
 
     name: str
@@ -64,12 +64,12 @@ class _Instant(NamedTuple):
 
 
 class WorkerStopped(Exception):
-    """The service is stopping: the step ends early and is repeated after the next start."""
+    """The service is stopping. The step ends early and runs again after the next start."""
 
 
 def _vary(seconds: float) -> float:
-    """Add up to a fifth at random, so that workers with equal periods do not run at the same
-    time.
+    """Extend the time at random by up to a fifth, so that workers with equal periods do not run at
+    the same time.
     """
     return seconds * random.uniform(1, 1.2)
 
@@ -114,7 +114,7 @@ class Worker:
         self._last_success_at_ms: int | None = None
         self._failing_since: _Instant | None = None
         self._failures = 0  # number of consecutive failures
-        self._errors: list[str] = []  # kinds of error since the worker began to fail, latest last
+        self._errors: list[str] = []  # types of errors since the worker began to fail, latest last
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -215,7 +215,8 @@ class Worker:
                 wait_s = self._do(self._step)
             except WorkerStopped:
                 break
-            except BaseException as error:  # even SystemExit: nothing else would restart the thread
+            # includes SystemExit, because nothing else would restart the thread
+            except BaseException as error:
                 self._wait_after_failure(self._note_failure(error))
             else:
                 self._wake.wait(self._pause_s(wait_s))
