@@ -1,4 +1,4 @@
-"""The catalogue room: names, properties and values that the funnel builder suggests."""
+"""The catalogue room: names, properties and values that the funnel builder suggests to users."""
 
 from dataclasses import dataclass
 

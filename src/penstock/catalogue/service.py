@@ -79,7 +79,8 @@ class CatalogueService:
         scope = self._scope(workspace_id, query.website_id)
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
-            # A touch may come from any event, because it happened before the funnel's event.
+            # The value of a touch may come from any event, because the touch happened before the
+            # funnel's event.
             wanted |= {"kind": "", "event": "", "property": _event_field(query.property)}
         rows = self._fetch("values", scope | wanted)
         decode = str if query.property.startswith(_BUILTIN) else json.decode
