@@ -42,7 +42,7 @@ _OTHER_NAMES = {
     "DB_URL": "DATABASE_URL",
     "DATA_DIR": "DATA",
 }
-"""Names that other services use for our settings, if `get_close_matches` would not find them."""
+"""Names that other services use for our settings and that `get_close_matches` would not find."""
 _SERVICE_LINK = Pattern(
     r"PENSTOCK_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)"
     r"|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -59,7 +59,9 @@ class Source(StrEnum):
 
 
 class Configuration(NamedTuple):
-    """The settings in force. sources: source of each setting, by name. file: the settings file."""
+    """The settings in force. sources: the source of each setting, by its name. file: the settings
+    file.
+    """
 
     settings: Settings
     sources: Mapping[str, Source]
@@ -91,7 +93,7 @@ def start_command(
 ) -> Settings:
     """Read the settings, configure logs, and log warnings about settings.
 
-    limits: other values for fields of `Limits`, for tests.
+    limits: replaces values of `Limits` by field name, for tests.
     """
     configuration = read_configuration(config, **flags)
     configure_logs(configuration.settings.log_level)
@@ -170,8 +172,8 @@ def _unknown_name(name: str) -> str:
 def _variable_warnings(settings: Settings) -> list[tuple[str, dict[str, Any]]]:
     """Return warnings about `PENSTOCK_*` variables that are not settings, without their values.
 
-    They never prevent a start: Kubernetes sets several for a Service named `penstock`. There is
-    only one warning for all variables of earlier versions.
+    They never prevent a start, because Kubernetes sets several for a Service named `penstock`.
+    There is only one warning for all variables of earlier versions.
     """
     warnings = list[tuple[str, dict[str, Any]]]()
     known = {*_VARIABLES, URL_VARIABLE, API_KEY_VARIABLE, CONFIG_VARIABLE}

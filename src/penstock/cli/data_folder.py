@@ -1,4 +1,6 @@
-"""Protects the data folder: private, used only by Penstock, and by one process at a time."""
+"""Protects the data folder: it is private, used only by Penstock, and used by one process at a
+time.
+"""
 
 import fcntl
 import os
@@ -82,7 +84,9 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
 
 def user_of(folder: Path) -> str | None:
-    """Return the ID of the process that uses the data folder, if any. Does not keep the lock."""
+    """Return the ID of the process that uses the data folder, if any. Does not hold the lock
+    afterwards.
+    """
     try:
         with (folder / LOCK).open() as lock:
             try:

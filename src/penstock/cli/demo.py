@@ -61,7 +61,7 @@ def demo(
 ) -> None:
     """Start a new service with about 20,000 events of a shop, two funnels and three links."""
     with _empty_folder(data) as folder:
-        # The demo ignores settings for stores, so that it writes only to its own folder.
+        # The demo ignores settings for stores, so that it writes only to the folder it creates.
         settings = start_command(None, context.obj, host=host, port=port, data=folder)
         run(
             settings.model_copy(
@@ -117,7 +117,8 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
             _answer(client.post("/api/funnels", json=definition))
             for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)
         ]
-        # Use the page's default period, so that both show the same numbers.
+        # Use the default period of the page, so that the page and the command show the same
+        # numbers.
         period = ReportPageQuery().parameters(system_clock())
         path = f"/api/funnels/{funnel['id']}/results"
         results = _answer(client.get(path, params={**period, "pageSize": "6"}))
@@ -146,7 +147,7 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
 
 
 def _website(client: httpx.Client, website: Record) -> str:
-    """Create a website or app. Both share their visitors."""
+    """Create a website or app. The demo's website and app share their visitors."""
     website_id: str = _answer(
         client.post("/api/settings/websites", json={**website, "identityScope": "acme"})
     )["id"]
@@ -160,7 +161,7 @@ def _answer(response: httpx.Response) -> Record:
 
 
 def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) -> None:
-    """Send the requests day by day, because a login must come after the visitor's earlier
+    """Send the requests day by day, because a visitor's login must come after their earlier
     events.
     """
     sent = 0
@@ -178,7 +179,7 @@ def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) 
 
 
 def _calls(client: httpx.Client, route: Route, requests: Sequence[DemoRequest]) -> Iterator[_Call]:
-    """Yield HTTP calls that send these requests, which all go to one route."""
+    """Yield the HTTP calls that send these requests, which all go to the same route."""
     match route:
         case Route.TRACK:
             for agent in sorted({request.agent for request in requests}):
@@ -251,7 +252,7 @@ def _cohorts_table(results: Record) -> Table:
 
 
 def _quality(results: Record) -> str:
-    """Format a line with all data quality counts that are not zero."""
+    """Format all data quality counts that are not zero as one line."""
     counts = {
         name: count
         for name, count in results["dataQuality"].items()

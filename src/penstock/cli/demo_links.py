@@ -1,7 +1,7 @@
 """The demo's managed links, with taps, previews, scans and app opens.
 
-A click counts when it is requested, so all clicks happen while the demo starts. Every run makes the
-same clicks.
+A click's time is the time of its request, so all clicks happen while the demo starts. Every run
+makes the same clicks.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,8 +32,8 @@ _FALLBACK = "https://www.acme-shop.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A link and its clicks. scans: clicks through the QR code. installs, opens: app opens after
-    taps.
+    """A link and its clicks. scans: clicks through the QR code. installs, opens: first and later
+    app opens after taps.
     """
 
     body: Mapping[str, Any]
@@ -97,7 +97,7 @@ class _Tap:
 
 
 def use_links(client: httpx.Client, app_id: str) -> None:
-    """Create the links and use them. client: sends the API key, which taps do not need."""
+    """Create the links and use them. client: sends the API key, although taps do not need it."""
     random = Random(20_26)
     with (
         httpx.Client(base_url=client.base_url, timeout=60) as public_client,
@@ -148,7 +148,7 @@ def _use(
         repeat_open | {"installId": f"demo-{number}-known-{at}", "url": link["hostedUrl"]}
         for at in range(campaign.opens)
     ]
-    # One app is copied to another phone together with its evidence, and one has no evidence.
+    # One app sends another app's evidence, and one app sends no evidence.
     if bodies:
         bodies.append({**bodies[0], "installId": f"demo-{number}-copy"})
         bodies.append({**repeat_open, "installId": f"demo-{number}-silent", "firstOpen": True})

@@ -75,7 +75,7 @@ def _choose(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
 
 
 class _Visitor:
-    """The requests of one person in a month. random: makes every choice."""
+    """One person's requests in a month. random: makes all random choices."""
 
     def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
         self.random, self.number = random, number
@@ -142,7 +142,7 @@ class _Visitor:
         }
         return DemoRequest(at_ms, Route.TRACK, base | fields, self.agent)
 
-    # A checkout is an attempt: each step has its attempt ID and a sequence number.
+    # A checkout is an attempt. Each of its steps has the attempt ID and a sequence number.
 
     def _checkout(self, at_ms: int) -> Iterator[DemoRequest]:
         attempt = self._attempt(at_ms)
@@ -173,13 +173,13 @@ class _Visitor:
         requests.append(
             self._step(at_ms, "saved_address_used" if tie else "address_entered", attempt, number)
         )
-        if random.random() < 0.08:  # the person returns on another day, after a plan upgrade
+        if random.random() < 0.08:  # the person returns on another day, after upgrading their plan
             at_ms += self._pause(20_000, 250_000)
             self.plan = "business"
         if random.random() < 0.18:
             return requests
         at_ms += self._pause(15, 200)
-        if random.random() < 0.02:  # once, a client sends a wrong number
+        if random.random() < 0.02:  # occasionally, a client sends a wrong number
             requests.append(self._step(at_ms - _SECOND, "payment_submitted", attempt, 1))
         requests.append(self._step(at_ms, "payment_submitted", attempt, 3))
         if random.random() < 0.14:

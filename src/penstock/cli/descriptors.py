@@ -1,4 +1,4 @@
-"""Limits of file descriptors. The embedded engine opens several for each part that it reads or
+"""Limits on file descriptors. The embedded engine opens several for each part that it reads or
 merges.
 """
 
@@ -12,13 +12,13 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 NEEDED = 4096
-"""Number of file descriptors for a merge of ten parts with many columns, for sockets, and a
-reserve.
+"""Number of file descriptors that are enough for a merge of ten parts with many columns, for
+sockets, and as a reserve.
 """
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard limit. Ends the command if the hard limit is
+    """Raise the soft limit on open files to the hard limit. Ends the command if the hard limit is
     too low.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -44,11 +44,11 @@ def fit_connections(settings: Settings) -> Settings:
 
 
 def _raise_soft_limit() -> int:
-    """Raise the soft limit of open files, and return it."""
+    """Raise the soft limit on open files, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # macOS allows fewer files than its "unlimited" suggests
+        except (ValueError, OSError):  # macOS allows fewer open files than its "unlimited" suggests
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, NEEDED), hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -28,8 +28,8 @@ _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for r
 _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
 _PATIENCE_S = 60.0
-"""Maximum time that the service may be unreachable during an import, such as for a restart, in
-seconds.
+"""Maximum time that the service may be unreachable during an import, for example while it restarts,
+in seconds.
 """
 
 

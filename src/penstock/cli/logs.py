@@ -1,4 +1,4 @@
-"""Logs of Penstock and its libraries, written to stderr: readable on a terminal, otherwise JSON
+"""Logs of Penstock and its libraries, written to stderr: as text on a terminal, otherwise as JSON
 lines.
 """
 

@@ -1,4 +1,4 @@
-"""Checks in `penstock doctor` that only need this machine and the settings."""
+"""The checks of `penstock doctor` that need only this machine and the settings."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ from penstock.settings import Settings
 
 _LITTLE_DISK, _LOW_DISK = 100 * 1024**2, 2 * 1024**3
 _BASE_BYTES = 500_000_000
-"""Memory that the service uses without queries or bodies, in bytes."""
+"""Memory that the service uses apart from queries and request bodies, in bytes."""
 _CLOCK_ERROR = 5
 """Return value of adjtimex(2) for an unsynchronised clock."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -109,7 +109,8 @@ def _memory(settings: Settings) -> Check:
 def _clock() -> Check:
     if sys.platform != "linux":
         return ok("clock", "Not checked on this system.")
-    reading = ctypes.create_string_buffer(512)  # larger than struct timex; zeros only read
+    # The buffer is larger than struct timex; zeros only read the clock.
+    reading = ctypes.create_string_buffer(512)
     if ctypes.CDLL(None).adjtimex(reading) != _CLOCK_ERROR:
         return ok("clock", "Synchronised.")
     return warning(

@@ -47,7 +47,7 @@ class _Lines:
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Progress]:
-    """Show progress during the context. unit: the things counted, in the plural."""
+    """Show progress during the context. unit: the counted things, in the plural."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -77,7 +77,7 @@ def progress(unit: str = "bytes") -> Iterator[Progress]:
 def every_few_seconds(
     show: Callable[[int], None], interval_s: float = _LINE_EVERY_S
 ) -> Iterator[None]:
-    """Show that work of unknown length is continuing. show: called with the seconds so far."""
+    """Show that work of unknown duration continues. show: called with the seconds so far."""
     begin_s, is_over = time.monotonic(), Event()
 
     def repeat() -> None:

@@ -1,11 +1,11 @@
-"""Settings of earlier versions that are now constants, with the values in force."""
+"""Settings of earlier versions that are now constants, with the values in use."""
 
 from penstock.base import event_limits
 from penstock.settings import Settings
 
 
 def removed_settings(settings: Settings) -> dict[str, object]:
-    """Return the values in force by the name of the variable that used to set each of them."""
+    """Return the values in use, by the name of the variable that used to set each of them."""
     from penstock.accounts.single_sign_on.model import SCOPES
     from penstock.edge.connections import MAX_HEAD_BYTES
     from penstock.health.service import OUTBOX_AGE_S

@@ -48,8 +48,8 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     # Everything loaded during startup stays in use, so collecting garbage would waste a fifth of
     # the start-up time.
     gc.disable()
-    # Both signals exit with 0: during startup through these handlers, later after the server's
-    # shutdown.
+    # Both signals exit with 0: during startup through these handlers, later once the server has
+    # shut down.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
@@ -88,7 +88,7 @@ def _serve(
             if self.started:
                 try:
                     await to_thread.run_sync(on_started, services)
-                except Exception as error:  # raised after an orderly shutdown
+                except Exception as error:  # the error was raised after an orderly shutdown
                     self.failure, self.should_exit = error, True
 
     app = build_app(services)
@@ -102,7 +102,7 @@ def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the application itself reads the headers of proxies
+        proxy_headers=False,  # the application itself reads the headers that proxies send
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
     # Everything loaded so far lives until the process ends. A full garbage collection of it would
@@ -120,8 +120,8 @@ def _serve(
 
 
 def banner(services: "Services") -> str:
-    """Build the text for the operator after the start: addresses, the data folder and how to sign
-    up.
+    """Build the text that the operator sees after the start: addresses, the data folder and how to
+    sign up.
     """
     address = services.settings.base_url
     lines = [

@@ -1,4 +1,6 @@
-"""Checks in `penstock doctor` that query the stores, the service, the mail server and the proxy."""
+"""The checks of `penstock doctor` that query the stores, the service, the mail server and the
+proxy.
+"""
 
 import smtplib
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ _STORES_ADVICE = "Check that the server runs and that the URL is right."
 
 
 def service_checks(settings: Settings) -> Iterator[Check]:
-    """Check stores, migrations, outbox, public URL, mail and association files."""
+    """Check stores, migrations, outbox, public URL, mail server and association files."""
     from penstock.stores import open_database
 
     process = user_of(settings.data)
@@ -166,7 +168,9 @@ def _outbox(bundles: int, oldest_age_s: float | None) -> Check:
 
 
 def _public_url(settings: Settings) -> Iterator[Check]:
-    """Request the service as a browser does, including DNS, certificate and proxy."""
+    """Send a request to the service as a browser would, which includes DNS, the certificate and the
+    proxy.
+    """
     name = "public URL"
     if settings.public_url is None:
         if settings.host in _LOCAL:
@@ -224,7 +228,7 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
             else ()
         )
     except StoreUnavailable:
-        return  # already reported for the metadata database
+        return  # the check of the metadata database has already reported it
     needed = [
         *([APPLE_FILE] if apple_file(apps).applinks.details else []),
         *([ANDROID_FILE] if android_file(apps).root else []),
@@ -249,7 +253,7 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
 def _asking(
     name: str, base_url: str, path: str
 ) -> Iterator[tuple[httpx.Response | None, Check | None]]:
-    """Send a request to the public address. Yields the response, or the failed check."""
+    """Send a request to the public address. Yields the response, or the check that failed."""
     try:
         response = httpx.get(base_url + path, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:

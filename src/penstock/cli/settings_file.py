@@ -46,7 +46,7 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a settings file. On a terminal, asks for settings without a flag."""
+    """Write a settings file. On a terminal, asks for each setting that no flag sets."""
     if file.exists() and not force:
         fail(f"{file} exists; --force replaces it", WRONG_USE)
     flags = {

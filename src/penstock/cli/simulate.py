@@ -75,7 +75,9 @@ def _link(client: httpx.Client, slug: str) -> Record:
 
 
 def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
-    """Open the link in the phone's browser. Returns the evidence that the app has afterwards."""
+    """Open the link in the phone's browser. Returns the evidence of the tap that the app can
+    send.
+    """
     page = phone.get(
         f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False
     )
@@ -117,7 +119,7 @@ def buttons_of(page: str) -> list[str]:
 
 
 def evidence_of(buttons: list[str], platform: str) -> Record:
-    """Return the evidence after a tap: install referrer, else click token, else nothing."""
+    """Return the evidence after a tap: the install referrer, else the click token, else nothing."""
     for address in buttons:
         referrer = parse_qs(urlsplit(address).query).get("referrer", [""])[0]
         if platform == Phone.ANDROID and referrer and urlsplit(address).scheme == "https":

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CHECK_S = 3.0
-"""Maximum time for the damage check of SQLite's file at start, in seconds. `penstock verify` has no
-limit.
+"""Maximum time for the check of SQLite's file for damage at the start, in seconds. `penstock
+verify` has no limit.
 """
 
 
@@ -50,7 +50,7 @@ def open_services(settings: Settings) -> "Iterator[Services]":
 
 
 def _refuse_lost_entries(stores: "Stores") -> None:
-    """End the command if the metadata database has lost its newest entries."""
+    """End the command if the newest entries of the metadata database are missing."""
     from penstock.events.losses.newest_shipments import lost_entries, newest_shipments
 
     newest = newest_shipments(*stores)
