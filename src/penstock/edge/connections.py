@@ -1,7 +1,7 @@
-"""The connections of this node: their number, their networks and their deadlines.
+"""Tracks the connections of this node: their number, their networks and their deadlines.
 
-One sweep checks all deadlines twice a second. A timer for each request would take more time than
-the rest of the edge together.
+One sweep checks all deadlines twice a second. A separate timer for each request would take more
+time than the rest of the edge together.
 """
 
 import asyncio
@@ -89,7 +89,9 @@ class Connections:
         return Admission.OPEN
 
     def linger(self, connection: Connection) -> bool:
-        """Whether a rejected connection may stay open until the client has read the reason."""
+        """Whether a rejected connection may stay open until the client has read the reason for the
+        rejection.
+        """
         if len(self._lingering) >= _LINGERING:
             return False
         self._lingering.add(connection)

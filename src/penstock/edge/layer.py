@@ -1,4 +1,4 @@
-"""The layer around every route: request IDs, limits for addresses and bodies, and metrics."""
+"""The layer around all routes: request IDs, limits on addresses and bodies, and metrics."""
 
 from collections import Counter
 from contextlib import suppress
@@ -36,9 +36,9 @@ _SECONDS = LoopHistogram(
 
 
 class AddressBudget:
-    """Limits the requests of each client address: those per second and those in progress.
+    """Limits the requests of each client address: requests per second, and requests in progress.
 
-    A client behind a trusted proxy is counted by the address that the proxy forwards. A trusted
+    A client behind a trusted proxy is counted under the address that the proxy forwards. A trusted
     proxy's own requests are not limited.
     """
 
@@ -57,7 +57,8 @@ class AddressBudget:
         self._in_progress: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
-        """Count a request. Returns a key for `leave`, empty if not counted, and response headers.
+        """Count a request. Returns a key for `leave`, which is empty if the request is not counted,
+        and response headers.
 
         Raises `RateLimited` if the address's quota is used up, and `Unavailable` if too many of its
         requests are in progress.
@@ -81,7 +82,7 @@ class AddressBudget:
             del self._in_progress[key]
 
     def requests_in_progress(self) -> int:
-        """Number of requests in progress, without the proxies' own requests."""
+        """Number of requests in progress, excluding the proxies' own requests."""
         return self._in_progress.total()
 
 
@@ -112,8 +113,8 @@ class Passage:
     def headers(self, status: int) -> list[tuple[bytes, bytes]]:
         """Return the headers that the edge adds to a response.
 
-        A 429 response describes the exhausted quota, which may be a different one, so it gets no
-        headers for the address's quota.
+        A 429 response gets no headers for the address's quota, because it describes the exhausted
+        quota, which may be another one.
         """
         rate = self._rate if status != 429 else _NO_HEADERS
         return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
@@ -129,8 +130,8 @@ class Passage:
 
 
 class EdgeLayer:
-    """ASGI middleware around all routes. Sets `scope["client"]` to the client that a trusted proxy
-    forwards.
+    """ASGI middleware around all routes. Sets `scope["client"]` to the client address that a
+    trusted proxy forwards.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class EdgeLayer:
                 else:
                     forwarded_bytes += len(value)
         if 0 < forwarded_bytes <= _MAX_FORWARDED_BYTES:
-            with suppress(StopIteration):  # a coroutine that never suspends
+            with suppress(StopIteration):  # The coroutine never suspends.
                 self._name_client(scope, None, None).send(None)
         client = scope["client"]
         passage = Passage(self._budget, client[0] if client else "", request_id_of(sent_id))
@@ -184,7 +185,8 @@ class EdgeLayer:
                 status = message["status"]
                 message["headers"] = [*message["headers"], *passage.headers(status)]
             elif not message.get("more_body"):
-                body.release()  # Release first: the client may send again on reply.
+                # Release first: the client may send its next body when it gets the response.
+                body.release()
             return send(message)
 
         try:

@@ -1,7 +1,7 @@
 """HTTP/1.1 on one connection, with limits on bytes and time.
 
-uvicorn's protocol limits neither: a header may grow until memory runs out, and an idle client keeps
-its connection forever. A connection has these states, each with its own limits:
+uvicorn's protocol has neither limit: a header may grow until memory runs out, and an idle client
+keeps its connection forever. A connection has these states, each with its own limits:
 
     idle -> head -> body -> answering -> idle
 
@@ -70,7 +70,7 @@ _NO_TRAILERS = _NoTrailers()
 
 
 class Refusal(NamedTuple):
-    """A problem document that says why a connection ends. reason: label in the metrics."""
+    """A problem document that explains why a connection is closed. reason: label in the metrics."""
 
     reason: str
     status: int
@@ -122,7 +122,7 @@ _ADDRESS_FULL = _FULL._replace(
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """A connection. Rejects requests that exceed a limit, says why, and closes."""
+    """A connection. If a request exceeds a limit, sends the reason and closes the connection."""
 
     cycle: RequestCycle
     pipeline: deque[tuple[RequestCycle, Any]]  # type: ignore[assignment]
@@ -137,7 +137,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._refusal: Refusal | None = None  # set before a callback of the parser raises
 
-    # Called by the transport.
+    # Methods that the transport calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -152,7 +152,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._node.remove(self, self._address)
         super().connection_lost(exc)
-        # otherwise, the connection and the cycle would keep each other in memory
+        # Otherwise, the connection and the cycle would keep each other in memory.
         if self.cycle is not None:
             self.cycle.on_response = _do_nothing
 
@@ -167,7 +167,7 @@ class EdgeProtocol(HttpToolsProtocol):
         """Parse input. data: a small piece, so that exceeded limits are noticed early."""
         if self._state is _State.REFUSED:
             return
-        # In other states, the bytes belong to the body of an earlier request.
+        # In any other state, the bytes belong to the body of an earlier request.
         body_bytes = self._body_bytes if self._state is _State.BODY else 0
         if self._state is _State.IDLE:
             data = _rename_upgrade(data)
@@ -176,12 +176,14 @@ class EdgeProtocol(HttpToolsProtocol):
             if self._state in _ARRIVING:
                 self._count(len(data), max(0, self._body_bytes - body_bytes))
         except httptools.HttpParserUpgrade:
-            pass  # upgrades are not supported: answer a normal request
+            pass  # Upgrades are not supported, so answer this as a normal request.
         except (httptools.HttpParserError, _Refused):
             self._refuse(self._refusal or _NOT_HTTP)
 
     def _count(self, size: int, body_size: int) -> None:
-        """Count a piece of input. size: bytes of the piece. body_size: bytes of the body in it."""
+        """Count a piece of input. size: number of bytes. body_size: number of these bytes that
+        belong to the body.
+        """
         if not body_size:
             # The bytes are part of the head, of trailers or of chunk framing. The parser buffers a
             # header until its end, so only the bytes passed to it can be counted.
@@ -203,7 +205,7 @@ class EdgeProtocol(HttpToolsProtocol):
         elif self._state is _State.ANSWERING:
             self._deadline_s = inf
 
-    # Called by the parser, which wraps exceptions in its own error
+    # Methods that the parser calls. It wraps their exceptions in its own error.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -257,7 +259,7 @@ class EdgeProtocol(HttpToolsProtocol):
         )
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
-        else:  # pipelined
+        else:  # the request is pipelined
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
 
@@ -280,7 +282,7 @@ class EdgeProtocol(HttpToolsProtocol):
         cycle.more_body = False
         cycle.message_event.set()
 
-    # Called by the request's cycle
+    # Methods that the request's cycle calls.
 
     def on_response_complete(self) -> None:
         """Like uvicorn's method, with a deadline instead of a timer."""
@@ -296,7 +298,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._state = _State.DISCARDING
             self._deadline_s = self.loop.time() + self._node.timeouts.body_s
 
-    # Called by the sweep
+    # Methods that the sweep calls.
 
     def check_deadline(self, now_s: float) -> None:
         if self.transport.is_closing() and self._deadline_s == inf:
@@ -310,7 +312,7 @@ class EdgeProtocol(HttpToolsProtocol):
         match self._state:
             case _State.HEAD:
                 self._refuse(_HEAD_LATE)
-            case _State.BODY if self.flow.read_paused:  # we are the slow side
+            case _State.BODY if self.flow.read_paused:  # the server is the slow side
                 self._deadline_s = now_s + self._node.timeouts.body_s
             case _State.BODY if late_s >= self._body_bytes / _BODY_BYTES_PER_S:
                 self._refuse(_BODY_LATE)
@@ -358,7 +360,7 @@ class EdgeProtocol(HttpToolsProtocol):
             may_answer = in_progress and not cycle.response_started and not self.pipeline
         else:
             may_answer = not in_progress
-        if in_progress:  # drop the application's response
+        if in_progress:  # drop the rest of the application's response
             cycle.disconnected = True
             cycle.message_event.set()
         self._state = _State.REFUSED
@@ -395,7 +397,7 @@ def _rename_upgrade(data: bytes) -> bytes:
 
 
 class _Refused(Exception):
-    """Stops parsing the client's input."""
+    """Raised to stop parsing the client's input."""
 
 
 def _answer(refusal: Refusal) -> bytes:
@@ -416,7 +418,7 @@ def _answer(refusal: Refusal) -> bytes:
         "x-content-type-options": "nosniff",
         "x-request-id": request_id,
         "connection": "close",
-        # These headers are added because the route may still be unknown, and the text is the same
+        # Always add these headers, because the route may still be unknown, and the text is the same
         # for all routes.
         **{name.decode(): value.decode() for name, value in ANY_ORIGIN},
     }

@@ -1,5 +1,5 @@
-"""Watches the event loop: measures how long ready callbacks wait, and finds the code that blocks
-it.
+"""Watches the event loop: measures how long ready callbacks wait, and finds code that blocks the
+loop.
 
 The loop serves all clients, so nothing may block it for long. Ten times a second, a thread
 schedules a callback on the loop. If the callback is late, the thread logs the code that the loop is
