@@ -1,7 +1,7 @@
 """Serves `/metrics` on a separate port and thread.
 
-It therefore answers even while the event loop is blocked, and the limits of the public port do not
-apply. It does not require a log-in, so by default it listens on the loopback interface only.
+The server therefore answers even while the event loop is blocked, and the limits of the public port
+do not apply. It does not require a log-in, so by default it listens on the loopback interface only.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -24,7 +24,7 @@ class MetricsServer:
     def __init__(
         self, host: str, port: int | None, gauges: Sequence[PolledGauge | PolledGauges]
     ) -> None:
-        """port: None serves nothing; 0 chooses a free port, which is logged."""
+        """port: None disables the server; 0 chooses a free port, which is logged."""
         self._host, self._port = host, port
         self._registry = CollectorRegistry()
         self._registry.register(REGISTRY)

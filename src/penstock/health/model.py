@@ -7,7 +7,9 @@ from penstock.base.worker import WorkerHealth
 
 
 class FailedShipment(NamedTuple):
-    """An insert that the event store rejected or did not answer. error: its kind and code."""
+    """An insert that the event store rejected or did not answer. error: the kind and code of the
+    error.
+    """
 
     at_ms: int
     error: str
@@ -27,17 +29,17 @@ class OutboxState(NamedTuple):
 
 
 class MissingEvents(NamedTuple):
-    """Number of events that the event store has lost; None before the first comparison."""
+    """Number of events that the event store has lost. It is None before the first comparison."""
 
     events: int | None
     compared_at_ms: int | None
 
 
 class OutcomesHealth(NamedTuple):
-    """Stored outcomes of funnels on this node.
+    """State of the stored funnel outcomes on this node.
 
-    differences: number of differences from the events that comparisons have found since the start.
-    last_difference_at_ms: time of the latest difference.
+    differences: number of differences between stored outcomes and events, found by comparisons
+    since the start. last_difference_at_ms: time of the latest difference.
     """
 
     stored: int
@@ -46,7 +48,7 @@ class OutcomesHealth(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Resources that this process uses, and resources that are free. Sizes are in bytes."""
+    """Resources that this process uses, and free resources. Sizes are in bytes."""
 
     open_descriptors: int
     descriptor_limit: int
@@ -84,7 +86,7 @@ class Readiness(NamedTuple):
     store's shards that do not respond. failed_workers: workers that have failed for a minute or
     longer. outbox: None if the metadata database does not answer. is_outbox_old:
     whether the oldest rows have waited too long. resources: None if the disk does not answer.
-    outcomes, missing: never make the node unready.
+    outcomes, missing: for information only; they never make the node unready.
     """
 
     stores: Mapping[str, bool]

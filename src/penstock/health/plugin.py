@@ -46,7 +46,8 @@ def build(
 ) -> HealthRoom:
     """Build the room. workers, gauges: workers and gauges of all other rooms.
 
-    outbox: reads the outbox state; blocks. outcomes, missing: read their states.
+    outbox: reads the outbox state; blocks. outcomes, missing: read the state of stored outcomes and
+    the number of missing events.
     """
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings

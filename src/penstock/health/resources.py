@@ -24,7 +24,7 @@ def read_resources(data: Path) -> Resources:
 
 
 def _resident_bytes() -> int:
-    """Return the memory in use; on systems without /proc, the maximum so far."""
+    """Return the memory in use, in bytes. On systems without /proc, returns the peak so far."""
     try:
         pages = int(_MEMORY.read_text("ascii").split()[1])
     except OSError:
@@ -33,7 +33,9 @@ def _resident_bytes() -> int:
 
 
 def resource_gauges(data: Path) -> list[PolledGauge]:
-    """Gauges for disk space; the client library adds descriptors and memory of the process."""
+    """Gauges for disk space. The client library adds gauges for the process's descriptors and
+    memory.
+    """
     return [
         PolledGauge(
             "penstock_disk_free_bytes",

@@ -23,7 +23,7 @@ FAILED_AFTER_MS = 60_000
 """Time of continuous failure after which a worker makes the node unready, in ms."""
 
 OUTBOX_AGE_S = 300
-"""Age of the oldest waiting event above which a node is not ready, in seconds."""
+"""Maximum age of the oldest waiting event for a node to be ready, in seconds."""
 _ANSWER_S = 3.0
 _PROBES = 2
 
@@ -60,14 +60,14 @@ class HealthService:
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._answer_s = workers, answer_s
-        # These have a few separate threads, because hanging requests may occupy every shared
-        # thread.
+        # The probes have a few separate threads, because hanging requests may occupy every
+        # shared thread.
         self._probes = {
             name: (answers, CapacityLimiter(_PROBES)) for name, answers in answers_by_store.items()
         }
 
     async def readiness(self) -> Readiness:
-        """Return the current state. Takes at most the time limit of one store check."""
+        """Return the current state. Takes no longer than the time limit for checking one store."""
         stores: dict[str, bool] = {}
         outbox: OutboxState | None = None
         resources: Resources | None = None

@@ -13,16 +13,16 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 
 _DATABASE, _EVENT_STORE = "metadata database", "event store"
-_FIRST_AFTER_S = 2.0  # leaves time for other work at the start
+_FIRST_AFTER_S = 2.0  # leaves time for other work at startup
 _PERIOD_S = 3600.0
 _MAX_SIZES = 25
-"""Maximum number of remembered sizes. There is one per hour, so the oldest is a day old."""
+"""Maximum number of remembered sizes. One is added per hour, so the oldest is a day old."""
 
 
 class StoreSizes:
     """Sizes in bytes, as the stores report them. Methods block.
 
-    Earlier sizes are in memory, so growth covers the time since this process started, at most a
+    Earlier sizes are kept in memory, so growth covers the time since this process started, up to a
     day.
     """
 
@@ -38,7 +38,7 @@ class StoreSizes:
         """Return the sizes of the metadata database and of each table of the event store, largest
         first.
 
-        Omits a store that does not answer.
+        Omits stores that do not answer.
         """
         sizes = list[TableSize]()
         with suppress(StoreUnavailable):
@@ -52,7 +52,7 @@ class StoreSizes:
         return {size.name: float(size.bytes) for size in self.read()}
 
     def stores(self, sizes: Sequence[TableSize]) -> list[StoreSize]:
-        """Return each whole store with its growth. sizes: current sizes by table."""
+        """Return the size and growth of each store. sizes: current sizes by table."""
         now_ms = self._clock()
         return [self._measure_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
 

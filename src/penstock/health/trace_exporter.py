@@ -23,7 +23,7 @@ class TraceExporter:
     """
 
     def __init__(self, endpoint: str | None) -> None:
-        """endpoint: base URL of a collector; None sends nothing."""
+        """endpoint: base URL of a collector; None disables the exporter."""
         self._endpoint = endpoint
 
     @asynccontextmanager
