@@ -40,8 +40,8 @@ def json_answer(
 
 
 def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
-    """Build a page of a list. record: converts an entry to its wire type; None if entries already
-    have it.
+    """Build the response for a page of a list. record: converts an entry to its wire type; None if
+    the entries already have that type.
     """
     data = list(map(record, page.data)) if record else list(page.data)
     return answer(
@@ -63,8 +63,8 @@ def no_content() -> Response[None]:
 
 
 def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
-    """Build a file download with a name. A temporary file is deleted with the last reference
-    to it.
+    """Build a download of a file under a name. A temporary file is deleted when its last reference
+    goes away.
     """
     in_ascii = name.encode("ascii", "ignore").decode().strip("-")
     disposition = f'attachment; filename="{in_ascii}"'
@@ -74,7 +74,7 @@ def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes
 
 
 def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: str) -> str:
-    """Build a file name from a title, and the first and last day of a period in UTC.
+    """Build a file name from a title and the first and last day of a period in UTC.
 
     For example `checkout-2026-10-28-to-2026-11-26.csv`. end_ms: end of the period, exclusive.
     """
@@ -89,7 +89,7 @@ def file_name(title: str, start_ms: int | None, end_ms: int | None, extension: s
 def file_response(
     file: IO[bytes], media_type: str, headers: dict[str, str], status_code: int | None = None
 ) -> Response[bytes]:
-    """Build a response that reads its body from a file while it is sent."""
+    """Build a response that reads its body from a file while sending it."""
     stream = Stream(
         lambda: _chunks(file), media_type=media_type, headers=headers, status_code=status_code
     )
@@ -97,7 +97,7 @@ def file_response(
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the file in chunks, from its start."""
+    """Yield the file's content from its start, in chunks."""
     offset = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
         yield chunk

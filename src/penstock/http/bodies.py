@@ -1,4 +1,4 @@
-"""Reads request bodies and query parameters. Declared lengths and types are never trusted."""
+"""Reads request bodies and query parameters. It never trusts declared lengths and types."""
 
 import sys
 import zlib
@@ -27,12 +27,12 @@ FORM_BYTES = 64 * 1024
 SMALL_BYTES = 6 * 1024
 """Maximum size of a body that the event loop parses, in bytes."""
 _TINY_BYTES = 1024
-"""Maximum size in bytes of a body that always parses quickly."""
+"""Maximum size of a body that is always quick to parse, in bytes."""
 _FEW_VALUES = 150
 _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
 MAX_GZIP_MEMBERS = 16
-"""Maximum number of gzip members in a body, because each takes time, even an empty one of 20
+"""Maximum number of gzip members in a body. Each member takes time, even an empty one of 20
 bytes.
 """
 _MAX_LISTED_FAULTS = 10_000
@@ -80,8 +80,8 @@ async def compute_on(
     items: int = 1,
     max_values: int = _FEW_VALUES,
 ) -> T:
-    """Return the result of a function that processes a body. Runs in a thread unless the body is
-    light.
+    """Return the result of a function that processes a body. The function runs in a thread unless
+    the body is light.
 
     items: number of items in the body that the function processes. max_values: maximum number of
     values in a light body, as in `is_light`.
@@ -92,7 +92,7 @@ async def compute_on(
 
 
 def is_light(body: bytes, max_values: int = _FEW_VALUES) -> bool:
-    """Whether a JSON body has few enough bytes and values for the event loop to process it.
+    """Whether a JSON body is small enough, in bytes and values, for the event loop to process it.
 
     Parsing, validating and rejecting a larger body takes more than a millisecond: up to 5 µs per
     value.
@@ -105,7 +105,9 @@ def is_light(body: bytes, max_values: int = _FEW_VALUES) -> bool:
 
 
 def is_zipped(request: AnyRequest) -> bool:
-    """Whether Content-Encoding is gzip. Raises `UnsupportedMedia` for anything but `identity`."""
+    """Whether Content-Encoding is gzip. Raises `UnsupportedMedia` for any encoding except gzip and
+    `identity`.
+    """
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise UnsupportedMedia(
@@ -115,7 +117,7 @@ def is_zipped(request: AnyRequest) -> bool:
 
 
 async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
-    """Read the body as sent, because signatures cover its exact bytes."""
+    """Read the body exactly as it was sent, because signatures cover its bytes."""
     declared, held = request.headers.get("content-length", ""), _held_body(request)
     if declared.isdigit():
         if len(declared) > MAX_LENGTH_DIGITS or int(declared) > max_bytes:
@@ -136,14 +138,16 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
 
 
 def sender_address(request: AnyRequest) -> str:
-    """Return the sender's network, by which senders take turns; empty for a sender without
+    """Return the sender's network, by which senders take turns. Empty for a sender without
     limits.
     """
     return _held_body(request).address
 
 
 def _held_body(request: AnyRequest) -> HeldBody:
-    """Return the request's `HeldBody`; one without limits if there is no edge, as in some tests."""
+    """Return the request's `HeldBody`. Without an edge, as in some tests, return one without
+    limits.
+    """
     held = request.scope.get(SCOPE_KEY)
     return held if isinstance(held, HeldBody) else HeldBody(BodyMemory(sys.maxsize), "")
 
@@ -192,8 +196,8 @@ def parse_json(body: bytes) -> Any:
 def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
     """Parse a body that must be a JSON object.
 
-    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: added to
-    the error if the body is an array; a sentence that says where to send an array.
+    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: a
+    sentence that says where to send an array, added to the error if the body is an array.
     """
     value = parse_json(body)
     if not isinstance(value, dict):
@@ -227,7 +231,9 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
 
 
 def input_error(error: ValidationError, model: type[BaseModel] | None = None) -> Invalid:
-    """Build the error with all faults, or with their number if there are too many to collect."""
+    """Build the error with all faults. If there are too many to collect, it contains only their
+    number.
+    """
     count = error.error_count()
     if count <= _MAX_LISTED_FAULTS:
         return Invalid(faults_of(error, model=model))

@@ -1,4 +1,4 @@
-"""Limits the memory that all large request bodies use together.
+"""Limits the total memory that large request bodies use.
 
 Bodies of a few kilobytes are not counted, because the limit on connections bounds them.
 """
@@ -14,10 +14,10 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 T = TypeVar("T")
 
 COUNTED_BYTES = 16 * 1024
-"""Size in bytes above which a body is counted."""
+"""Minimum size of a body that is counted, in bytes."""
 _INFLATING = QueueLimits(slots=2, slots_per_key=1, waiting=400, waiting_per_key=100)
-"""Limits for decompression, by address. It has its own threads, so other routes do not wait
-for it.
+"""Limits on decompression, by address. It has its own threads, so other routes do not wait for
+it.
 """
 SCOPE_KEY = "penstock.body"
 """Key of the ASGI scope that holds the request's `HeldBody`."""
@@ -27,8 +27,8 @@ class BodyMemory:
     """Counts the bytes of bodies in memory, as sent and decompressed. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
-        """limit: maximum bytes in total. One address may use half of it, but can always hold one
-        body.
+        """limit: maximum total in bytes. One address may use half of the limit, but can always hold
+        one body.
         """
         self._limit, self._held = limit, 0
         self._by_address = Counter[str]()
@@ -49,7 +49,7 @@ class BodyMemory:
         return self._held + count <= self._limit and (is_only or own + count <= self._limit // 2)
 
     def take(self, address: str, count: int, held: int) -> bool:
-        """Reserve room if there is any. Returns whether there was."""
+        """Reserve room for `count` more bytes, if there is any. Returns False if there is none."""
         with self._lock:
             if not self.has_room(address, count, held):
                 return False

@@ -1,8 +1,9 @@
 """Lets handlers look up their services themselves.
 
-The framework would provide a service to each request in a separate task, and would plan this for
-each handler when the application is built. Services are the same for all requests, so a handler
-looks them up by name when it runs. The framework only provides objects that depend on the request.
+The framework would provide each service to each request in a separate task, and would prepare this
+for each handler when the application is built. Services are the same for all requests, so each
+handler looks them up by name when it runs. The framework only provides objects that depend on the
+request.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,7 +17,7 @@ from litestar.handlers import HTTPRouteHandler
 
 
 class BoundServices:
-    """Fills in the parameters of handlers and dependencies that are names of services.
+    """Fills in those parameters of handlers and dependencies that name a service.
 
     services: an object with the services as attributes. names: services that handlers may request.
     """
@@ -33,7 +34,7 @@ class BoundServices:
     def dependencies(self, dependencies: Mapping[str, Provide]) -> dict[str, Provide]:
         """Return the dependencies by name, without the parameters for services.
 
-        Equal inputs return the same object, so the framework plans each only once.
+        Equal inputs return the same object, so the framework prepares each only once.
         """
         return {name: self._provider(provider) for name, provider in dependencies.items()}
 

@@ -37,7 +37,9 @@ class AnyOriginCors(ASGIMiddleware):
 def preflight(
     methods: Sequence[str] = ("POST",), headers: Sequence[str] = _HEADERS
 ) -> Response[None]:
-    """Build the response to a preflight request. methods, headers: allowed for other sites."""
+    """Build the response to a preflight request. methods, headers: the methods and headers that
+    other sites may use.
+    """
     answer = {
         "Allow": ", ".join(sorted(["OPTIONS", *methods])),
         "Access-Control-Allow-Methods": ", ".join(methods),
@@ -48,7 +50,7 @@ def preflight(
 
 
 class OpenRoutes:
-    """The routes that any website may call; used to reject requests before routing."""
+    """The routes that any website may call. Used to reject requests before routing."""
 
     def __init__(self, handlers: Iterable[ControllerRouterHandler]) -> None:
         self._routes = [
@@ -59,7 +61,7 @@ class OpenRoutes:
         ]
 
     def refusal(self, scope: Any, error: PenstockError) -> ASGIApp:
-        """The error response that the request's route would send."""
+        """Return the error response that the request's route would send."""
         parts = scope["path"].split("/")
         for template, handler in self._routes:
             if (

@@ -40,9 +40,9 @@ def raw_json(
 
 
 class _DirectRequest(Request[Any, Any, Any]):
-    """A request whose headers are a plain dictionary, which is quicker to build.
+    """A request that holds its headers in a plain dictionary, which is quicker to build.
 
-    Keys are lower case. If a header is repeated, the first one counts, as in the framework.
+    Keys are lower case. If a header is repeated, the first value counts, as in the framework.
     """
 
     @cached_property
@@ -56,7 +56,7 @@ class _DirectRequest(Request[Any, Any, Any]):
 class DirectRoutes:
     """ASGI middleware that calls the handlers of direct routes, and the framework for the rest.
 
-    The framework has the same handlers. It documents them, and answers other methods and other
+    The framework also has these handlers. It documents them, and serves other methods and other
     spellings of their paths.
     """
 
@@ -89,7 +89,7 @@ class DirectRoutes:
         await self._framework(scope, receive, send)
 
     def _find(self, method: str, path: str) -> tuple[ASGIApp, str, bool] | None:
-        if path in self._prefixes:  # the parameter is missing
+        if path in self._prefixes:  # the path lacks the parameter
             return None
         if (route := self._routes.get((method, path))) is not None:
             return route

@@ -1,9 +1,9 @@
 """Reads bodies with long lists: finds the items first, then parses each separately.
 
 Parsing a body creates a Python object for every JSON value: 10 MB of `{}` would become 300 MB. So
-before anything large is parsed, the number of items, the size of each, and the size of all other
-fields are checked against the limits. Finding the items in 10 MB takes 25 ms and creates no
-objects. The search is lenient: parsing detects invalid JSON later.
+before parsing anything large, this module checks the number of items, the size of each item, and
+the size of all other fields against the limits. Finding the items in 10 MB takes 25 ms and creates
+no objects. The search is lenient: parsing detects invalid JSON later.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _DEPTH = 200
 _MOST_FIELDS = 1_000
 """Maximum number of fields before the list in a large body."""
 _ESCAPED = 3
-"""Maximum ratio of the size of sent JSON to its size in UTF-8: `\\u00e9` takes 6 bytes, é
+"""Maximum ratio between the size of JSON as sent and its size in UTF-8: `\\u00e9` takes 6 bytes, é
 takes 2.
 """
 
@@ -46,9 +46,9 @@ _WHITESPACE = b" \t\r\n"
 
 
 class ListLimits(NamedTuple):
-    """Limits for a list. items: maximum number of items.
+    """Limits on a list. items: maximum number of items.
 
-    item_bytes: maximum size of each item, and of all other fields together.
+    item_bytes: maximum size of each item, and maximum total size of all other fields.
     """
 
     items: int
@@ -65,7 +65,7 @@ class ListLimits(NamedTuple):
 
 
 EVENT_LIST = ListLimits(MAX_BATCH_EVENTS, MAX_EVENT_BYTES)
-"""Limits for a batch of events."""
+"""Limits on a batch of events."""
 
 
 class UnreadList(Sequence[Any]):
@@ -93,7 +93,7 @@ class UnreadList(Sequence[Any]):
 def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[str, Any]:
     """Like `parse_object`, but in a large body the list with this name is an `UnreadList`.
 
-    A list that exceeds the limit is cut after one extra item, and fields after the list are
+    A list that exceeds the limit is cut off after one extra item, and fields after the list are
     dropped. Raises `Invalid` if the other fields are too large.
     """
     if limits.is_small(body):
@@ -106,14 +106,14 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     rest = body[end:] if len(spans) <= limits.items else b"]}"
     _require_size(start + len(rest), name, limits)
     fields = parse_object(body[:start] + rest)
-    if fields.get(name) == []:  # false if the name occurs again with another value
+    if fields.get(name) == []:  # False if the body contains the name again with another value.
         fields[name] = UnreadList(body, spans, limits)
     return fields
 
 
 def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
-    """Return the offset of the list's first item; None if too many fields or bytes come before the
-    list.
+    """Return the offset of the list's first item. Returns None if too many fields or bytes come
+    before the list.
     """
     position = _OBJECT_START.end_of_match(body, 0)
     if position is None:
@@ -134,7 +134,8 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
 
 
 def _items(body: bytes, start: int, max_items: int) -> tuple[list[tuple[int, int]], int]:
-    """Find the first items. Returns each item's start and end, and where reading ended.
+    """Find the first items. Returns each item's start and end, and the offset at which reading
+    ended.
 
     Reading ends at the end of the list, or after the last item within the limit.
     """

@@ -1,7 +1,7 @@
 """The OpenAPI document, built from the `opt=described(...)` of each route.
 
 Routes read bodies and parameters with `penstock.http.bodies`, so the framework cannot see their
-types: each route declares them.
+types. Each route therefore declares them.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ _PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
 class Header(NamedTuple):
-    """An optional header of a request. values: allowed values; empty if any text is allowed."""
+    """An optional request header. values: allowed values; empty if any text is allowed."""
 
     name: str
     meaning: str
@@ -93,7 +93,7 @@ def openapi_document(
     """Build the whole document. handlers: pairs of a path, such as `/api/funnels/{id}`, and its
     handler.
     """
-    entries = [  # sorted, so that every start gives an operation the same ID
+    entries = [  # Sort the routes, so that an operation has the same ID after every start.
         (path, handler, handler.opt["described"])
         for path, handler in sorted(handlers, key=lambda entry: entry[0])
         if "described" in handler.opt
@@ -109,10 +109,10 @@ def openapi_document(
     paths: dict[str, dict[str, Any]] = {}
     numbers = Counter[HTTPRouteHandler]()
     for path, handler, entry in entries:
-        for method in handler.http_methods - {HttpMethod.HEAD}:  # HEAD is the same as GET
+        for method in handler.http_methods - {HttpMethod.HEAD}:  # HEAD works like GET
             operation = _operation(path, handler, entry, names, definitions.get("$defs", {}))
             numbers[handler] += 1
-            if numbers[handler] > 1:  # the same handler at another path
+            if numbers[handler] > 1:  # the same handler serves another path
                 operation["operationId"] += f"_{numbers[handler]}"
             paths.setdefault(path, {})[str(method).lower()] = operation
     _add_links(paths)

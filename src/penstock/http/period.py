@@ -29,7 +29,9 @@ AS_TIME = WithJsonSchema(
 
 
 def read_time_ms(value: Any) -> int | None:
-    """Return a sent time in milliseconds. Raises `RuleBroken` unless it is from 1970 to 2299."""
+    """Return a sent time in milliseconds. Raises `RuleBroken` if it is not between 1970 and
+    2299.
+    """
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -89,14 +91,12 @@ def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
 
 
 def add_missing_end(sent: Any) -> Any:
-    """Return the input with both ends of its period set, so that a missing end is also
-    validated.
-    """
+    """Return the input with both ends of its period, so that a missing end is validated too."""
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
 class InPeriod(Query):
-    """Query parameters for a period. Either both ends are given or neither."""
+    """Query parameters for a period. Give both ends or neither."""
 
     start_at: Annotated[
         int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Requires `endAt`.")
@@ -143,8 +143,8 @@ class InBuckets(Query):
         """Return the starts of the buckets that cover a span of time, and the end of the last
         bucket.
 
-        span: subject of the error message's sentence. Raises `Malformed` if there are more than
-        `MAX_BUCKETS`.
+        span: name of the span of time, used as the subject of the error message. Raises `Malformed`
+        if there are more than `MAX_BUCKETS`.
         """
         edges = self.edges_or_none(first_ms, last_ms)
         if edges is None:

@@ -46,9 +46,7 @@ def problem(
 
 
 def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) -> Response[bytes]:
-    """Build the response to a domain error. more: fields that a route adds to its problem
-    documents.
-    """
+    """Build the response to a domain error. more: additional fields for the problem document."""
     forget_trace(error)
     if error.faults:
         more["errors"] = [
@@ -72,8 +70,8 @@ def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) ->
 def forget_trace(error: PenstockError) -> None:
     """Release the objects in an error's frames, such as a body of 10 MB.
 
-    An error raised in a thread refers to itself through its traceback. It would therefore live
-    until the next garbage collection, which large bytes objects do not trigger.
+    An error raised in a thread refers to itself through its traceback. Without this call, the error
+    would live until the next garbage collection, which large bytes objects do not trigger.
     """
     error.__traceback__ = None
 

@@ -11,7 +11,7 @@ _MAX_COUNTERS = 50_000
 
 
 class Quota(NamedTuple):
-    """Remaining quota of a key, and seconds until its window ends."""
+    """A key's remaining quota, and the seconds until its window ends."""
 
     remaining: int
     reset_s: int
@@ -32,8 +32,8 @@ class RateLimiter:
     def count(self, key: Hashable, *, amount: int = 1) -> Quota:
         """Count an attempt; call this before the work. Raises `RateLimited` if no quota is left.
 
-        A rejected attempt is not counted. amount: accepted as a whole if any quota is left, so that
-        an amount above the quota can pass.
+        A rejected attempt is not counted. amount: number to count. It is accepted as a whole if any
+        quota is left, so even an amount above the quota can pass.
         """
         now_ms = self._clock.elapsed_ms()
         with self._lock:
@@ -59,7 +59,7 @@ class RateLimiter:
             self._counters.pop(key, None)
 
     def forgive(self, key: Hashable) -> None:
-        """Undo the count of one attempt, because it succeeded or never happened."""
+        """Stop counting one attempt that succeeded or never happened."""
         with self._lock:
             count, ends_at_ms = self._counters.get(key, (0, 0))
             if count > 1:
@@ -68,7 +68,8 @@ class RateLimiter:
                 self._counters.pop(key, None)
 
     def _make_room(self, now_ms: int) -> None:
-        """Limit the number of keys, which clients choose: drop ended windows, then the oldest.
+        """Limit the number of keys, which clients choose. Drops ended windows first, then the
+        oldest.
 
         Drops at most two for each new key, so that no caller has to do much work.
         """

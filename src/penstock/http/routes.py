@@ -1,4 +1,4 @@
-"""Rules for all routes: `HEAD` wherever `GET` works, validation of addresses, the OpenAPI
+"""Rules for all routes: `HEAD` wherever `GET` works, checks of paths and parameters, the OpenAPI
 document.
 """
 
@@ -20,7 +20,7 @@ def openapi(request: AnyRequest) -> Response[bytes]:
 
 
 async def check_request(request: AnyRequest) -> Response[None] | None:
-    """Answer `OPTIONS` and reject bad addresses before any handler runs.
+    """Answer `OPTIONS`, and reject bad paths and parameters before any handler runs.
 
     This is a coroutine, because the framework runs plain functions in a thread.
     """
@@ -46,8 +46,8 @@ def _check_address(request: AnyRequest) -> None:
     """Check the path and the parameter names.
 
     Raises `NotFound` for a NUL in the path, which PostgreSQL cannot store, and `Malformed` for
-    parameters of a route without parameters. Public routes accept any parameter, because other
-    sites add their own to links.
+    parameters that the route does not have. Public routes accept any parameter, because other sites
+    add their own to links.
     """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this URL.")
@@ -59,7 +59,7 @@ def _check_address(request: AnyRequest) -> None:
 
 
 def answer_head(config: AppConfig) -> AppConfig:
-    """Let every GET route also answer HEAD; the server omits the body."""
+    """Make every GET route also answer HEAD. The server omits the body."""
     for handler in config.route_handlers:
         if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
             handler.http_methods.add(HttpMethod.HEAD)

@@ -91,8 +91,8 @@ class Input(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_null_as_absent(cls, value: Any) -> Any:
-        """Drop null values of fields that are optional and not nullable, because there null means
-        not sent.
+        """Drop null values of fields that are optional but not nullable. For these fields, null
+        means "not sent".
         """
         if not isinstance(value, dict) or None not in value.values():
             return value
@@ -139,7 +139,7 @@ class Record(BaseModel):
 
 
 class RuleBroken(ValueError):
-    """Raised in a pydantic validator: a broken rule with a stable code.
+    """Raised in a pydantic validator if the value breaks a rule. It has a stable code.
 
     at: path of the faulty field, relative to the validated value.
     """
@@ -183,7 +183,7 @@ def _drop_default(schema: JsonDict) -> None:
 
 
 OMITTABLE = Field(json_schema_extra=_drop_default)
-"""Field of a change that keeps its value if it is omitted. Null is not allowed."""
+"""A field in a change. If it is omitted, the stored value stays. Null is not allowed."""
 
 
 class PageQuery(Query):
@@ -228,7 +228,7 @@ class SearchQuery(PageQuery):
 
 
 class RulesBroken(ValueError):
-    """Raised in a pydantic validator: several broken rules at once.
+    """Raised in a pydantic validator if the value breaks several rules.
 
     faults: their fields are paths relative to the validated value.
     """
@@ -271,12 +271,12 @@ _GUESSES: Mapping[str, Sequence[str]] = {
     "key": ("property",),
     "op": ("operator",),
 }
-"""Wrong field names that integrators use, and the fields that they may mean."""
+"""Wrong field names that integrators use, and the fields that they may have meant."""
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """Suggest the known field that an unknown field probably means; empty if there is no likely
-    field.
+    """Suggest the known field that was probably meant by an unknown field. Returns an empty text if
+    no field is likely.
     """
     candidates = (*_GUESSES.get(name, ()), to_camel(name), *_GUESSES.get(to_camel(name), ()))
     meant = next((field for field in candidates if field in known), None)
@@ -284,8 +284,8 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> set[str]:
-    """Return the wire names of the fields of the object at a location in a model; empty if
-    unknown.
+    """Return the wire names of the fields of the object at a location in a model. Returns nothing
+    if the object is unknown.
     """
     for part in location:
         if model is None or isinstance(part, int):
@@ -296,7 +296,7 @@ def _fields_at(model: type[BaseModel] | None, location: Sequence[str | int]) -> 
 
 
 def _model_of(hint: Any) -> type[BaseModel] | None:
-    """Return the model in a type such as `list[Model] | None`."""
+    """Return the model inside a type such as `list[Model] | None`."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return hint
     return next(filter(None, map(_model_of, get_args(hint))), None)

@@ -8,7 +8,7 @@ from penstock.base.errors import Forbidden
 
 
 class KeyScope(StrEnum):
-    """A right of an API key."""
+    """A scope of an API key: what the key may do."""
 
     INGEST = "ingest"
     """Send events, identify users, import."""
@@ -22,15 +22,15 @@ ALL_SCOPES = frozenset(KeyScope)
 
 
 def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
-    """Return the scopes that allow a request; one of them is enough. The default depends on the
-    method.
+    """Return the scopes that allow a request. A key needs only one of them. The default depends on
+    the method.
     """
     scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
     return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
 
 
 def require_scope(granted: frozenset[KeyScope], needed: tuple[KeyScope, ...]) -> None:
-    """Raise `Forbidden` unless one of the needed scopes is granted."""
+    """Raise `Forbidden` unless the key has at least one of the needed scopes."""
     if granted.isdisjoint(needed):
         names = " or ".join(f'"{scope}"' for scope in needed)
         raise Forbidden(
