@@ -16,7 +16,7 @@ class Notice(NamedTuple):
 
 
 class Trust(IntEnum):
-    """How far the IDs in a claim can be trusted. The values are stored, so they must never change.
+    """How much the IDs in a claim can be trusted. The values are stored, so they must never change.
 
     A claim never overrides a claim of higher trust. Links from before trust was stored count as
     `BACKEND`.
@@ -24,13 +24,15 @@ class Trust(IntEnum):
 
     NONE = 0
     PUBLIC = 1
-    """A browser or an app without proof: the sender could be anyone."""
+    """Sent by a browser or an app without proof: the sender could be anyone."""
     SIGNED = 2
-    """A browser or an app that sends a signature of the user ID, made by the customer's backend."""
+    """Sent by a browser or an app, with a signature of the user ID made by the customer's
+    backend.
+    """
     BACKEND = 3
-    """The customer's backend, with an API key."""
+    """Sent by the customer's backend, with an API key."""
     PROVIDER = 4
-    """Signed metadata from a payment provider."""
+    """Sent by a payment provider, in signed metadata."""
 
 
 class Claim(NamedTuple):
@@ -49,7 +51,9 @@ class Claim(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """The canonical visitor that a claim resolves to. merged: whether it merged two visitors."""
+    """The canonical visitor that a claim resolves to. merged: whether the claim merged two
+    visitors.
+    """
 
     visitor_id: VisitorId
     merged: bool = False
@@ -71,7 +75,7 @@ TOO_MANY_VISITORS = Notice(
 )
 
 MAX_VISITORS_BY_PUBLIC_CLAIMS = 1_000
-"""Once a user has this many absorbed visitors, only claims with proof can add another."""
+"""Once a user has this many absorbed visitors, only a claim with proof can add another."""
 
 
 def redact(resolution: Resolution, visitor_id: str) -> Resolution:
@@ -83,7 +87,7 @@ def redact(resolution: Resolution, visitor_id: str) -> Resolution:
 
 
 class Alias(NamedTuple):
-    """A warehouse row for an absorbed or released visitor. version: the number of the merge."""
+    """A warehouse row for an absorbed or released visitor. version: the merge's number."""
 
     scope_id: ScopeId
     visitor_id: VisitorId
@@ -92,9 +96,10 @@ class Alias(NamedTuple):
 
 
 class AllIds(NamedTuple):
-    """All IDs of a visitor at one moment, the canonical ID first, and its user.
+    """All IDs of a visitor at one moment, with the canonical ID first, and the visitor's user.
 
-    merges: number of merges into the visitor. last_merge: number of the newest merge; 0 if none.
+    merges: number of merges into the visitor. last_merge: number of the newest merge; 0 if there is
+    none.
     """
 
     ids: Sequence[VisitorId]
@@ -108,8 +113,8 @@ class VisitorRemoval(NamedTuple):
 
     ids: the canonical ID and all absorbed IDs; empty for a user without a visitor.
     visitors, user_links: number of removed rows.
-    last_merge: number of the newest removed merge; 0 if none.
-    is_open: whether rows of absorbed visitors remain, which the caller removes in batches.
+    last_merge: number of the newest removed merge; 0 if there is none.
+    is_open: whether rows of absorbed visitors remain; the caller removes them in batches.
     """
 
     ids: tuple[VisitorId, ...] = ()
@@ -130,7 +135,7 @@ _PLACEHOLDERS = frozenset(
 )  # fmt: skip
 
 _TEMPLATE_MARKS = (("{{", "}}"), ("${", "}"), ("%", "%"))
-"""Delimiters of variables that a template engine failed to replace, such as `{{user.id}}`."""
+"""Delimiters of a variable that a template engine failed to replace, such as `{{user.id}}`."""
 
 
 @lru_cache(maxsize=20_000)
@@ -143,7 +148,7 @@ def is_placeholder(sent_id: str) -> bool:
     text = sent_id.strip(" \t\r\n\"'")
     return (
         text.casefold() in _PLACEHOLDERS
-        or text == "NaN"  # Nan and nan may be names.
+        or text == "NaN"  # "Nan" and "nan" may be names
         or any(
             text.startswith(begin) and text.endswith(end) and len(text) > len(begin + end)
             for begin, end in _TEMPLATE_MARKS

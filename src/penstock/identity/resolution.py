@@ -1,6 +1,6 @@
 """The rules of identity resolution, as pure functions over plain values. No I/O.
 
-A visitor without a user can be linked or absorbed, but absorbs nobody. A visitor with a user
+A visitor without a user can be linked or absorbed, but never absorbs another. A visitor with a user
 absorbs others, but is never absorbed. A merge therefore always points to a canonical visitor, and
 merges never form chains.
 
@@ -134,7 +134,7 @@ class IdentityResolver:
         trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
     ) -> Resolution:
-        """Resolve a claim that contains both IDs."""
+        """Resolve a claim that contains both a visitor ID and a user ID."""
         visitor = self._visitor(scope, visitor_id)
         if visitor.user_id == user_id and trust <= visitor.trust:
             return Resolution(visitor.canonical_id)
@@ -214,7 +214,7 @@ class IdentityResolver:
             self._move(scope, own_id, Visitor(own_id), user_id)
 
     def _move(self, scope: ScopeId, visitor_id: str, after: Visitor, user_id: str) -> None:
-        """Make a visitor count as another visitor, or as itself again."""
+        """Make a visitor count as another visitor, or again as itself."""
         before_id = self.visitors[scope, visitor_id].canonical_id
         if before_id != after.canonical_id:
             own_id = VisitorId(visitor_id)

@@ -139,7 +139,9 @@ def _apply_releases(
 def _split_by_budget(
     heads: Collection[VisitorKey], sizes: Mapping[VisitorKey, int]
 ) -> tuple[set[VisitorKey], set[VisitorKey]]:
-    """Split visitors into two sets: released in this transaction, and left for a worker."""
+    """Split visitors into two sets: those to release in this transaction, and those to leave for a
+    worker.
+    """
     small, large, budget = set[VisitorKey](), set[VisitorKey](), RELEASED_AT_ONCE
     for key in sorted(heads, key=lambda key: (sizes.get(key, 0), key)):
         budget -= sizes.get(key, 0)
@@ -159,7 +161,7 @@ def _unsettled(claims: Sequence[Claim], known: Mapping[VisitorKey, Visitor]) -> 
 
 
 def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
-    """Whether the visitor already belongs to the claim's user with at least the same trust."""
+    """Whether the visitor is already linked to the claim's user, with at least the same trust."""
     visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
     return visitor is not None and visitor.user_id == claim.user_id and visitor.trust >= claim.trust
 
@@ -237,7 +239,9 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
 
 
 def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
-    """Count the visitors absorbed by each of these, up to just above `RELEASED_AT_ONCE`."""
+    """Count the visitors that each of these visitors has absorbed. Counting stops just above
+    `RELEASED_AT_ONCE`.
+    """
     columns = ("visitor_id", _ABSORBED_COUNT)
     return {
         (scope, visitor_id): size
@@ -387,6 +391,6 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
     moves = [Move(scope, own_id, head, own_id, user_id) for own_id in own_ids]
     change_rows(connection, _RELEASE_VISITOR, {"scope_id": scope}, "visitor_id", own_ids)
     aliases = save_moves(connection, moves, now_ms)
-    # This includes merges of visitors that others have absorbed in the meantime.
+    # This also removes merges of visitors that others have absorbed in the meantime.
     open_releases.remove_merges(connection, [merge_id for merge_id, _ in ended])
     return aliases

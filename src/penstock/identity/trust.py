@@ -11,7 +11,7 @@ def claim_trust(website: Website, *, is_backend: bool, is_signed: bool | None) -
     Raises `Invalid` if a signature is wrong, or required but missing.
 
     is_backend: whether the sender has an API key.
-    is_signed: whether the `userHash` is correct; None if no hash was sent.
+    is_signed: whether the sent `userHash` is correct; None if none was sent.
     """
     if is_signed is False:
         message = (

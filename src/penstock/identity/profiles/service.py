@@ -15,12 +15,12 @@ __all__ = ["find_by_user_id", "find_by_visitor_id", "users_by_visitor"]
 def find_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[Profile]:
-    """Return the profiles of an ID's canonical visitor, one per scope that contains the ID."""
+    """Return the profiles of an ID's canonical visitor: one for each scope that contains the ID."""
     return _profiles(db, store.canonical_by_visitor_id(db, scope_ids, visitor_id))
 
 
 def find_by_user_id(db: Connection, scope_ids: Collection[ScopeId], user_id: str) -> list[Profile]:
-    """Return the profiles of a user's canonical visitor, one per scope with this user."""
+    """Return the profiles of a user's canonical visitor: one for each scope with this user."""
     return _profiles(db, store.canonical_by_user_id(db, scope_ids, user_id))
 
 

@@ -1,1 +1,1 @@
-"""Releases that are too large for one transaction. A worker finishes them."""
+"""Releases that are too large for one transaction, so that a worker finishes them."""

@@ -17,11 +17,13 @@ _C = open_releases.c
 _SELECT = select(_C.scope_id, _C.visitor_id, _C.user_id).where(
     _C.scope_id.in_(bindparam("scopes", expanding=True))
 )
-"""Built once, because every commit of events runs it."""
+"""The statement is built once, because every commit of events runs it."""
 
 
 def read(connection: Connection, scopes: Collection[ScopeId]) -> dict[VisitorKey, str]:
-    """Return the user whose claim caused each open release, keyed by canonical visitor."""
+    """Return the open releases: the user whose claim caused each one, keyed by canonical
+    visitor.
+    """
     rows = connection.execute(_SELECT, {"scopes": list(scopes)})
     return {(ScopeId(scope), visitor_id): user_id for scope, visitor_id, user_id in rows}
 
@@ -36,7 +38,9 @@ def deletion(connection: Connection, scope: ScopeId, visitor_id: str) -> bool | 
 def add(
     connection: Connection, users: Mapping[VisitorKey, str], now_ms: int, *, is_deletion: bool
 ) -> None:
-    """Add open releases. users: the user whose claim caused each release, by canonical visitor."""
+    """Store new open releases. users: the user whose claim caused each release, by canonical
+    visitor.
+    """
     rows = [(*key, user_id, is_deletion, now_ms) for key, user_id in sorted(users.items())]
     columns = ("scope_id", "visitor_id", "user_id", "is_deletion", "created_at")
     insert_rows(connection, open_releases, columns, rows)
@@ -82,8 +86,8 @@ def merges_between(
 ) -> list[int]:
     """Return the numbers of the merges of these absorbed visitors into the given visitor.
 
-    The statement filters by absorbed visitor only. The given visitor may have absorbed very many
-    others, and a statement that also filtered by it might read all its merges.
+    The statement filters by absorbed visitor only. The given visitor may have absorbed a very large
+    number of others, and a statement that also filtered by it might read all its merges.
     """
     columns, where = ("id", "kept_id"), {"scope_id": scope}
     rows = select_rows(connection, merges, columns, where, "absorbed_id", absorbed)
@@ -91,7 +95,7 @@ def merges_between(
 
 
 def remove_merges(connection: Connection, merge_ids: Sequence[int]) -> None:
-    """Delete merges by number. Each deletion is one primary-key lookup."""
+    """Delete merges by number. Each deletion is a single primary-key lookup."""
     change_rows(connection, "DELETE FROM merges", {}, "id", merge_ids)
 
 

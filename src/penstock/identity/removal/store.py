@@ -94,8 +94,8 @@ def forget_absorbed(
 ) -> None:
     """Remove the rows of absorbed visitors that `forget` did not remove.
 
-    An ID that has been sent again since then belongs to a new visitor and is kept.
-    head: the removed visitor that had absorbed the others.
+    An ID that has been sent again since then belongs to a new visitor, so it is kept. head: the
+    removed visitor that had absorbed the others.
     """
     others = [own_id for own_id in absorbed if own_id != head]
     where = {"scope_id": scope, "canonical_id": head}
@@ -146,7 +146,7 @@ def _merges_after(
 ) -> Sequence[tuple[int, str]]:
     """Return the merges into a visitor, oldest first, each as its number and the absorbed visitor.
 
-    after: number of the last merge that the caller already knows; 0 to return all merges.
+    after: number of the last merge that the caller already knows; 0 returns all merges.
     """
     if open_releases.deletion(connection, scope, head_id) is not None:
         return []  # The absorbed visitors already count as released.
