@@ -1,1 +1,1 @@
-"""Slow responses: cancelled when the client disconnects, or computed as background jobs."""
+"""Slow responses: stopped if the client disconnects, or computed as background jobs."""

@@ -1,4 +1,4 @@
-"""Slow responses for any route."""
+"""Slow responses for any route. They stop when the client disconnects, or become jobs."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,16 +31,15 @@ class CancellableResponse:
     def __init__(self, request: AnyRequest, caller: Caller, jobs: JobService) -> None:
         self._request, self._workspace_id, self._jobs = request, caller.workspace_id, jobs
         self._may_be_job = caller.website_id is None
-        """False for an API key for one website, which has no access to jobs."""
+        """False for an API key for one website. Such keys have no access to jobs."""
 
     async def __call__(
         self, compute: ComputeAnswer, *, check: Callable[[], object] | None = None
     ) -> Response[bytes]:
         """Return the response, or a job (202) if the client prefers a job.
 
-        Stops if the client disconnects.
-        check: a blocking function that raises predictable errors of `compute`, so that no job
-        starts.
+        Stops if the client disconnects. check: a blocking function that raises the predictable
+        errors of `compute`, so that no job is started in vain.
         """
         if self._may_be_job and prefers_async(self._request.headers.getall("prefer", [])):
             if check is not None:
@@ -76,7 +75,7 @@ class CancellableResponse:
 
 
 async def _wait_for_disconnect(request: AnyRequest) -> None:
-    """Return once the client has disconnected. The body must have been read before."""
+    """Return once the client has disconnected. The body must have been read before this call."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

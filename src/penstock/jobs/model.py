@@ -56,7 +56,9 @@ class Job:
         return replace(self, state=JobState.FAILED, finished_at_ms=self.alive_at_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Milliseconds from the start until the end or the given time; 0 if not started."""
+        """Milliseconds from the start until the end, or until the given time if the job is
+        unfinished; 0 if it has not started.
+        """
         if self.started_at_ms is None:
             return 0
         return (self.finished_at_ms or now_ms) - self.started_at_ms

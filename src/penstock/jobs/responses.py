@@ -1,6 +1,5 @@
-"""Stores job responses in the metadata DB, in parts, so that long ones are not held in memory.
-
-All functions block.
+"""Stores the responses of jobs in the metadata DB. They are split into parts, so that long ones are
+never entirely in memory. All functions block.
 """
 
 from collections.abc import Callable, Iterable
@@ -65,7 +64,7 @@ def read_response(database: Database, job: Job) -> Response[bytes]:
         _require_all(job, len(content))
         return Response(content, status_code=status, media_type=media_type, headers=headers)
     # Copy the response first. A slow reader must not hold a connection, and deleting the job must
-    # not cut a response short.
+    # not cut off a response.
     file = TemporaryFile()  # noqa: SIM115 - it disappears with the response
     with database.read() as db:
         for part in store.parts(db, job.id):

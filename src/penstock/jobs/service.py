@@ -54,7 +54,7 @@ _BACKOFF = Backoff(longest_s=2.0)  # Short enough for jobs to keep their leases.
 
 @dataclass(eq=False, slots=True)
 class _OwnJob:
-    """An unfinished job of this node. has_started: whether its turn has come."""
+    """An unfinished job of this node. has_started: whether it has left the queue."""
 
     id: str
     workspace_id: WorkspaceId
@@ -80,10 +80,10 @@ class JobService:
         self._own: dict[str, _OwnJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Slow responses have separate threads, so that they do not exhaust the service's other
+        # Slow responses have their own threads, so that they do not use up the service's other
         # threads.
         self._answers = FairQueue("requests", _ANSWERS)
-        # Leave the other connections to the engine free for waiting clients.
+        # Leave some connections to the engine free for waiting clients.
         running, own_running = max(1, queries_at_once - 1), max(1, queries_at_once // 2)
         self._running_jobs = FairQueue(
             "jobs",
@@ -127,7 +127,7 @@ class JobService:
     ) -> Response[bytes]:
         """Compute the response in a thread, within the workspace's limits.
 
-        Raises `Stopped` if the work was stopped, and `QueueFull` if too many requests wait.
+        Raises `Stopped` if the work was stopped, and `QueueFull` if too many requests are waiting.
         """
         return await self._answers.run(workspace_id, self._compute, work, workspace_id, compute)
 
@@ -174,7 +174,7 @@ class JobService:
         self._tasks.add(own.task)
         own.task.add_done_callback(self._tasks.discard)
 
-        # A callback, because a task that is cancelled at once never enters `_run`.
+        # Use a callback, because a task that is cancelled at once never enters `_run`.
         def leave(_: object) -> None:
             self._running_jobs.leave(place)
             del self._own[job.id]
@@ -196,7 +196,7 @@ class JobService:
     ) -> None:
         await may_run.wait()
         own.has_started = True
-        # A separate limiter, because the slots already limit the threads.
+        # Use a separate limiter, because the slots already limit the threads.
         await to_thread.run_sync(self._perform, own, request, compute, limiter=CapacityLimiter(1))
 
     def _perform(self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer) -> None:
@@ -209,7 +209,7 @@ class JobService:
                 if not store.finish(db, own.id, values, self._clock()):
                     store.delete_parts(db, own.id)
                 self._delete_oldest(db, own.workspace_id)
-        except StoreUnavailable as error:  # when its lease ends, the job counts as failed
+        except StoreUnavailable as error:  # the job counts as failed when its lease ends
             log.warning("job_not_stored", job_id=own.id, reason=error.reason)
         except StoreConflict:
             pass  # it was cancelled and deleted in the meantime
@@ -227,7 +227,8 @@ class JobService:
             response, state = problem_of(request, error), JobState.FAILED
         try:
             values = store_response(self._database, own.id, response)
-        except (TooLarge, OSError) as error:  # OSError: reading the response's file failed
+        # an OSError means that reading the response's file failed
+        except (TooLarge, OSError) as error:
             state = JobState.FAILED
             values = store_response(self._database, own.id, problem_of(request, error))
         rows = own.work.rows_read

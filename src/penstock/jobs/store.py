@@ -55,7 +55,7 @@ def keep_alive(db: Connection, job_ids: Collection[str], now_ms: int) -> set[str
 
 
 def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int) -> None:
-    """Save a job's progress. Neither number ever decreases."""
+    """Save a job's progress. Stored numbers never decrease."""
     db.execute(
         update(jobs)
         .where(c.id == job_id, c.state == JobState.RUNNING)
@@ -67,7 +67,7 @@ def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int
 
 
 def finish(db: Connection, job_id: str, values: Mapping[str, Any], now_ms: int) -> bool:
-    """End a job and set these columns. Returns False if it had already ended."""
+    """End a job and set the given columns. Returns False if it had already ended."""
     changed = db.execute(
         update(jobs)
         .where(c.id == job_id, c.state.in_(UNFINISHED))
