@@ -1,6 +1,6 @@
 """Restricts the link host to links, association files and health checks.
 
-The main host serves the dashboard and its API, and links as well.
+The main host serves the dashboard, the API and links.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _PATHS = (APPLE_FILE, ANDROID_FILE, "/health/live", "/health/ready")
 
 
 class LinkHost:
-    """ASGI middleware that returns 404 for all other requests to the link host."""
+    """ASGI middleware that returns 404 to all other requests to the link host."""
 
     def __init__(self, app: ASGIApp, link_host: str) -> None:
         self._app, self._name = app, _host_name(link_host.encode())
@@ -41,7 +41,9 @@ def _is_public(path: str) -> bool:
 
 
 def _host_name(host: bytes) -> str:
-    """The host name without the port, which proxies may change; empty if it cannot be parsed."""
+    """Return the host name without the port, which proxies may change. Empty if it cannot be
+    parsed.
+    """
     try:
         name = urlsplit(f"//{host.decode('latin-1')}").hostname or ""
     except ValueError:

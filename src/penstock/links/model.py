@@ -31,7 +31,9 @@ REVISED = (
     *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
     *("expires_at_ms", "expired_url"),
 )
-"""Fields whose changes create a new revision. Each click stores the revision that was current."""
+"""Fields that create a new revision when they change. Each click stores the link's revision at that
+time.
+"""
 
 
 class LinkState(StrEnum):
@@ -44,8 +46,8 @@ class LinkState(StrEnum):
 
 
 class LinkRevision(NamedTuple):
-    """A link's revised fields from one change until the next. number: the revision number,
-    from 1.
+    """A link's revised fields from one change until the next. number: the revision number, starting
+    at 1.
     """
 
     number: int
@@ -67,8 +69,8 @@ class Link:
     name: internal, never shown to people who open the link. destination_path: a route inside the
     app. fallback_url: an ASCII URL for people who cannot open the app. pass_query: whether the
     visit's query and the campaign parameters are added to fallback_url. utm_*: campaign parameters
-    of the link's clicks, never taken from a request. expires_at_ms: the time from which the link
-    leads to expired_url, or to a 404 page if that is not set. revision: number of the current
+    of the link's clicks, never taken from a request. expires_at_ms: time after which the link leads
+    to expired_url, or to a 404 page if expired_url is not set. revision: number of the current
     revision, from 1. tags: sorted tags in lower case. unstored_clicks: number of clicks that were
     not stored because they exceeded the quota.
     """

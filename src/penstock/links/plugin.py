@@ -1,4 +1,4 @@
-"""The parts of managed links: management, redirects, clicks, attribution and statistics."""
+"""Wiring of managed links: management, redirects, clicks, attribution and statistics."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

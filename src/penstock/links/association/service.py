@@ -80,7 +80,7 @@ def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
     app_ids = _fit_into_file(
         dict.fromkeys(app_id for detail in details for app_id in detail.app_ids)
     )
-    # All apps share one detail, because they open the same paths and Apple limits the file to 128
+    # All apps share one detail, because they open the same paths, and Apple limits the file to 128
     # KB.
     return AppleFile(applinks=AppleLinks(details=(_detail_of(*app_ids),) if app_ids else ()))
 
@@ -247,7 +247,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
 
 
 def _host_faults(url: str, kind: str) -> Iterator[str]:
-    """Problems with a URL's host and port. kind: `a URL` or `a host`, for the messages."""
+    """Yield problems with a URL's host and port. kind: `a URL` or `a host`, for the messages."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     if is_ip_address(host):

@@ -1,1 +1,1 @@
-"""Attribution: which link an app's open came from."""
+"""Attribution: finding the link that led to an app open."""

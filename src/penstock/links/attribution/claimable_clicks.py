@@ -1,5 +1,5 @@
-"""Stores phone clicks by people before they reach the outbox, so that an app open can claim
-them.
+"""Stores clicks that people made on phones, before the clicks reach the outbox, so that app opens
+can claim them.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _CLAIMABLE_PLATFORMS = (Platform.IOS, Platform.ANDROID)
 _GRACE_MS = DAY_S * 1000
 """Time that clicks are kept after their window ends, in ms.
 
-An app that opens during this time gets the reason `expired`.
+An open that would match a click during this time gets the reason `expired`.
 """
 
 
@@ -46,7 +46,7 @@ class ClaimableClickWriter:
     def _values(self, click: dict[str, Any]) -> tuple[Any, ...]:
         clicked_at_ms, match_key = parse_time(click["clicked_at"]), click.get("match_key")
         derived = {
-            "link_revision": click.get("link_revision", 1),  # missing in older rows
+            "link_revision": click.get("link_revision", 1),  # older rows have no revision
             "token_hash": bytes.fromhex(click["token_hash"]) or None,
             "clicked_at": clicked_at_ms,
             "match_key": bytes.fromhex(match_key) if match_key else None,

@@ -45,7 +45,7 @@ def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
 
 
 def referrer_token(referrer: str) -> str:
-    """The click token in Google Play's install referrer; empty if there is none.
+    """Return the click token in Google Play's install referrer; empty if there is none.
 
     Decodes the referrer if necessary, because some libraries pass it on percent-encoded.
     """
@@ -54,7 +54,7 @@ def referrer_token(referrer: str) -> str:
 
 
 def is_organic(referrer: str) -> bool:
-    """Whether the install referrer says that the person found the app by browsing Google Play.
+    """Whether the install referrer says that the user found the app by browsing Google Play.
 
     Source: Google, "Play Install Referrer Library".
     """

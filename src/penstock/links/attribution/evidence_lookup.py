@@ -152,7 +152,9 @@ def _decide_by_network(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _clicks_of_network(db: Connection, context: OpenContext) -> list[ClaimableClick]:
-    """Clicks in the last hour from the same network and platform, with a compatible OS version."""
+    """Return clicks in the last hour from the same network and platform, with a compatible OS
+    version.
+    """
     app_open, website_id = context.app_open, context.website.id
     keys = recent_match_keys(db, website_id, context.address, context.now_ms)
     if not keys:
@@ -184,7 +186,7 @@ def _claim(
         and click.claimed_by is None
         and not store.claim_click(db, click.id, install_id, method, now_ms)
     ):
-        # Another node has claimed it.
+        # another node has claimed it in the meantime
         click = store.find_click(db, click.id) or click
         reason = None if click.claimed_by == install_id else Reason.CLAIMED
     at_ms = now_ms if click.claimed_at_ms is None else click.claimed_at_ms
@@ -198,4 +200,4 @@ _EVIDENCE: tuple[Callable[[Connection, OpenContext], Decision | None], ...] = (
     _decide_by_click_token,
     _decide_by_network,
 )
-"""Functions that decide by one kind of evidence, most certain first."""
+"""Functions that decide by one kind of evidence each, most certain evidence first."""

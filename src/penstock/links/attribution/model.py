@@ -9,7 +9,7 @@ from penstock.links.model import Link
 
 
 class Method(StrEnum):
-    """The evidence that matched an open, most certain first."""
+    """The kind of evidence that matched an open, most certain first."""
 
     URL = "url"
     INSTALL_REFERRER = "install_referrer"
@@ -51,8 +51,9 @@ class Decision(NamedTuple):
     """The decision about which link an open came from.
 
     at_ms: time of the first decision about the open. method: the evidence that led to the link,
-    even if the click was rejected. reason: why there is no match; None if there is one. links: the
-    links involved, as they were at the time of the click if there is one; exactly one for a match.
+    even if the click was rejected. reason: why there is no match; None if there is a match. links:
+    the links involved, as they were at the time of the click if there is one; exactly one for a
+    match.
     """
 
     at_ms: int
@@ -73,14 +74,16 @@ class Decision(NamedTuple):
 
     @property
     def utm(self) -> Mapping[str, str]:
-        """A match's campaign parameters, from the click if there is one, or else from the link."""
+        """A match's campaign parameters: those of the click if there is one, otherwise those of the
+        link.
+        """
         if self.link is None:
             return {}
         return self.link.utm if self.click is None else self.click.utm
 
 
 class Match(NamedTuple):
-    """A row of the audit list: a decision about one link.
+    """A row of the audit list: a decision about a single link.
 
     link_id: None if the decision does not involve a link. link_revision: the link's revision; 1 if
     there is no link. method: the evidence that led to the link, even if the click was rejected.

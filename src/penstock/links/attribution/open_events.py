@@ -12,21 +12,23 @@ INSTALL, OPEN = "install", "open"
 """Event names."""
 
 SAME_OPEN_MS = 60 * 1000
-"""Without a `dedupeKey`, an install's opens of the same link within this many ms count once."""
+"""Time in ms within which an install's opens of the same link count once, unless they have a
+`dedupeKey`.
+"""
 
 _OS = {Platform.IOS: "iOS", Platform.ANDROID: "Android"}
 
 
 def install_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """Build the `install` event. Repeated reports of an install's first open give the same
+    """Build the `install` event. Repeated reports of an install's first open result in the same
     event.
     """
     return _event(INSTALL, context.app_open.install_id, context, decision)
 
 
 def open_event(context: OpenContext, decision: Decision) -> NewEvent:
-    """Build the `open` event. There is one per `dedupeKey`, or else per click, or per link and
-    minute.
+    """Build the `open` event. There is one event per `dedupeKey`; without a key, one per click, or
+    one per link and minute.
     """
     app_open = context.app_open
     if app_open.dedupe_key is not None:

@@ -138,5 +138,5 @@ async def read_touches(
     return answer(TouchesRecord.from_touches(touches))
 
 
-# Litestar answers OPTIONS itself unless the first handler of the path does.
+# Litestar answers OPTIONS itself, unless the first handler for the path does.
 ROUTES = (preflight_resolve, resolve_open, list_link_matches, list_matches, read_touches)

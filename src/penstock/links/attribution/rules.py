@@ -1,4 +1,4 @@
-"""Matching rules: the clicks that an install can claim, for how long, and with what confidence."""
+"""Matching rules: which clicks an install can claim, for how long, and with what confidence."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -33,10 +33,10 @@ def link_refusal(link: Link, now_ms: int) -> Reason | None:
 def refusal_reason(
     click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
 ) -> Reason | None:
-    """Return why the install cannot claim the click; None if it can, or already has.
+    """Return why the install cannot claim the click; None if it can, or if it already has.
 
-    window_ms: milliseconds after the click in which it can be claimed; None for no limit. The
-    link's expiry does not matter, because the click happened before it.
+    window_ms: time after the click during which it can be claimed, in milliseconds; None for no
+    limit. The link's expiry does not matter, because the click happened before it.
     """
     if click.claimed_by == install_id:
         return None

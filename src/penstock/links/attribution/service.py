@@ -105,7 +105,8 @@ class AttributionService:
         if app_open.first_open or app_open.has_evidence:
             decision = await to_thread.run_sync(self._decide, context)
         receipt = await self._submit(context, decision)
-        canonical = receipt.visitor_id or context.visitor_id  # differs after a merge or a deletion
+        # The IDs differ after a merge or a deletion.
+        canonical = receipt.visitor_id or context.visitor_id
         if decision.link is not None:
             await to_thread.run_sync(self._add_touch, website.scope_id, canonical, decision)
         return decision, canonical
@@ -124,7 +125,7 @@ class AttributionService:
                 store.lock_install(db, context.website.id, app_open.install_id)
             decision = decide(db, context)
             matches = _matches(context, decision)
-            if app_open.first_open:  # a retry with the same outcome is not listed again
+            if app_open.first_open:  # A retry with the same outcome is not listed again.
                 matches = [match for match in matches if not store.is_listed(db, match)]
             if matches:
                 store.add_matches(db, matches)

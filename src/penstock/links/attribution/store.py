@@ -167,7 +167,9 @@ def add_matches(db: Connection, matches: Sequence[Match]) -> None:
 
 
 def is_listed(db: Connection, match: Match) -> bool:
-    """Whether an earlier first open of the install had the same outcome for the same link."""
+    """Whether an earlier first open of the install had the same outcome for the same link
+    already.
+    """
     c = link_matches.c
     statement = select(c.id).where(
         c.website_id == match.website_id,
@@ -182,7 +184,7 @@ def is_listed(db: Connection, match: Match) -> bool:
 
 
 def find_first_match(db: Connection, website_id: WebsiteId, install_id: str) -> Match | None:
-    """The earliest match among the install's first opens; None if there is none."""
+    """Return the earliest match among the install's first opens; None if there is none."""
     c = link_matches.c
     statement = select(link_matches).where(
         c.website_id == website_id, c.install_id == install_id, c.matched, c.first_open

@@ -1,4 +1,4 @@
-"""Descriptions of methods and reasons, by the values of `Method` and `Reason`."""
+"""Descriptions of methods and reasons for people, keyed by the values of `Method` and `Reason`."""
 
 from collections.abc import Mapping
 

@@ -1,1 +1,1 @@
-"""Clicks on links: what they record, and how they reach the outbox."""
+"""Clicks on links: their records, and how these reach the outbox."""

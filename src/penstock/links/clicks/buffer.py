@@ -1,4 +1,4 @@
-"""The click buffer. It lets responses to clicks go out without waiting for the metadata DB.
+"""The click buffer. It lets the service respond to clicks without waiting for the metadata DB.
 
 Each row is first written to a file, without waiting for the disk, so that it survives a crash of
 this process. Moments later, one transaction adds the file's rows to the outbox and records the
@@ -50,7 +50,9 @@ class ClickBuffer:
         on_stored: Callable[[], None],
         process: ProcessRows | None = None,
     ) -> None:
-        """folder: used only by this buffer; created if missing. on_stored: called after commits."""
+        """folder: used only by this buffer; created if it is missing. on_stored: called after each
+        commit.
+        """
         self._database, self._folder, self._target, self._clock = database, folder, target, clock
         self._on_stored, self._process = on_stored, process
         self._file: tuple[Path, int] | None = None  # the open file and its descriptor
@@ -107,13 +109,13 @@ class ClickBuffer:
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-        # List the files without holding the lock: clicks wait for the lock on the event loop, and a
-        # long outage of the metadata DB leaves thousands of files.
+        # List the files without holding the lock. Clicks wait for the lock on the event loop, and a
+        # long outage of the metadata DB can leave thousands of files.
         paths = sorted(self._folder.glob(f"{_PREFIX}_*"))
         with self._writing:
             open_path = None if self._file is None else self._file[0]
         for path in paths:
-            if path != open_path:  # the open file contains the rows added since
+            if path != open_path:  # The open file contains rows that were added since.
                 self._flush_file(path)
         with self._progress:
             self._stored = added
@@ -121,7 +123,7 @@ class ClickBuffer:
 
     def _flush_file(self, path: Path) -> None:
         if self._removed:
-            # Names may be forgotten only once their files are durably removed.
+            # Names may be forgotten only after their files have been removed durably.
             sync_folder(self._folder)
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):

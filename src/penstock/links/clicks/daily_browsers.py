@@ -10,8 +10,8 @@ _MAX_BROWSERS = 200_000
 
 
 class DailyBrowsers:
-    """Tracks which browsers have opened each link since midnight UTC, as hashes with a key for one
-    day.
+    """Tracks which browsers have opened each link since midnight UTC. It stores hashes, whose key
+    changes every day.
 
     The hashes are only in this process's memory. After a restart, or on another node, a browser
     counts as new again. Beyond 200,000 browsers a day, the oldest are forgotten.

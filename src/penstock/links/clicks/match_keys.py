@@ -22,7 +22,7 @@ from penstock.metadb.database import Database
 log = structlog.get_logger()
 
 NETWORK_WINDOW_MS = 60 * 60 * 1000
-"""Time after a click during which it can be matched by its network, in ms."""
+"""Time after a click during which it can be matched by its network, in milliseconds."""
 
 _PERIOD_MS = 10 * 60 * 1000
 
@@ -66,14 +66,14 @@ class MatchKeys:
                 store.add_match_secret(db, period, token_bytes(32), expires_at_ms)
             with self._database.read() as db:
                 secret = store.find_match_secret(db, period)
-        assert secret is not None  # a secret is kept for longer than its period
+        assert secret is not None  # A secret is kept for longer than its period.
         return secret
 
 
 def recent_match_keys(
     db: Connection, website_id: WebsiteId, address: str, now_ms: int
 ) -> list[bytes]:
-    """Return the possible match keys of clicks from this address's network in the last hour."""
+    """Return all possible match keys of clicks in the last hour from this address's network."""
     network = network_of(address)
     if not network:
         return []

@@ -17,7 +17,7 @@ _MAX_HOST_CHARS = 253
 
 
 class Answer(StrEnum):
-    """The kind of response to a visit of a link. The values match the warehouse."""
+    """The kind of response to a visit. The values are those in the warehouse."""
 
     PAGE = "page"
     REDIRECT = "redirect"

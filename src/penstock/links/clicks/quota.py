@@ -20,11 +20,13 @@ class ClickQuota:
     """Decides whether to store a click, and counts clicks that are not stored.
 
     The edge limits requests per network address. This quota limits the clicks that many addresses
-    together can store. Each node has a separate quota.
+    can store together. Each node has a separate quota.
     """
 
     def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
-        """per_minute: maximum clicks stored per link; an app gets five times as many."""
+        """per_minute: maximum number of clicks stored per link. An app's links together get five
+        times as many.
+        """
         self._database = database
         self._link_limiter = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)
         self._website_limiter = RateLimiter(

@@ -49,7 +49,7 @@ def find_match_secret(db: Connection, period: int) -> bytes | None:
 
 
 def add_match_secret(db: Connection, period: int, secret: bytes, expires_at_ms: int) -> None:
-    """Store the secret of a period unless another node has stored one already."""
+    """Store the secret of a period, unless another node has already stored one."""
     db.execute(_INSERT_SECRET, {"period": period, "key": secret, "expires_at": expires_at_ms})
 
 

@@ -1,6 +1,6 @@
 """Validates a link's two targets: a route inside the app, and a page on the web.
 
-Both end up in URLs that strangers' devices open.
+Both become part of URLs that strangers' devices open.
 """
 
 import unicodedata
@@ -218,7 +218,7 @@ def _is_private(host: str) -> bool:
 
 
 def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address embeds, or the address itself.
+    """Return the IPv4 address that an IPv6 address embeds, or the address itself.
 
     Supports the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4
     (RFC 3056) and NAT64 (RFC 6052).

@@ -21,7 +21,7 @@ COLUMNS = (
     "utmCampaign", "expiresAt", "expiredUrl", "tags", "passQuery", "isActive", "isArchived",
     "hostedUrl",
 )  # fmt: skip
-_IGNORED = {"hostedUrl"}  # computed fields
+_IGNORED = {"hostedUrl"}  # computed fields are ignored
 _SWITCHES = {"passQuery", "isActive", "isArchived"}
 _REQUIRED_TEXTS = {"slug", "name", "destinationPath"}
 _SWITCH_VALUES = {"true": True, "false": False}
@@ -110,7 +110,9 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
 
 
 _KEEP = object()
-"""Marks an empty cell in a column that does not allow empty values; the stored value is kept."""
+"""Marks an empty cell in a column that does not allow empty values. The stored value stays
+unchanged.
+"""
 
 
 def _value(name: str, cell: str) -> Any:

@@ -1,6 +1,6 @@
 """QR codes for links (ISO/IEC 18004).
 
-They contain a short URL, so that they need few modules, with a parameter that marks scans.
+They contain a short URL, so that they need few modules. A parameter of the URL marks scans.
 """
 
 from functools import lru_cache
@@ -14,8 +14,8 @@ SCAN_MARK = "qr=1"
 """Query string of the URL in a QR code. Clicks with it count as scans."""
 
 _MODULE_PX = 4
-_QUIET_ZONE = 4  # modules, as the standard requires
-_ERROR_CORRECTION = "m"  # recovers up to 15% damage, enough for print and screens
+_QUIET_ZONE = 4  # number of modules, as the standard requires
+_ERROR_CORRECTION = "m"  # recovers from up to 15% damage, which is enough for print and screens
 
 
 def scan_url(link: Link, base_url: str) -> str:

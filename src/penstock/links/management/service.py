@@ -205,7 +205,7 @@ def _changed_fields(before: Link, after: Link) -> list[str]:
 def _find_stored(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link:
-    # PostgreSQL does not accept NUL in text.
+    # PostgreSQL does not accept NUL in texts.
     link = None
     if "\x00" not in link_id:
         link = store.link(db, workspace_id, link_id, for_update=for_update)

@@ -61,12 +61,12 @@ def _link(row: Row[Any]) -> Link:
 
 
 def _revision_columns(link: Link) -> dict[str, Any]:
-    """The columns that links and revisions share."""
+    """Return the columns that links and revisions share."""
     return {name.removesuffix("_ms"): getattr(link, name) for name in REVISED}
 
 
 def _mutable_columns(link: Link) -> dict[str, Any]:
-    """All columns whose values can change."""
+    """Return all columns whose values can change."""
     return {
         **_revision_columns(link),
         "revision": link.revision,
@@ -222,8 +222,8 @@ def links_page(
 
 
 def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
-    """Conditions that select a state, equivalent to `Link.state`. None selects all states except
-    archived.
+    """Return conditions that select a state, equivalent to `Link.state`. None selects all states
+    except archived.
     """
     c = links.c
     if state is LinkState.ARCHIVED:
@@ -239,7 +239,7 @@ def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnEl
 
 
 def tags(db: Connection, workspace_id: WorkspaceId) -> list[str]:
-    """Return the first of the workspace's tags, in alphabetical order."""
+    """Return the workspace's first tags in alphabetical order."""
     c = link_tags.c
     statement = (
         select(c.tag)

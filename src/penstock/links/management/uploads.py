@@ -40,7 +40,7 @@ class ValidRow(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The changes that a file makes. changed: pairs of the old and new link."""
+    """The changes that a file makes. changed: pairs of the old and the new link."""
 
     added: list[Link] = field(default_factory=list)
     changed: list[tuple[Link, Link]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Plan:
     faults: list[RowFault] = field(default_factory=list)
 
     def upload(self) -> LinkUpload:
-        """Summarize the plan: numbers of rows, and faults in row order."""
+        """Summarize the plan: numbers of rows, and the faults in row order."""
         return LinkUpload(
             created=len(self.added),
             updated=len(self.changed),

@@ -1,6 +1,6 @@
 """Handles public links at the ASGI level.
 
-The framework's request and response objects would take longer than the rest of a redirect.
+The framework's request and response objects would take more time than the rest of a redirect.
 """
 
 from collections.abc import Mapping
@@ -57,8 +57,8 @@ def _raw_response(visit: Visit, response: LinkResponse) -> RawResponse:
 
 
 def link_not_found(scope: HTTPScope) -> RawResponse:
-    """Return the page for an unknown link. It is also the response to all other requests to the
-    link host.
+    """Return the page for an unknown link. The link host also sends it in response to all other
+    requests.
     """
     accept_language = dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1")
     body = missing_page(page_language(accepted_languages(accept_language))).encode()

@@ -16,8 +16,8 @@ class GeoipFileError(Exception):
 
 
 class CountryLookup:
-    """Looks up countries in a memory-mapped file, in microseconds. Without a file, all are
-    unknown.
+    """Looks up countries in a memory-mapped file, in microseconds. Without a file, all countries
+    are unknown.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -31,8 +31,8 @@ class CountryLookup:
         try:
             record = self._reader.get(address.removeprefix(_MAPPED_PREFIX))
         except (ValueError, maxminddb.InvalidDatabaseError):
-            # It is not an IP address, or an IPv6 address in an IPv4 file, or part of the file is
-            # damaged.
+            # The text is not an IP address, or it is an IPv6 address and the file covers only IPv4,
+            # or the file is partly damaged.
             return ""
         country = record.get("country") if isinstance(record, dict) else None
         code = country.get("iso_code") if isinstance(country, dict) else None

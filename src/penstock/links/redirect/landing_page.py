@@ -81,7 +81,7 @@ class LandingPage(NamedTuple):
 
 
 class Button(NamedTuple):
-    """A button. copies: URL that the button copies before opening its target; may be empty."""
+    """A button. copies: URL that the button copies before it opens its target; may be empty."""
 
     text: str
     url: str

@@ -114,7 +114,7 @@ def _languages(accept_language: str) -> tuple[str, ...]:
 
 
 def page_language(languages: Sequence[str]) -> str:
-    """Return the first language that landing pages support, or English if they support none of
-    them.
+    """Return the first of these languages that landing pages support, or English if they support
+    none.
     """
     return next((language for language in languages if language in TEXTS), "en")

@@ -9,7 +9,7 @@ class Visit(NamedTuple):
     """A request for a link. Texts are empty if the request does not contain them.
 
     address: the client's network address. is_prefetch: whether the browser loads the page before
-    the person opens it. is_scan: whether the URL came from a QR code. query: the percent-encoded
+    the user opens it. is_scan: whether the URL came from a QR code. query: the percent-encoded
     query, without the question mark.
     """
 

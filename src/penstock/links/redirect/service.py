@@ -113,7 +113,7 @@ def _has_match_key(visit: Visit, user_agent: UserAgent) -> bool:
 
 
 def _non_person(visit: Visit) -> str:
-    """Return why a browser's request is not a click by a person; empty if it is."""
+    """Return why a browser's request is not a click by a person; empty if it is one."""
     if visit.is_head:
         return "head"
     return "prefetch" if visit.is_prefetch else ""
@@ -122,13 +122,13 @@ def _non_person(visit: Visit) -> str:
 def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
     """Choose the response by the decision table in docs/links.md.
 
-    The server does not need to know whether the app is installed: a phone that has the app opens it
+    The server does not need to know whether the app is installed: a phone with the app opens it
     without asking the server.
     """
     if user_agent.robot:
         return Answer.PREVIEW
     if user_agent.in_app:
-        return Answer.PAGE  # an in-app browser leaves its app only after a tap
+        return Answer.PAGE  # An in-app browser leaves its app only after the user taps.
     has_store = {
         Platform.IOS: app.app_store_url is not None,
         Platform.ANDROID: app.android_package is not None or app.play_store_url is not None,

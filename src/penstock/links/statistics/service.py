@@ -27,7 +27,7 @@ from penstock.warehouse.queries import load
 class Counts:
     """Counts for a link. Clicks and scans exclude robots.
 
-    unique_clicks: clicks that are a browser's first on the link that day.
+    unique_clicks: clicks that are a browser's first click on the link that day.
     """
 
     clicks: int = 0
@@ -78,7 +78,8 @@ class StatisticsService:
         """
         link = self._find_link(workspace_id, link_id)
         start_ms, end_ms = query.start_at, query.end_at
-        if start_ms is None or end_ms is None:  # all time, in buckets since the link's creation
+        # Return statistics for all time, in buckets since the link's creation.
+        if start_ms is None or end_ms is None:
             edges = query.edges(
                 link.created_at_ms,
                 max(self._clock(), link.created_at_ms),
@@ -124,7 +125,8 @@ class StatisticsService:
     def _counts(
         self, link: Link, edges: Sequence[int], start_ms: int, end_ms: int
     ) -> Mapping[str, dict[str, Counts]]:
-        """Counts by bucket (its start in ms), by platform, by country and by method.
+        """Return counts by bucket (keyed by its start in ms), by platform, by country and by
+        method.
 
         Each group is sorted by clicks, largest first.
         """
