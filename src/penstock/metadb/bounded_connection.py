@@ -1,6 +1,6 @@
-"""A connection of psycopg with a time limit for each answer.
+"""A psycopg connection with a time limit for each answer.
 
-Services on SQLite never import this module, because psycopg takes 9 MB.
+Services on SQLite never import this module, because psycopg takes 9 MB of memory.
 """
 
 from typing import Any, TypeVar
@@ -18,10 +18,11 @@ class BoundedConnection(psycopg.Connection[Any]):
     answer_timeout_s: float | None = None
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        if timeout is not None:  # the caller, such as a listener, expects timeouts
+        if timeout is not None:  # callers such as a listener expect timeouts
             return super().wait(gen, interval, timeout)
         try:
             return super().wait(gen, interval, self.answer_timeout_s)
         except errors._WaitTimeout as error:
-            self.pgconn.finish()  # a late answer must not be read as another statement's
+            # A late answer must not be mistaken for the answer to another statement.
+            self.pgconn.finish()
             raise psycopg.OperationalError("the server does not answer in time") from error

@@ -2,8 +2,8 @@
 
 A change is announced by its topic, such as `websites`, in its own transaction: other nodes are
 notified after the commit, and never after a rollback. A node misses announcements while its
-connection is broken, so after reconnecting it treats every topic as changed. SQLite has only one
-process, so nothing is announced.
+connection is broken, so after reconnecting it treats every topic as changed. With SQLite there is
+only one process, so nothing is announced.
 """
 
 from collections import defaultdict
@@ -46,7 +46,8 @@ class Changes:
             db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
 
     def receive(self) -> float:
-        """Wait a moment for announcements and call their subscribers, as the step of a worker.
+        """Wait a moment for announcements, and call their subscribers. A worker runs this as its
+        step.
 
         Raises `StoreUnavailable` if the connection is lost; the next call reconnects.
         """

@@ -58,11 +58,11 @@ _MIGRATION_LOCK = 7305808869229538671
 # connection in the pool would have to refill its own.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
-# A smaller copy is followed by the long pause, because later commits rewrite some of its pages,
-# which then need copying only once.
+# After copying fewer pages than this, wait for the long pause. Later commits rewrite some of the
+# pages, which then need to be copied only once.
 _MANY_PAGES = 300
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
-# prefixes, because SQLite has more specific names
+# these are prefixes, because SQLite has more specific names
 _DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _CHECK_STEPS = 10_000
 STORE_DAMAGED = "store_damaged"
@@ -77,7 +77,7 @@ _READ_ONLY_STATE = "25006"  # the error of a standby, for example during a failo
 
 
 class InvalidUrl(ValueError):
-    """The text is not a database URL. The message is for the operator and does not contain the
+    """The text is not a database URL. The message is for the operator and does not repeat the
     text.
     """
 
@@ -102,16 +102,16 @@ def read_url(text: str) -> URL:
 
 
 class LogState(NamedTuple):
-    """State of SQLite's write-ahead log. copied: number of its pages that are also in the database
-    file.
+    """State of SQLite's write-ahead log. copied: number of pages of the log that are also in the
+    database file.
     """
 
     pages: int
     copied: int
 
     def copied_since(self, earlier: "LogState") -> int:
-        """Return the number of pages copied since an earlier state. If the log has restarted,
-        counts from its start.
+        """Return the number of pages copied since an earlier state. If the log has restarted since
+        then, counts from its start.
         """
         return self.copied - (earlier.copied if self.copied >= earlier.copied else 0)
 
@@ -128,11 +128,11 @@ class Database:
     def __init__(
         self, url: str, timeout_s: float = TIMEOUT_S, connections: int = CONNECTIONS
     ) -> None:
-        """Open a database; it connects on first use.
+        """Open a database. It connects on first use.
 
         timeout_s: maximum seconds for one statement, and on SQLite for acquiring its lock. On
         PostgreSQL, waiting for locks and free connections may take half of it. connections: maximum
-        connections to PostgreSQL.
+        number of connections to PostgreSQL.
         """
         self.url = read_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -173,7 +173,7 @@ class Database:
                     yield connection
             except BaseException as error:
                 if not _is_rolled_back(error):
-                    # Its state is unknown; the next write opens another connection.
+                    # The connection's state is unknown; the next write opens another one.
                     self._drop_writer()
                 raise
 
@@ -191,7 +191,8 @@ class Database:
 
     def _drop_writer(self) -> None:
         if self._writer is not None:
-            self._writer.invalidate()  # its large cache makes it unsuitable for readers
+            # The large cache makes this connection unsuitable for readers.
+            self._writer.invalidate()
             self._writer.close()
             self._writer = None
 
@@ -206,18 +207,18 @@ class Database:
         return nullcontext(self._writer)
 
     def checkpoint(self) -> float:
-        """Copy new pages of SQLite's log into the database file, as the step of a worker.
+        """Copy new pages of SQLite's log into the database file. A worker runs this as its step.
 
-        Returns seconds until the next step. Raises `StoreUnavailable`. Writers continue during the
-        copy: if a commit had to copy 10,000 pages itself, other writers would wait 50 ms or more.
-        Writers only wait for the last few pages of a long log; the next commit then restarts the
-        log.
+        Returns the seconds until the next step. Raises `StoreUnavailable`. Writers continue during
+        the copy: if a commit had to copy 10,000 pages itself, other writers would wait 50 ms or
+        more. For a long log, writers wait only while the last few pages are copied; the next commit
+        then restarts the log.
         """
         earlier = self._log
         with self._translated_errors(), self.engine.connect() as connection:
             self._log = _checkpoint(connection)
             if self._log.pages >= _LONG_LOG_PAGES:
-                _checkpoint(connection)  # pages that arrived during the first copy
+                _checkpoint(connection)  # Copy the pages that arrived during the first copy.
                 with self._writer_turn():
                     self._log = _checkpoint(connection)
         is_busy = self._log.copied_since(earlier) >= _MANY_PAGES
@@ -264,7 +265,7 @@ class Database:
         """Whether the database answers and accepts writes.
 
         May block until the statement timeout. Returns False for a PostgreSQL standby, which rejects
-        writes, and once damage has been found, because query results may be wrong.
+        writes, and also once damage has been found, because query results may be wrong.
         """
         if self.damage is not None:
             return False
@@ -306,7 +307,7 @@ class Database:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Translate errors of the driver into errors of `base.errors`, and remember damage.
+        """Translate driver errors into errors of `base.errors`, and remember damage.
 
         A new connection raises SQLite's errors directly.
         """
@@ -323,8 +324,8 @@ class Database:
             raise
 
     def _damage_error(self, reason: str) -> StoreUnavailable:
-        """Build the error for a damaged file. It has no retry time, because the damage is
-        permanent.
+        """Build the error for a damaged file. It has no retry time, because the damage does not go
+        away.
         """
         if self.damage is None:
             log.error("metadata_database_damaged", reason=reason)
@@ -346,7 +347,7 @@ class Database:
             yield
             return
         with self.read() as connection:
-            postgres.lift_timeouts(connection)  # another node's migration may take long
+            postgres.lift_timeouts(connection)  # Another node's migration may take long.
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             yield
 
@@ -424,11 +425,11 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
     for pragma in (
         f"busy_timeout={busy_timeout_ms}",
         "journal_mode=WAL",
-        "synchronous=FULL",  # an acknowledged write is on disk: every commit syncs the log
+        "synchronous=FULL",  # Every commit syncs the log, so acknowledged writes are on disk.
         # Commands have no worker that calls `checkpoint`, so their commits copy the log.
         f"wal_autocheckpoint={2 * _LONG_LOG_PAGES}",
         # A log of normal size is overwritten in place. A log that has grown because of a long read
-        # shrinks again.
+        # is truncated again.
         "journal_size_limit=80000000",
         "foreign_keys=ON",
         f"cache_size={_READER_CACHE_KIB}",
@@ -456,7 +457,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _is_rolled_back(error: BaseException) -> bool:
     """Whether the connection is still usable after a write that failed with this error.
 
-    It is usable after an error in the block itself, such as `NotFound`, and after a constraint
+    It is usable if the block itself raised the error, such as `NotFound`, and after a constraint
     violation.
     """
     return isinstance(error, IntegrityError) or not isinstance(error, SQLAlchemyError)

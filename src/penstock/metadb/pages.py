@@ -1,4 +1,4 @@
-"""Pagination of queries."""
+"""Reads query results in pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +26,6 @@ def page_of(
 def name_contains(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
     """Whether a name contains a text, ignoring case. Every name contains the empty text.
 
-    SQLite ignores the case of ASCII letters only.
+    SQLite ignores case only for ASCII letters.
     """
     return name.icontains(search, autoescape=True) if search else true()

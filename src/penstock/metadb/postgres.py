@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
-_CONNECT_S = (2, 5)  # minimum and maximum; libpq does not support a lower minimum
-_MARGIN = 1.25  # lets the server's own limit expire first, because its error message says more
+_CONNECT_S = (2, 5)  # Minimum and maximum. libpq does not support a lower minimum.
+# Lets the server's own limit expire first, because the server's error message is more specific.
+_MARGIN = 1.25
 
 
 def options_fault(url: URL) -> str | None:
@@ -65,7 +66,8 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
         return connection
 
     def prepare(connection: BoundedConnection, _record: Any) -> None:
-        # These are not connection options, because poolers such as PgBouncer reject those.
+        # Set these limits with statements, because poolers such as PgBouncer reject them as
+        # connection options.
         statement_ms, lock_ms = round(timeout_s * 1000), round(timeout_s * 500)
         connection.execute(f"SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}")
         connection.commit()
@@ -76,7 +78,7 @@ def engine(url: URL, timeout_s: float, connections: int) -> Engine:
 
 
 def lift_timeouts(connection: Connection) -> None:
-    """Lift the time limits for this transaction. Its connection is not reused."""
+    """Lift the time limits for this transaction. Its connection is not reused afterwards."""
     from penstock.metadb.bounded_connection import BoundedConnection
 
     driver = connection.connection.driver_connection

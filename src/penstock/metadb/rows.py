@@ -1,9 +1,9 @@
 """Bulk reads and inserts for the intake's hot path.
 
-They use one statement for many rows: the SQLite driver releases Python's interpreter lock at each
-execution, and gets it back only when the busy event loop pauses. The SQL is handwritten, because
-expanding a list into a compiled statement takes longer than running it. Table and column names come
-from the code; values are always bound.
+They use one statement for many rows, because the SQLite driver releases Python's interpreter lock
+at each execution, and gets it back only when the busy event loop pauses. The SQL is handwritten,
+because expanding a list into a compiled statement takes longer than running it. Table and column
+names come from the code; values are always bound.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from msgspec import json
 from sqlalchemy import Connection, Row, Table
 
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
-"""Numbers of rows in one statement. With few sizes, drivers can reuse prepared statements, because
-preparing one takes as long as running it. Powers of two need the fewest statements for any number
-of rows. 256 rows stay below both databases' parameter limits.
+"""Possible numbers of rows in one statement. With few sizes, drivers can reuse prepared statements;
+preparing a statement takes as long as running it. Powers of two need the fewest statements for any
+number of rows. 256 rows stay below both databases' parameter limits.
 """
 
 
@@ -45,8 +45,8 @@ def select_rows(
 ) -> Iterator[Sequence[Any]]:
     """Return the `columns` of rows that match `where` and whose `column` equals one of the values.
 
-    lock: lock the rows until the transaction ends, in the order of the values. SQLite has one
-    writer at a time and needs no row locks.
+    lock: whether to lock the rows until the transaction ends, in the order of the values. SQLite
+    needs no row locks, because it has only one writer at a time.
     """
     selected = ", ".join(columns)
     for statement, bound in _selects(connection, table, selected, where, column, values, lock):

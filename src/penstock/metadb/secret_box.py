@@ -135,8 +135,8 @@ def _keys_of_file(path: Path) -> list[str]:
 def _make_key_file(path: Path) -> None:
     """Write a new key under a temporary name, then link it to this path once it is on disk.
 
-    So other processes never read half a key, even if this process is killed, and none seals with a
-    key that a power failure would erase.
+    Other processes therefore never read half a key, even if this process is killed. And none of
+    them seals with a key that a power failure would erase.
     """
     # `mkstemp` makes the file readable only by this user.
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
@@ -144,7 +144,7 @@ def _make_key_file(path: Path) -> None:
     written = Path(name)
     try:
         write_durably(written, Fernet.generate_key() + b"\n")
-        with suppress(FileExistsError):  # another process was faster
+        with suppress(FileExistsError):  # Another process was faster.
             os.link(written, path)
         sync_folder(path.parent)
     finally:

@@ -19,14 +19,14 @@ DUMP_FILE = "penstock.pgdump"
 
 
 class DumpFailed(Exception):
-    """`pg_dump` or `pg_restore` is missing or failed. The message is for people."""
+    """`pg_dump` or `pg_restore` is missing or failed. The message is shown to people."""
 
 
 class Snapshot:
     """A read transaction that sees the whole database at one moment."""
 
     def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
-        """exported: name with which other PostgreSQL connections can read the same snapshot."""
+        """exported: name under which other PostgreSQL connections can read the same snapshot."""
         self._database, self.connection, self._exported = database, connection, exported
 
     def write(self, folder: Path) -> Path:

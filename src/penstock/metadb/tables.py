@@ -529,7 +529,8 @@ shipments = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("target", Text, nullable=False),  # the warehouse table
-    Column("cut_at", BigInteger, nullable=False),  # when its rows were selected from the outbox
+    # time when its rows were selected from the outbox
+    Column("cut_at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -791,9 +792,9 @@ link_clicks = Table(
     Column("utm_source", Text, comment="of the link as it was then"),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),
-    Column("claimed_at", BigInteger),  # when an app open was matched to the click
+    Column("claimed_at", BigInteger),  # time when an app open was matched to the click
     Column("claimed_by", Text, comment="install ID; empty once its visitor was deleted"),
-    Column("claim_method", Text),  # how it was matched, such as network
+    Column("claim_method", Text),  # how the app open was matched, such as network
     Column("expires_at", BigInteger, nullable=False, index=True, comment="when the row is removed"),
     Index(None, "website_id", "match_key"),
 )

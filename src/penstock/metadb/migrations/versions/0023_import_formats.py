@@ -1,4 +1,4 @@
-"""Store the format of imports. Earlier ones are NDJSON.
+"""Store the format of imports. Earlier imports are NDJSON.
 
 Revision ID: 0023
 Revises: 0022
