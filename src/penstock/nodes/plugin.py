@@ -1,4 +1,4 @@
-"""Wiring of the work that each node does for the metadata DB."""
+"""Wiring of the background work that each node does for the metadata DB."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
