@@ -24,7 +24,7 @@ _RESERVED_BYTES = 8 * 1024
 class CustomerIdentity(NamedTuple):
     """The customer's IDs from the metadata.
 
-    is_elsewhere: whether the metadata contains a website other than the URL's. If so, the IDs are
+    is_elsewhere: whether the metadata names a different website from the URL. If so, the IDs are
     ignored.
     """
 
@@ -55,7 +55,7 @@ def read_customer_identity(
 
 
 def _sent_id(value: Any, context: EventValidationContext) -> str | None:
-    """The ID from the metadata, or None if it is invalid. Integers are converted to strings."""
+    """Return the ID from the metadata, or None if it is invalid. Converts integers to strings."""
     text = (
         str(value)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64
@@ -152,7 +152,9 @@ def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
 
 
 def _count_keys(value: Any) -> int:
-    """Count the property keys inside a value. The caller has already checked the value's depth."""
+    """Count the property keys inside a value. The caller has already checked how deeply the value
+    is nested.
+    """
     if isinstance(value, Mapping):
         return len(value) + sum(_count_keys(item) for item in value.values())
     return sum(_count_keys(item) for item in value) if isinstance(value, list) else 0

@@ -49,7 +49,7 @@ class ReceivedWebhook(NamedTuple):
 
 
 class EventMapping(NamedTuple):
-    """The transaction event for one of a provider's event types.
+    """The transaction event that belongs to one of a provider's event types.
 
     amount: the field of the provider's object that contains the amount; None if there is no amount.
     """

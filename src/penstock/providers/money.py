@@ -12,7 +12,7 @@ _WITH_THREE_DIGITS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
 
 
 def currency_code(value: Any) -> str | None:
-    """The value as an upper-case ISO 4217 code, or None if it does not look like a code."""
+    """Return the value as an upper-case ISO 4217 code, or None if it does not look like a code."""
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha()):
         return None
     return value.upper()

@@ -9,18 +9,22 @@ from penstock.providers.model import EventMapping, NotAnEvent, Properties
 from penstock.providers.money import currency_code, main_units
 
 MAX_ID_BYTES = 180
-"""Maximum bytes of a provider's ID. This leaves room for the provider's name in front of it."""
+"""Maximum length of a provider's ID, in bytes. This leaves room for the provider's name in front of
+it.
+"""
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at a path such as `a.b.c`, or None if part of the path is missing."""
+    """Return the value at a path such as `a.b.c`, or None if part of the path is missing."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def id_text(value: Any) -> str | None:
-    """The provider's ID from a string or an object with an `id`; None for anything else."""
+    """Return the provider's ID from a string, or from an object with an `id`; None for anything
+    else.
+    """
     text = value.get("id") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text or "\x00" in text or len(text.encode()) > MAX_ID_BYTES:
         return None
@@ -59,7 +63,7 @@ def time_ms(value: Any, field: str) -> int:
 
 
 def find_email(value: Any, paths: Iterable[str]) -> str | None:
-    """The first email address at one of the paths, in lower case."""
+    """Return the first email address at any of the paths, in lower case."""
     texts = (value_at(value, path) for path in paths)
     return next(
         (text.strip().lower() for text in texts if isinstance(text, str) and "@" in text), None
@@ -78,7 +82,7 @@ def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Propert
 def amount_properties(
     payload: Any, mapping: EventMapping | None, already_reported: Any = None
 ) -> Properties:
-    """The properties `amount` and `currency`; empty for events without an amount.
+    """Return the properties `amount` and `currency`; nothing for an event without an amount.
 
     already_reported: the amount in minor units that earlier events reported.
     """

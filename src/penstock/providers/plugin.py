@@ -1,4 +1,4 @@
-"""The parts of payment providers."""
+"""Wiring of payment providers."""
 
 from dataclasses import dataclass
 

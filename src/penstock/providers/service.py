@@ -56,12 +56,12 @@ class ProviderService:
         self._database, self._websites, self._intake = database, websites, intake
         self._box, self._clock = box, clock
 
-    # Settings
+    # Managing secrets
 
     def list_providers(
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[ProviderConfig]:
-        """The providers whose webhooks a website accepts, sorted by name."""
+        """Return the providers whose webhooks a website accepts, sorted by name."""
         website = self._websites.website(workspace_id, website_id)
         configs = [
             ProviderConfig(provider, website.id, secrets)
@@ -79,8 +79,9 @@ class ProviderService:
     ) -> ProviderConfig:
         """Set the provider's current secret. Does nothing if the secret is already current.
 
-        previous_valid_s: maximum seconds that other secrets stay valid; 0 expires them now. Raises
-        `Invalid` if the secret is unusable, and `Conflict` if too many secrets would be valid.
+        previous_valid_s: maximum seconds for which the other secrets stay valid; 0 expires them at
+        once. Raises `Invalid` if the secret is unusable, and `Conflict` if too many secrets would
+        be valid.
         """
         provider, workspace_id = _find_provider(name), actor.workspace_id
         website = self._websites.website(workspace_id, website_id)
@@ -130,7 +131,7 @@ class ProviderService:
             audit.record(db, actor, Action.PROVIDER_REMOVED, target, self._clock())
 
     def _valid_secrets(self, website: Website) -> dict[Provider, tuple[SigningSecret, ...]]:
-        """The valid secrets of each provider. Deletes any expired secrets."""
+        """Return the valid secrets of each provider. Deletes expired secrets."""
         now_ms = self._clock()
         with self._database.read() as db:
             secrets = self._secrets(db, website)
@@ -149,7 +150,7 @@ class ProviderService:
             for provider, secret in store.secrets(db, website)
         ]
 
-    # Webhooks
+    # Receiving webhooks
 
     async def receive(self, name: str, website_id: str, delivery: Delivery) -> ReceivedWebhook:
         """Store a provider's event.
@@ -185,7 +186,8 @@ class ProviderService:
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
     ) -> str:
-        """The visitor for an event whose metadata does not identify one. Used only in timelines.
+        """Return the visitor for an event whose metadata does not identify one. It is used only in
+        timelines.
 
         This is the visitor of the customer's earlier events if known, or else a visitor that
         represents the customer.
@@ -237,7 +239,7 @@ def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
-    """The customer's keys, most reliable first: the provider's ID, then the email address.
+    """Return the customer's keys, most reliable first: the provider's ID, then the email address.
 
     The keys are hashes, so that no email address is stored.
     """
@@ -249,7 +251,7 @@ def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
 def visitor_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[dict[str, Any]]:
-    """The visitors' customers at payment providers, for an export of their data."""
+    """Return the visitors' customers at payment providers, for an export of their data."""
     return store.visitor_customers(db, scope_id, visitor_ids)
 
 

@@ -1,8 +1,8 @@
-"""Verification of webhook signatures.
+"""Verifies webhook signatures.
 
-The libraries compute the signatures, but this module checks a delivery's age against the service's
-clock. We turn off the age check in `stripe`, and use `sign` from `standardwebhooks`, because its
-`verify` reads the system clock.
+The libraries compute the signatures, but this module checks the age of a delivery against the
+service's clock. We turn off the age check in `stripe`, and use `sign` from `standardwebhooks`,
+because its `verify` reads the system clock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ def _is_base64(secret: str) -> bool:
 
 
 def _keys(provider: Provider, secret: str) -> list[str | bytes]:
-    """The possible keys of a secret.
+    """Return the possible keys for a secret.
 
     Polar signs with the secret's text, but the standard decodes it first, so we try both for Polar.
     """
@@ -89,10 +89,10 @@ def _is_recent(seconds: str, now_ms: int) -> bool:
 
 def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     header = headers["stripe-signature"]
-    # The whole client of Stripe's API, so only services that receive its webhooks import it.
+    # This imports Stripe's whole API client, so only services that receive its webhooks import it.
     from stripe import SignatureVerificationError, WebhookSignature
 
-    # Require exactly one timestamp, so that the one we check is the one the library verifies.
+    # Require exactly one timestamp, so that this check and the library use the same timestamp.
     times = [
         value for name, _, value in (part.partition("=") for part in header.split(","))
         if name == "t"

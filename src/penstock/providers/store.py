@@ -15,7 +15,7 @@ from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider
 
 # This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted, and
-# an older event does not overwrite a newer one.
+# never lets an older event overwrite a newer one.
 _UPSERT_CUSTOMER = text("""
     INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
     SELECT :scope_id, :key, visitor_id, :occurred_at
@@ -29,7 +29,9 @@ _UPSERT_CUSTOMER = text("""
 def visitor_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[dict[str, Any]]:
-    """The visitors' customers: hex hashes of IDs and email addresses, and newest event times."""
+    """Return the visitors' customers: hex hashes of IDs and email addresses, and times of the
+    newest events.
+    """
     c = provider_customers.c
     return [
         {"visitorId": row.visitor_id, "hash": row.key.hex(), "newestEventAt": iso(row.occurred_at)}
@@ -55,9 +57,10 @@ def _belongs_to(website: Website, provider: Provider | None = None) -> ColumnEle
 
 
 def secrets(db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
-    """All secrets of a website, including expired ones, still sealed.
+    """Return all secrets of a website, including expired ones, still sealed.
 
-    Sorted by provider. Each provider's current secret comes first, then the others, newest first.
+    They are sorted by provider. Each provider's current secret comes first, then the others, newest
+    first.
     """
     c = provider_secrets.c
     rows = db.execute(
@@ -117,7 +120,7 @@ def remove(db: Connection, website: Website, provider: Provider) -> bool:
 
 
 def find_customer(db: Connection, scope_id: ScopeId, keys: Sequence[bytes]) -> VisitorId | None:
-    """The visitor saved for the first known key, or None if all keys are unknown."""
+    """Return the visitor saved for the first known key, or None if all keys are unknown."""
     c = provider_customers.c
     rows = db.execute(select(c.key, c.visitor_id).where(c.scope_id == scope_id, c.key.in_(keys)))
     visitors = {row.key: row.visitor_id for row in rows}

@@ -39,7 +39,7 @@ STRIPE: Mapping[str, EventMapping] = {
 """Stripe's event types, each with its transaction event."""
 
 UNPAID_CHECKOUT = EventMapping("checkout_completed", "amount_total")
-"""The event for a checkout that is complete but not yet paid, such as with a bank debit.
+"""The event for a checkout that is complete but not yet paid, for example by bank debit.
 
 Stripe later reports the payment as `async_payment_succeeded` or `async_payment_failed`. Source:
 Stripe, "Fulfill orders".
@@ -79,7 +79,7 @@ def stripe_event(body: Any) -> ProviderEvent:
         require_object(payload, "data.object")
     properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
     properties |= id_properties(payload, _ID_PATHS)
-    # A charge contains the total refunded so far; our event reports only the increase.
+    # A charge contains the total refunded so far, but our event reports only the increase.
     refunded_before = (
         value_at(event, f"data.previous_attributes.{mapping.amount}") if mapping else None
     )
@@ -99,7 +99,7 @@ def stripe_event(body: Any) -> ProviderEvent:
 
 
 def _mapping(event_type: str, payload: Any) -> EventMapping | None:
-    """The transaction event for a Stripe event, or None if its type has no mapping."""
+    """Return the transaction event for a Stripe event, or None if its type has no mapping."""
     is_checkout = event_type == "checkout.session.completed"
     if is_checkout and value_at(payload, "payment_status") == "unpaid":
         return UNPAID_CHECKOUT
