@@ -1,1 +1,3 @@
-"""Implements the tracking protocol of Segment and RudderStack, for use with their own clients."""
+"""Implements the tracking protocol of Segment and RudderStack, so that their own clients can be
+used.
+"""

@@ -28,7 +28,7 @@ EVENT_TYPES = ("track", "page", "screen")
 TYPES = (*EVENT_TYPES, "identify", "alias", "group")
 
 ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
-"""Names of events that count as transactions, in lower case without spaces, underscores or
+"""Event names that count as transactions, in lower case and without spaces, underscores or
 hyphens.
 """
 
@@ -89,7 +89,7 @@ def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
         raise Invalid(faults, more_faults=error.more_faults) from None
 
 
-# Events
+# Event calls
 
 
 def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
@@ -130,7 +130,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
 
 
 def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
-    """The fields of `EventCall` that were sent."""
+    """Return the fields of `EventCall` that were sent."""
     campaign = _part(_part(raw, "context"), "campaign")
     fields = {
         **_kind_and_name(raw),
@@ -143,7 +143,7 @@ def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
     if not sender.is_trusted:
         fields["sentAt"] = raw.get("sentAt")
         if sender.website.requires_signed_identities:
-            del fields["userId"]  # it is unsigned, so anyone could have sent it
+            del fields["userId"]  # the user ID is unsigned, so anyone could have sent it
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
@@ -158,11 +158,13 @@ def _kind_and_name(raw: RawItem) -> dict[str, Any]:
 
 
 def _place(raw: RawItem) -> dict[str, str | None]:
-    """Path, URL, referrer and title, including usable values that clients add automatically."""
+    """Return path, URL, referrer and title, including usable values that clients add
+    automatically.
+    """
     page = _part(_part(raw, "context"), "page")
     place = {name: _text(page.get(name)) for name in _PLACE}
     if not (place["path"] or "").startswith("/"):
-        place["path"] = None  # not a URL path, for example a file name
+        place["path"] = None  # the value is not a URL path, for example a file name
     if raw["type"] == "page":
         own = _part(raw, "properties")
         place |= {name: text for name in _PLACE if (text := _text(own.get(name)))}
@@ -170,7 +172,7 @@ def _place(raw: RawItem) -> dict[str, str | None]:
 
 
 def _properties(raw: RawItem) -> Any:
-    """The call's properties with transaction properties added and page fields removed."""
+    """Return the call's properties, with transaction properties added and page fields removed."""
     properties = raw.get("properties")
     if not isinstance(properties, dict):
         return properties
@@ -185,7 +187,7 @@ def _properties(raw: RawItem) -> Any:
 
 
 def _is_order(raw: RawItem) -> bool:
-    """Whether the call is a track call for a transaction, judged by its event name."""
+    """Whether the call is a track call for a transaction, judging by its event name."""
     event = raw.get("event")
     if raw["type"] != "track" or not isinstance(event, str):
         return False
@@ -223,11 +225,11 @@ _NO_IDENTITY = (
 )
 
 
-# Users
+# User calls
 
 
 def _claim(raw: RawItem, context: CallContext) -> Claim | None:
-    """The claim for an identify or alias call; None for an identify call without a user."""
+    """Return the claim for an identify or alias call; None for an identify call without a user."""
     ids = _ids(raw, "anonymousId", "userId", "previousId")
     visitor_id = ids["previousId" if raw["type"] == "alias" else "anonymousId"]
     if raw["type"] == "alias" and visitor_id is None:
@@ -259,7 +261,7 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
 
 
 def _part(raw: RawItem, name: str) -> RawItem:
-    """The object in a field, or an empty object if the field contains anything else."""
+    """Return the object in a field, or an empty object if the field contains anything else."""
     part = raw.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -281,7 +283,7 @@ def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
 
 
 def _sent_name(field: str, raw: RawItem) -> str:
-    """The name that a model's field has in the call."""
+    """Return the name that a model's field has in the call."""
     first, dot, rest = field.partition(".")
     if first in _PLACE:
         first = f"properties.{first}" if raw["type"] == "page" else f"context.page.{first}"

@@ -1,4 +1,4 @@
-"""The parts of Segment's and RudderStack's tracking protocol."""
+"""Wiring of Segment's and RudderStack's tracking protocol."""
 
 from dataclasses import dataclass
 

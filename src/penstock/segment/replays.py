@@ -12,7 +12,7 @@ from penstock.segment.model import Sender
 
 
 def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, Any]:
-    """The facts needed to replay a track, page or screen call; empty for other calls."""
+    """Return the facts needed to replay a track, page or screen call; nothing for other calls."""
     if not is_event(call):
         return {}
     return {"protocol": SEGMENT, "isTrusted": sender.is_trusted, "userAgent": user_agent}

@@ -53,7 +53,7 @@ _HEADERS = (
 def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
     """Build a problem document that also contains `message`.
 
-    Overload returns 429, because clients then wait without counting an attempt.
+    Returns 429 when overloaded, because clients then wait without counting an attempt.
     """
     if isinstance(error, StoreUnavailable):
         return on_store_unavailable(request, error, message=error.detail)
@@ -93,7 +93,7 @@ def _basic_user(request: AnyRequest) -> str | None:
         return None
     try:
         return b64decode(encoded.strip(), validate=True).decode().partition(":")[0] or None
-    except ValueError:  # neither base64 nor UTF-8
+    except ValueError:  # not base64, or not UTF-8
         return None
 
 
@@ -143,7 +143,7 @@ async def post_calls(
     authentication user name, or as `writeKey` in the body. The write key is a website's ID, or an
     API key that is limited to one website and to the scope `ingest`.
     """
-    if call in _METRICS:  # clients report their own metrics: accept them, store nothing
+    if call in _METRICS:  # Clients report their own metrics. Accept them, but store nothing.
         return answer(SegmentRecord())
     if call not in _CALLS:
         raise NotFound("There is nothing at this URL.")
@@ -188,7 +188,7 @@ async def read_project_settings(
     await segment.sender(write_key)
     protocol, _, host = _base_url(request, settings).partition("://")
     document: dict[str, Any] = {
-        # With only this integration, clients do not load code from other hosts.
+        # With this integration alone, clients load no code from other hosts.
         "integrations": {
             "Segment.io": {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
         },
@@ -229,7 +229,7 @@ async def read_source_config(
 
 
 def _base_url(request: AnyRequest, settings: Settings) -> str:
-    """The configured public URL, or else the URL that the client used."""
+    """Return the configured public URL, or else the URL that the client used."""
     host = request.headers.get("host")
     if settings.public_url is not None or not host:
         return settings.base_url
@@ -257,7 +257,8 @@ async def answer_preflight_of_get() -> Response[None]:
 
 
 ROUTES = (
-    answer_preflight_of_post,  # must come first, or the framework answers OPTIONS requests itself
+    # This must come first. Otherwise the framework answers OPTIONS requests itself.
+    answer_preflight_of_post,
     answer_preflight_of_get,
     post_calls,
     post_beacon,

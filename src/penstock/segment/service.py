@@ -46,7 +46,7 @@ class SentCalls(NamedTuple):
     fixed: Mapping[str, Any]
 
     def read(self, index: int) -> Any:
-        """The call at this position, without its write key, which may be secret.
+        """Return the call at this position, without its write key, which may be secret.
 
         Raises `Invalid` if the call is too large.
         """
@@ -61,7 +61,7 @@ class SentCalls(NamedTuple):
 class ReadCalls(NamedTuple):
     """Events and claims from valid calls, and faults of invalid calls, by position in the body.
 
-    Valid calls with nothing to store are in neither `valid` nor `rejected`.
+    A valid call with nothing to store is in neither `valid` nor `rejected`.
     """
 
     valid: Mapping[int, NewEvent | Claim]
@@ -87,7 +87,7 @@ class SegmentService:
         self._validation, self._clock = validation, clock
 
     async def sender(self, write_key: object) -> Sender:
-        """The website of a write key.
+        """Return the website of a write key.
 
         Raises `Unauthorized` if the key is unknown, and `Forbidden` if it is an API key with more
         rights than necessary.
@@ -118,7 +118,8 @@ class SegmentService:
         return Sender(website, is_trusted=True)
 
     async def store(self, post: Post) -> list[CallResult]:
-        """Store a body's valid calls in one transaction. Returns results in the body's order.
+        """Store a body's valid calls in one transaction. Returns the results in the order of the
+        body.
 
         Raises `Malformed` or `Invalid` if the body does not contain calls.
         """
@@ -162,7 +163,7 @@ class SegmentService:
         stored: Sequence[Outcome] = []
         if calls.valid or refusals:
             stored = await self._intake.store([*calls.valid.values(), *refusals])
-        # `stored` may also contain refusals, which come last
+        # `stored` also contains refusals, if any, which come last
         outcomes = dict(zip(calls.valid, stored, strict=False))
         rejected = {
             index: ItemResult(None, (outcome.fault,))
@@ -210,7 +211,7 @@ class SegmentService:
         for number, (index, result) in enumerate(rejected.items()):
             try:
                 call = sent.read(index)
-            except Invalid:  # too large
+            except Invalid:  # the call is too large
                 call = None
             refusals.append(
                 Refusal(
@@ -242,9 +243,9 @@ def _read_calls(sent: SentCalls, context: CallContext) -> ReadCalls:
 
 
 def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
-    """Warnings about a stored call.
+    """Return the warnings about a stored call.
 
-    Senders with a public key get none, because warnings could reveal data about other visitors.
+    Senders with a public key get no warnings, because these could reveal data about other visitors.
     """
     if sender.is_trusted and isinstance(outcome, Receipt):
         return outcome.warnings
