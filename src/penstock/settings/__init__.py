@@ -1,4 +1,6 @@
-"""All settings: environment variables `PENSTOCK_<NAME>`, read once at start and never changed."""
+"""All settings: the environment variables `PENSTOCK_<NAME>`, which are read once at the start and
+never change.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +23,9 @@ from penstock.settings.service import (
 
 DAY_S = 86_400
 SERVICE_LINK_SCHEMES = ("tcp://", "udp://", "sctp://")
-"""Schemes of the value of `PENSTOCK_PORT` that Kubernetes sets for a Service named `penstock`."""
+"""URL schemes in the value of `PENSTOCK_PORT` that Kubernetes sets for a Service named
+`penstock`.
+"""
 GROUPS: tuple[type[SettingGroup], ...] = (
     AddressSettings,
     StoreSettings,
@@ -41,15 +45,15 @@ class Limits:
     """Limits that operators cannot change. Only tests change them, using `with_limits`."""
 
     database_timeout_s: float = 15.0
-    """Maximum time for one statement in the metadata DB, in seconds; half of it for a lock or a
-    free connection.
+    """Maximum time for one statement in the metadata DB, in seconds. Waiting for a lock or a free
+    connection may take half of it.
     """
     header_timeout_s: float = 10.0
     """Maximum seconds for a request's headers, from their first byte."""
     body_timeout_s: float = 30.0
     """Maximum seconds for a request's body, plus one second for every 4 KiB that arrived."""
     failed_log_ins: int = 3000
-    """Maximum number of failed log-ins in five minutes, in total; beyond that, every log-in gets
+    """Maximum number of failed log-ins in five minutes, in total. Beyond that, every log-in gets
     429.
     """
     max_body_bytes: int = 2 * 1024**2
@@ -59,15 +63,17 @@ class Limits:
     max_import_inflated_bytes: int = 50 * 1024**3
     """Maximum size of an import file after decompression, in bytes."""
     max_import_rejects: int = 10_000
-    """Number of rejected lines after which an import stops."""
+    """Maximum number of rejected lines in an import. Beyond that, the import stops."""
     quarantine_rows: int = 1000
     """Maximum number of events in one website's quarantine."""
     quarantine_bytes: int = 10 * 1024**2
     """Maximum size of one website's quarantine, in bytes."""
     fresh_wait_s: float = 5.0
-    """Maximum seconds that a report waits for events that were acknowledged before it."""
+    """Maximum seconds that a report waits for events that were acknowledged before the report was
+    requested.
+    """
     stored_outcomes_after_ms: int = 200
-    """Query time in milliseconds above which a saved funnel's outcomes are stored."""
+    """Minimum query time in milliseconds at which a saved funnel's outcomes are stored."""
 
 
 class Settings(
@@ -82,7 +88,9 @@ class Settings(
     StoreSettings,
     AddressSettings,
 ):
-    """The configuration. Flags of a command override the environment, which overrides defaults."""
+    """The configuration. Command-line flags override the environment, which overrides the
+    defaults.
+    """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", frozen=True, extra="ignore")
 
@@ -91,8 +99,8 @@ class Settings(
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:
-        """Reject an empty path, such as from an unset variable, because it would mean the current
-        folder.
+        """Reject an empty path, for example from an unset variable, because it would mean the
+        current folder.
         """
         if isinstance(path, str) and not path.strip():
             raise PydanticCustomError("empty_path", "Must not be empty; unset it for the default.")
@@ -101,7 +109,7 @@ class Settings(
     @field_validator("port", "metrics_port", mode="before")
     @classmethod
     def _ignore_service_link(cls, port: Any, info: ValidationInfo) -> Any:
-        """Ignore a port that Kubernetes has set to an address, so that the service still starts."""
+        """Ignore a port that Kubernetes has set to a URL, so that the service still starts."""
         if isinstance(port, str) and port.startswith(SERVICE_LINK_SCHEMES):
             return cls.model_fields[info.field_name or ""].default
         return port
@@ -109,7 +117,7 @@ class Settings(
     @field_validator("database_url", "warehouse_url", "public_url", "otlp_endpoint", mode="before")
     @classmethod
     def _read_empty_url(cls, url: object) -> object:
-        """Treat an empty URL, such as from an unset variable, as the default."""
+        """Treat an empty URL, for example from an unset variable, as the default."""
         return None if isinstance(url, str) and not url.strip() else url
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from penstock.base.service_urls import (
 from penstock.settings.group import SettingGroup
 
 SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
-"""Default port by scheme of the mail server's URL."""
+"""Default port for each URL scheme of the mail server."""
 
 
 class AccountSettings(SettingGroup):

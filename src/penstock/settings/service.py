@@ -31,7 +31,7 @@ def default_data_folder() -> Path:
 
 
 class AddressSettings(SettingGroup):
-    """Listening address, and the URL under which browsers reach the service."""
+    """The listening address, and the URL under which browsers reach the service."""
 
     title = "Address"
 
@@ -67,7 +67,7 @@ class AddressSettings(SettingGroup):
     @field_validator("trusted_proxies")
     @classmethod
     def _require_addresses(cls, proxies: str) -> str:
-        """Reject host names. They would never match, because only IP addresses are compared."""
+        """Reject host names, because they would never match: only IP addresses are compared."""
         entries = (
             []
             if proxies == "*"
