@@ -1,1 +1,1 @@
-"""The event store: its client, its migrations, and queries that can be stopped."""
+"""The event store: its client, its migrations, and stoppable queries."""

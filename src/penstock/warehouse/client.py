@@ -50,7 +50,7 @@ _QUERY_S = histogram(
     "penstock_warehouse_query_seconds", "Time of a query, including its wait for a free reader."
 )
 _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
-# When the engine prints a stack trace, it opens every library of the process and never closes it.
+# To print a stack trace, the engine would open every library of the process and never close it.
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _READS = Pattern(r"^(?:\s|--[^\n]*\n|/\*[^*]*\*/)*(?:SELECT|WITH)\b")
 _LONGEST_PAUSE_S = 0.5
@@ -60,7 +60,7 @@ _WATCH_S = 10
 """Maximum seconds to wait for a server's response to a short statement, such as a stop."""
 _PROBE_TABLE = "insert_probe"
 _LAST_STATEMENTS_S = 10.0
-# Maximum numbers of waiting queries: a backstop for callers that do not limit themselves.
+# Maximum numbers of waiting queries. They are a backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]
 """Waits until events acknowledged before the call are stored. Returns False if that takes longer
@@ -104,7 +104,7 @@ class Warehouse:
     ) -> None:
         """Connect to the server at `url`, or open the embedded engine in `data`.
 
-        cluster: the cluster that the server at `url` belongs to, if any.
+        cluster: the cluster of the server at `url`, if any.
         readers: number of queries that may run at once. Others wait, and workspaces take turns.
         readers_per_owner: number of queries of one workspace that may run at once.
 
@@ -122,8 +122,8 @@ class Warehouse:
             self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
         self._written = WrittenParts(self._run_embedded)
-        # A stack: the connection used last is reused first. None represents a connection not opened
-        # yet.
+        # This is a stack: the connection used last is reused first. None stands for a connection
+        # that has not been opened yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
         for _ in range(readers):
             self._readers.put(None)
@@ -135,7 +135,9 @@ class Warehouse:
         self._running: set[Work] = set()
         self._orders_inserts: bool | None = None  # None until the first call.
         self.missing_right: str | None = None
-        """The right that Penstock's user lacked when `answers` was last called, if any."""
+        """The right that Penstock's user lacked when `answers` was last called; None if it lacked
+        none.
+        """
         self.silent_shards: Sequence[int] = ()
         """Numbers of the shards, from 1, that did not respond when `answers` was last called."""
         self._closing = Lock()
@@ -144,7 +146,7 @@ class Warehouse:
         with translate_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
-            # chDB needs pyarrow, which takes 25 MB, only for tables of Arrow.
+            # chDB needs pyarrow only for Arrow tables, and pyarrow takes 25 MB of memory.
             with without_package("pyarrow"):
                 import chdb.state  # noqa: F401
             client = clickhouse_connect.get_client(
@@ -168,7 +170,9 @@ class Warehouse:
         return self._data if self._server is None else None
 
     def orders_inserts(self) -> bool:
-        """Whether later inserts always get higher block numbers. False in a cluster."""
+        """Whether later inserts always get higher block numbers. This is not the case in a
+        cluster.
+        """
         if self._server is None:
             return True
         if self._orders_inserts is None:
@@ -181,7 +185,8 @@ class Warehouse:
     ) -> None:
         """Run a statement that returns no rows.
 
-        at_once: do not wait for other statements, and wait at most 10 seconds for a server.
+        at_once: whether to run the statement without waiting for others, with a limit of 10 seconds
+        for a server.
         """
         client = self._watcher if at_once else self._writer
         with translate_errors():
@@ -255,7 +260,8 @@ class Warehouse:
         work = current_work() or Work()
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
         if self._server is not None and _READS.search(sql):
-            all_settings["readonly"] = 2  # With 1, the server would refuse all other settings.
+            # With the value 1, the server would refuse all other settings.
+            all_settings["readonly"] = 2
         if self.cluster is not None:
             all_settings |= self.cluster.silence_limit(all_settings)
         attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
@@ -299,7 +305,7 @@ class Warehouse:
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
-        """Return the name, rows and bytes on disk of each table, largest first.
+        """Return each table's name, number of rows and bytes on disk, largest first.
 
         Does not wait for other queries.
         """
@@ -366,8 +372,8 @@ class Warehouse:
                 )
                 return True
             self._written.prepare(table)
-            # The driver would write the rows to the system's temporary folder, where a killed
-            # process would leave them.
+            # The driver would write the rows to the system's temporary folder, and a killed process
+            # would leave them there.
             file = self._inserts / f"{uuid4().hex}.jsonl"
             try:
                 file.write_bytes(rows)
@@ -420,12 +426,14 @@ class Warehouse:
             return False
 
     def resume_merges(self) -> None:
-        """Let the engine merge again if a failed write paused merges and writes now succeed."""
+        """Let the engine merge again if a failed write has paused merges and writes succeed
+        again.
+        """
         if self._written.may_resume and self.accepts_inserts():
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine (in a cluster, every shard) responds now.
+        """Whether the engine responds now. In a cluster, every shard must respond.
 
         Sets `missing_right` and `silent_shards`.
         """
@@ -449,7 +457,8 @@ class Warehouse:
             try:
                 rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
             except StoreUnavailable:
-                # If the server had an open connection to a shard that hangs, it closed it.
+                # If the server had an open connection to a shard that hangs, it closed the
+                # connection.
                 rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
             responding = {number for number, _ in rows}
             shards = range(1, max((count for _, count in rows), default=0) + 1)

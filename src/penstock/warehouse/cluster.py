@@ -25,7 +25,7 @@ SHARDED = {
     "clicks": "sipHash64(click_id)",
     "catalogue": "rand()",
 }
-"""Sharding key of each sharded table. The same row always goes to the same shard, so that the shard
+"""Sharding key of each sharded table. Equal rows always go to the same shard, so that the shard
 recognises a repeated shipment. Sums in the catalogue can be on any shard.
 """
 
@@ -39,7 +39,8 @@ _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
 _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
 _INSERT = Pattern(r"\bINSERT INTO\b")
-_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")  # Matches the table in the catalogue view's SELECT.
+# Matches the name of the local table in the catalogue view's SELECT.
+_REBUILT = Pattern(rf"\b({_TABLES})_local AS ")
 _CHECK = "SELECT DISTINCT shardNum(), shardCount() FROM cluster(`{name}`, view(SELECT 1))"
 _SILENT_S = 300
 _DEDUPLICATED_S = 30 * 86_400
@@ -65,16 +66,19 @@ class Cluster:
         "connections_with_failover_max_tries": 1,
         "receive_timeout": 1,
     }
-    """Settings for `check`: they limit the wait for a shard to a second."""
+    """Settings for `check`. They limit the wait for a shard to a second."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._on_cluster = f"ON CLUSTER `{name}`"
         self.check = _CHECK.replace("{name}", name)
-        """Statement with a row for each shard that responds: its number, and the count of all."""
+        """Statement that returns a row for each shard that responds: the shard's number, and the
+        number of all shards.
+        """
 
     def silence_limit(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings that let a query fail if a shard says nothing for longer than it may run.
+        """Return settings that let a query fail if a shard is silent for longer than the query may
+        run.
 
         Without them, the query would stay on the server for minutes after its client has left. A
         shard that responds reports its progress several times a second.

@@ -17,10 +17,10 @@ TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236
 """Error codes of the engine. ABORTED: a merge was aborted."""
 
 REFUSED_FORM = 1000
-"""Error code for a parameter that the server refuses, for example because it is too long."""
+"""Error code for a parameter that the server refuses, for example a parameter that is too long."""
 
 _SERVER_IS_AWAY = frozenset(
-    # Wrong users or passwords; too many queries or no free thread; failing sockets or networks; an
+    # Wrong users or passwords; too many queries or no free thread; failed sockets or networks; an
     # unreachable Keeper or replica; an insert that the server may or may not have stored.
     (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
 )
@@ -62,7 +62,7 @@ class QueryFailed(Exception):
 
 
 class NotEnoughDisk(Exception):
-    """An upgrade of the event store needs more disk space. The message is for people."""
+    """An upgrade of the event store needs more disk space. The message is shown to people."""
 
 
 @contextmanager
@@ -94,7 +94,9 @@ def _code_of(error: ClickHouseError) -> int:
 
 
 def explain_failure(error: QueryFailed) -> Exception:
-    """Return the error for the caller. Any failure other than an exceeded limit is a bug."""
+    """Return the error to raise to the caller. Any failure other than an exceeded limit is a
+    bug.
+    """
     if error.code == TIMEOUT_EXCEEDED:
         return Unavailable(
             "The query took longer than the workspace's queryTimeoutSeconds. "

@@ -1,4 +1,4 @@
-"""Copies the embedded engine's folder at one moment, mostly with hard links.
+"""Copies the embedded engine's folder as it is at one moment, mostly with hard links.
 
 The engine never changes a part after writing it, so `ALTER TABLE ... FREEZE` links the files of all
 parts in milliseconds. The rest of a table's folder is small and is copied: its format, and the log
@@ -44,7 +44,8 @@ def freeze(warehouse: Warehouse, copy: Path) -> None:
 
 
 def stored_rows(folder: Path, table: str) -> int:
-    """Return the number of rows of a table in a frozen copy, from the counts stored in its parts.
+    """Return the number of rows of a table in a frozen copy, according to the counts stored in its
+    parts.
 
     folder: the folder of the copy.
     """
@@ -53,14 +54,16 @@ def stored_rows(folder: Path, table: str) -> int:
 
 
 def left_over_folders(folder: Path) -> list[Path]:
-    """Return folders of frozen copies that a killed process left. folder: the engine's folder."""
+    """Return folders of frozen copies that a killed process left behind. folder: the engine's
+    folder.
+    """
     return list((folder / "shadow").glob("penstock_*"))
 
 
 def _copy_small_files(table_folder: Path, copy: Path) -> None:
     """Copy the files of a table, except its parts and unfinished work."""
     copy.mkdir(parents=True)
-    if (table_folder / "detached").is_dir():  # The database folder has no `detached`.
+    if (table_folder / "detached").is_dir():  # The folder of the database itself has no `detached`.
         (copy / "detached").mkdir()
     for path in table_folder.iterdir():
         if path.name == "deduplication_logs":

@@ -1,8 +1,8 @@
 """Gives the service's own threads priority over the threads of the embedded engine.
 
-On Linux each thread has its own nice value. The engine starts threads from whichever thread calls
-it, so they cannot inherit a low priority, and it is set afterwards. Python threads keep normal
-priority: a slow one that holds the interpreter lock would delay all others.
+On Linux each thread has its own nice value. The engine starts its threads from whichever thread
+calls it, so they cannot inherit a low priority; this module sets it afterwards. Python threads keep
+normal priority, because a slow thread that holds the interpreter lock would delay all others.
 """
 
 import os
@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _NICENESS = 5
-"""Added to the nice value of the process. An engine thread that shares a core with one of the
+"""Increment of the engine threads' nice value. An engine thread that shares a core with one of the
 service's threads then gets a quarter of the core. With 8 or 10, posts are faster while reports run,
 but other programs may starve the engine.
 """
@@ -41,7 +41,7 @@ class EngineThreads:
         running = {int(thread.name) for thread in _THREADS.iterdir()}
         of_python = {thread.native_id for thread in threading.enumerate()}
         if None in of_python:
-            return  # A Python thread is starting and would look like the engine's.
+            return  # A Python thread is starting, and it would look like an engine thread.
         own = os.getpriority(os.PRIO_PROCESS, os.getpid())
         engine = frozenset(running - of_python)
         for thread in engine - self._lowered:

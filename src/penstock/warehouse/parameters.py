@@ -1,7 +1,7 @@
 """Splits long query parameters for ClickHouse servers.
 
-A server refuses a form field of 131,072 bytes or more, so a long array is sent in several fields
-that the statement joins.
+A server refuses a form field of 131,072 bytes or more, so a long array is sent in several fields,
+and the statement joins them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,8 @@ class _CompleteHeaders(PoolManager):
     """Rejects responses that end inside their headers.
 
     Python treats the end of a connection as the end of the headers, and a response without a length
-    as complete. A report would then have no rows. ClickHouse always marks the end of a response.
+    as complete. A report would then have no rows. ClickHouse always marks the end of a response, so
+    a complete response is never rejected.
     """
 
     def urlopen(  # type: ignore[override]
@@ -52,7 +53,7 @@ class Server:
         self._pool = _CompleteHeaders(**get_pool_manager_options(maxsize=connections))
 
     def connect(self, answer_s: int) -> Client:
-        """Create a client. answer_s: seconds that the server may stay silent."""
+        """Create a client. answer_s: maximum time that the server may stay silent, in seconds."""
         return clickhouse_connect.get_client(
             dsn=self._url,
             autogenerate_session_id=False,

@@ -1,4 +1,4 @@
-"""The queries of one request as a `Work`, which other threads can watch and stop.
+"""Groups the queries of one request as a `Work`, which other threads can watch and stop.
 
 The thread that handles a request waits for the engine, with the request's `Work` as its context.
 The queries run within the limits of the work, carry its ID in the engine, and end when the work is

@@ -23,7 +23,7 @@ _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10
 _QUIET_S = 10.0
-"""Time from the last failed write until merges resume, in seconds."""
+"""Time without failed writes after which merges resume, in seconds."""
 
 
 class RunStatement(Protocol):
@@ -78,7 +78,7 @@ class WrittenParts:
             self._checked |= dict.fromkeys(unknown, 0) | {name: int(block) for name, block in rows}
 
     def check(self, table: str) -> bool:
-        """Read back the parts that were inserted. Returns False if no rows were added.
+        """Read back the inserted parts. Returns False if no rows were added.
 
         Removes damaged parts, so that the same insert can be repeated, and raises
         `StoreUnavailable`.

@@ -25,7 +25,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"""
 
 
 class Migration(NamedTuple):
-    """One numbered migration. It is safe to run again.
+    """A numbered migration. It is safe to run repeatedly.
 
     statements: SQL statements, which run in order.
     upgrade: Python code for changes that need more than statements.
@@ -38,14 +38,14 @@ class Migration(NamedTuple):
 
 
 def migrations() -> list[Migration]:
-    """Return all migrations of this release, oldest first."""
+    """Return all migrations of this release in order."""
     folder = files("penstock.warehouse.migrations")
     names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
     return [_migration(name, folder.joinpath(name).read_text("utf-8")) for name in names]
 
 
 def current_version(warehouse: Warehouse) -> int:
-    """Return the number of the newest migration applied to the store; 0 if none."""
+    """Return the number of the newest migration applied to the store; 0 if there is none."""
     warehouse.command(_TABLE)
     [(version,)] = warehouse.query("SELECT max(version) FROM schema_migrations")[1]
     return int(version)
