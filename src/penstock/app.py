@@ -79,7 +79,7 @@ _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key
 
 
 class Services(SimpleNamespace):
-    """Settings, clock, stores and all services of the rooms, by the name that handlers use."""
+    """Holds the settings, clock, stores and room services under the names that handlers request."""
 
     def __init__(self, core: Core, rooms: Sequence[Room]) -> None:
         services = {name: service for room in rooms for name, service in room.services().items()}
@@ -165,7 +165,7 @@ def with_edge(framework: ASGIApp, services: Services) -> EdgeLayer:
     if services.settings.link_host is not None:
         app = LinkHost(app, services.settings.link_host)
     if services.settings.otlp_endpoint is not None:
-        from penstock.edge.tracing import TracedApp  # its packages are optional
+        from penstock.edge.tracing import TracedApp  # the packages for tracing are optional
 
         app = TracedApp(app)
     return EdgeLayer(
@@ -257,7 +257,9 @@ def _read_gaps(
 
 
 def _loss_gap(loss: Loss, website_id: WebsiteId) -> Gap:
-    """Return the gap for a loss. It covers all earlier time: the events may be of any age."""
+    """Return the gap for a loss. The gap covers all time before the loss, because lost events can
+    be of any age.
+    """
     span = (0, loss.at_ms)
     return Gap("loss", website_id, *span, span, loss.at_ms, loss.state, note=loss.note)
 
