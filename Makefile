@@ -11,6 +11,7 @@ DEV := $(VENV)/.ready-dev
 SDK := $(VENV)/.ready-sdk
 SEGMENT := $(VENV)/.ready-segment
 NPM := cd sdk/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm --loglevel=error
+PACK = ($(NPM) run build -- --log-level error) && ($(NPM) pack --silent --pack-destination ../../dist)
 # Two workers more than CI has cores: each waits a third of its time for files, processes and pages.
 PYTEST = $(BIN)/pytest -n 4 --dist worksteal
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes
@@ -206,12 +207,14 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
 
 .PHONY: release
-release: $(DEV) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)
+release: $(SDK) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)
 	@scripts/release $(VERSION)
+	@$(PACK)
 
 .PHONY: dist
-dist: $(DEV) ## Build the packages of the current version in dist/
+dist: $(SDK) ## Build the packages of the current version in dist/: the service and both clients
 	@scripts/release --build
+	@$(PACK)
 
 .PHONY: clean
 clean: ## Remove .venv and caches; data folders stay
