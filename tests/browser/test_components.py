@@ -101,7 +101,7 @@ def test_components_are_accessible_and_fit(gallery):
 
 def test_numbers_and_times_are_in_the_readers_spelling(gallery):
     card = gallery.locator(".card").first
-    for expected in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "201 bytes", "3 Mar 2025, "):
+    for expected in ("1,234,567.5", "25.6%", "1d 2h", "4 GB", "201 bytes", "3 Mar 2025, "):
         expect(card).to_contain_text(expected)
 
 
@@ -116,7 +116,7 @@ def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
             lambda route: route.fulfill(body=text, content_type="text/html", headers=policy),
         )
         page.goto(address)
-        for expected in ("1,234,567.5", "25.6%", "1 day 2 hrs", "3 Mar 2025, 12:06"):
+        for expected in ("1,234,567.5", "25.6%", "1d 2h", "3 Mar 2025, 12:06"):
             expect(page.locator(".card").first).to_contain_text(expected)
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.browser.conftest import EMAIL, patient
+from tests.browser.watching import assert_accessible
 from tests.serving import Served
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
 
-SDK = Path(__file__).parents[2] / "sdk"
+ROOT = Path(__file__).parents[2]
 
 
 def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service, page, watch):
@@ -77,23 +78,22 @@ def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
 
 
 def test_the_snippets_for_backends_send_an_event(account, signed_in):
-    """As they stand on the page of a website; the key comes from the environment."""
+    """As they are on the page of a website; the key comes from the environment."""
     website = account.client.post(
         "/api/settings/websites", json={"name": "Shop", "kind": "web"}
     ).json()
     key = account.client.post("/api/settings/api-keys", json={"name": "backend"}).json()["key"]
     signed_in.goto(f"/welcome/{website['id']}")
-    programs = {"#snippet-python": [sys.executable, "-c"]}
-    if (SDK / "js/dist").exists():  # make sdk builds it
-        node = shutil.which("node", path=f"{os.environ['PATH']}:{SDK.parent / '.venv/bin'}")
-        programs["#snippet-node"] = [node, "--input-type=module", "-e"]
-    more = {"PENSTOCK_API_KEY": key, "PYTHONPATH": str(SDK / "python/src")}
+    node = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
+    programs = {
+        "#snippet-python": [sys.executable, "-c"],
+        "#snippet-node": [node, "--input-type=module", "-e"],
+    }
     for snippet, program in programs.items():
         code = signed_in.locator(snippet).text_content().replace("order_paid", snippet)
         ran = subprocess.run(
             [*program, code],
-            cwd=SDK / "js",
-            env={**os.environ, **more},
+            env={**os.environ, "PENSTOCK_API_KEY": key},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -101,6 +101,26 @@ def test_the_snippets_for_backends_send_an_event(account, signed_in):
         assert (ran.returncode, ran.stderr) == (0, "")
         signed_in.reload()
         expect(signed_in.locator("#arrival")).to_contain_text(snippet)
+
+
+def test_the_set_up_has_a_tab_for_each_kind_of_sender(account, signed_in):
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()
+    signed_in.goto(f"/welcome/{website['id']}")
+    tabs = signed_in.get_by_role("tab")
+    expect(tabs).to_have_text(["Browser", "Server", "Segment", "curl"])
+    expect(signed_in.locator("#snippet-python")).to_be_hidden()
+    tabs.nth(0).press("ArrowRight")
+    expect(tabs.nth(1)).to_be_focused()
+    expect(signed_in.locator("#snippet-python")).to_be_visible()
+    expect(signed_in.locator("#snippet")).to_be_hidden()
+    expect(signed_in.get_by_role("main")).not_to_contain_text("checkout of Penstock")
+    signed_in.get_by_role("tab", name="curl").click()
+    command = ["bash", "-c", signed_in.locator("#snippet-http").inner_text()]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    expect(signed_in.locator("#arrival")).to_contain_text("signed_up")
+    assert_accessible(signed_in)
 
 
 def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, page):

@@ -204,3 +204,23 @@ def test_a_time_range_and_a_user_are_chosen_by_forms(signed_in, account, website
     expect(signed_in.get_by_role("row", name="user")).to_be_visible()
     [deletion] = account.client.get("/api/deletions").json()["data"]
     assert deletion["target"] == "user"
+
+
+def test_the_sample_of_the_dialog_can_be_imported_as_it_is(signed_in, account, website):
+    signed_in.goto("/imports")
+    signed_in.get_by_role("button", name="Import a file").click()
+    dialog = signed_in.get_by_role("dialog", name="Import a file")
+    dialog.get_by_text("Sample file").click()
+    expect(dialog.get_by_role("link", name="All fields of the format")).to_have_attribute(
+        "href", "/api/docs#post-api-imports"
+    )
+    samples = {
+        f"past.{ending}": dialog.locator(f"#sample-{ending}").inner_text()
+        for ending in ("ndjson", "csv")
+    }
+    for (name, sample), events in zip(samples.items(), ("2", "1"), strict=True):
+        upload(signed_in, sample.encode(), name)
+        expect(signed_in.get_by_role("heading", level=1, name=name)).to_be_visible()
+        expect(signed_in.get_by_text("Done")).to_be_visible()
+        expect(number(signed_in, "Accepted")).to_have_text(events)
+        expect(number(signed_in, "Rejected")).to_have_text("0")

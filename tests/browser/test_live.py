@@ -56,6 +56,18 @@ def test_an_event_appears_by_itself_on_top_and_leads_to_its_visitor(
     expect(signed_in.get_by_role("region", name="Timeline")).to_contain_text("paid")
 
 
+def test_a_row_shows_its_properties_and_the_page_how_many_arrive(signed_in, account, website):
+    send(account, website, "paid", properties={"plan": "pro", "seats": 3, "annual": True})
+    send(account, website, "seen", properties={f"p{n}": n for n in range(7)})
+    signed_in.goto("/live")
+    many, paid = rows(signed_in).nth(0), rows(signed_in).nth(1)
+    for text in ("plan pro", "seats 3", "annual true"):
+        expect(paid.locator("summary")).to_contain_text(text)
+    expect(many.locator("summary .property")).to_have_count(4)
+    expect(many.locator("summary")).to_contain_text("+3")
+    expect(signed_in.get_by_text("2 per minute")).to_be_visible()
+
+
 @pytest.mark.slow("waits for several polls of the page")
 def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, watch):
     signed_in.clock.install()

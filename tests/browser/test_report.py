@@ -477,3 +477,15 @@ def test_a_step_with_options_is_titled_by_all_of_them(signed_in, own):
         "way_0 or way_1 or way_2 or 1 more",
         "paid and posted",
     ]
+
+
+@pytest.mark.parametrize("show", ["times", "next&step=1"])
+def test_on_a_phone_a_bar_has_its_own_line_below_its_label(report, page, show):
+    page.set_viewport_size({"width": 390, "height": 900})
+    report(f"show={show}")
+    row = page.locator("table.histogram tbody tr").first
+    label, bar = row.locator("td").first.bounding_box(), row.locator("svg.bar").bounding_box()
+    assert bar["width"] > 250
+    assert bar["y"] >= label["y"] + label["height"] - 1
+    table = page.locator(".scroll:has(.histogram)")
+    assert table.evaluate("(element) => element.scrollWidth <= element.clientWidth")

@@ -97,6 +97,13 @@ def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch)
     assert account.client.get("/api/settings/workspace").json()["queryTimeoutSeconds"] == 12.5
     signed_in.reload()
     expect(seconds).to_have_value("12.5")
+    megabytes = signed_in.get_by_label("Maximum memory (MB)")
+    megabytes.fill("512")
+    signed_in.get_by_role("button", name="Save", exact=True).click()
+    expect(signed_in.get_by_text("Saved.")).to_be_visible()
+    assert account.client.get("/api/settings/workspace").json()["queryMemoryBytes"] == 2**29
+    signed_in.reload()
+    expect(megabytes).to_have_value("512")
 
 
 def test_the_workspace_is_renamed_and_an_empty_name_is_an_error_at_its_field(

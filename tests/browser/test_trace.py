@@ -87,10 +87,10 @@ def test_each_decision_stands_in_words_at_its_event(traced):
         ["before", "looked", "No match"],
         ["start", "begun", "Entry"],
         ["at once", "address", "Skipped: unordered tie"],
-        ["+ 30 secs", "address", "Skipped: sequence number"],
-        ["+ 1 min 30 secs", "address", "Accepted"],
-        ["+ 2 mins", "failed", "Diagnostic"],
-        ["+ 2 hrs", "paid", "Outside window"],
+        ["+ 30s", "address", "Skipped: sequence number"],
+        ["+ 1m 30s", "address", "Accepted"],
+        ["+ 2m", "failed", "Diagnostic"],
+        ["+ 2h", "paid", "Outside window"],
     ]
     expect(page.locator("#event-4")).to_contain_text(
         "Skipped: sequence number 1 is not greater than 2, the last accepted."

@@ -124,6 +124,27 @@ def _import(workspace):
     return answer.json()["id"]
 
 
+@pytest.mark.parametrize("path", ["/nowhere", "/funnels/fun_0", "/goals/x/edit"])
+def test_a_page_that_does_not_exist_keeps_the_navigation(workspace, path):
+    answer = workspace.browser.get(path, headers={"Accept": "text/html"})
+    assert answer.status_code == 404
+    for entry in NAV[:4]:
+        assert f'href="{entry.href}"' in answer.text
+
+
+def test_readers_without_a_session_see_an_error_without_navigation(server):
+    answer = visitor(server, {"Accept": "text/html"}).get("/nowhere")
+    assert answer.status_code == 404
+    assert 'href="/goals"' not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/funnels", "/goals", "/live", "/visitors", "/attribution"])
+def test_pages_of_an_empty_workspace_lead_back_to_the_set_up(workspace, path):
+    set_up = f"/welcome/{workspace.website_id}"
+    part = {"HX-Request": "true", "HX-Target": "figures"} if path == "/attribution" else {}
+    assert f'href="{set_up}"' in workspace.browser.get(path, headers=part).text
+
+
 def test_a_part_is_the_same_as_in_the_whole_page(workspace):
     whole = workspace.browser.get("/settings/api-keys").text
     part = workspace.browser.get(

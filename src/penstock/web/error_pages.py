@@ -7,9 +7,11 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Redirect
 
+from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import PenstockError
 from penstock.http.problems import EXCEPTION_HANDLERS, on_http_exception, problem_of
 from penstock.http.requests import AnyRequest, path_of
+from penstock.web.nav import NAV, Entry
 from penstock.web.rendering import html
 from penstock.web.view import LogInRequired
 
@@ -61,7 +63,19 @@ def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
         message = Message("This takes too long", error.detail)
     elif isinstance(error, PenstockError) and status not in _MESSAGES:
         message = Message(error.title, error.detail)
-    return html(request, "message.html", {"message": message, "code": status}, status=status)
+    content = {"message": message, "code": status, "path": path_of(request), "nav": _nav(request)}
+    return html(request, "message.html", content, status=status)
+
+
+def _nav(request: AnyRequest) -> list[Entry]:
+    """Return the navigation of an error page: empty for readers without a session.
+
+    It does not read the session, because the error may be that the database does not respond.
+    """
+    if not session_token(request):
+        return []
+    is_owner = request.state.get("is_owner", False)
+    return [entry for entry in NAV if is_owner or not entry.for_owners]
 
 
 def on_unknown_address(request: AnyRequest, error: HTTPException) -> Response[Any]:

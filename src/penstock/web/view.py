@@ -146,6 +146,7 @@ async def provide_view(
 ) -> View:
     """Create the view. Raises `LogInRequired` if there is no valid session."""
     reader = await required_reader(request, accounts)
+    request.state.is_owner = reader.role is Role.OWNER  # for the navigation of error pages
     return View(request, reader, own_account, confirmations)
 
 

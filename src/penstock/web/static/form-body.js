@@ -26,6 +26,7 @@ function valueOf(input, empty) {
   if (input.value === "" && !input.required) return empty === "null" ? null : undefined;
   if (input.dataset.as === "utc") return utcOf(input);
   if (input.dataset.as === "number") return numberOf(input.value);
+  if (input.dataset.as === "mebibytes") return bytesOf(input.value);
   if (input.dataset.as === "json") return jsonOf(input.value);
   return input.value;
 }
@@ -39,6 +40,12 @@ function utcOf({ value, defaultValue, dataset }) {
 function numberOf(text) {
   const number = Number(text);
   return text.trim() === "" || Number.isNaN(number) ? text : number;
+}
+
+// Whole bytes for a number of MB.
+function bytesOf(text) {
+  const number = numberOf(text);
+  return typeof number === "number" ? Math.round(number * 2 ** 20) : number;
 }
 
 function jsonOf(text) {

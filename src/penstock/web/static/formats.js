@@ -46,7 +46,7 @@ function relativeTimeOf(date) {
   return relativeTime.format(Math.round(seconds / size), unit);
 }
 
-// A duration in its two largest units: 93784 becomes "1 day, 2 hr".
+// A duration in its two largest units: 93784 becomes "1d 2h".
 function durationOf(seconds) {
   const at = DURATION_UNITS.findIndex(([, length]) => seconds >= length);
   if (at < 0) return unitOf("second", seconds, 2);
@@ -68,7 +68,8 @@ function bytesOf(bytes) {
 }
 
 function unitOf(unit, value, digits) {
-  const unitDisplay = unit === "byte" ? "long" : "short"; // the short form has no plural
+  // "1 byte", but "4m 10s"
+  const unitDisplay = unit.endsWith("byte") ? (unit === "byte" ? "long" : "short") : "narrow";
   return new Intl.NumberFormat(LOCALE, {
     style: "unit",
     unit,

@@ -1,11 +1,13 @@
 // Polls the part #stream with the list's cursor, and adds new rows at the top of the list.
-import { formatAll } from "./formats.js";
+import { formatAll, formatNumber } from "./formats.js";
 import { on } from "./delegation.js";
 import { sessionEnded } from "./session.js";
 
 const POLL_MS = 1500;
 const FRESH_MS = 4000;
 const MAX_ROWS = 200;
+const MINUTE_MS = 60_000;
+const FIRST_ROWS = 50; // rows of the page before the first poll
 
 const status = document.querySelector("#watching");
 let paused = false;
@@ -44,6 +46,19 @@ function addRows(list, update) {
   setTimeout(() => rows.forEach((row) => row.classList.remove("fresh")), FRESH_MS);
 }
 
+// How many of the listed events were received in the last minute. A list whose oldest event is
+// that new may lack earlier ones.
+function showRate() {
+  const rate = document.querySelector("#rate");
+  if (!rate) return; // only the page of accepted events has it
+  const times = [...document.querySelectorAll("#stream .when time")];
+  const since = Date.now() - MINUTE_MS;
+  const count = times.filter(({ dateTime }) => Date.parse(dateTime) > since).length;
+  const isFull = count === times.length && count >= FIRST_ROWS;
+  const text = `${isFull ? "Over " : ""}${formatNumber(count)} per minute`;
+  if (rate.textContent !== text) rate.textContent = text;
+}
+
 // Only the page of accepted events shows lost events.
 function updateLost(update) {
   const shown = document.querySelector("#lost");
@@ -64,6 +79,7 @@ async function watch() {
         .catch(() => "No response from the server; retrying")
         .then((text) => (paused ? "Paused" : text)),
     );
+  showRate();
   setTimeout(watch, POLL_MS);
 }
 

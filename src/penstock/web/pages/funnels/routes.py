@@ -6,6 +6,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
 from penstock.funnels.definitions.operators import operators_by_group
@@ -29,12 +30,15 @@ _MAX_NAME_LENGTH = 200
 
 @get("/funnels", sync_to_thread=True)
 def list_page(
-    view: NamedDependency[View], funnels: NamedDependency[FunnelService]
+    view: NamedDependency[View],
+    funnels: NamedDependency[FunnelService],
+    website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
     query = view.query(SearchQuery)
     return view.render(
         "funnels/list.html",
         parts=("list",),
+        websites=website_service.websites(view.workspace_id),
         funnels=funnels.page(view.workspace_id, query.pagination, query.search),
         search=query.search,
     )

@@ -4,6 +4,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.websites.service import WebsiteService
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.goals.service import GoalService
 from penstock.http.schema import SearchQuery
@@ -11,13 +12,18 @@ from penstock.web.view import View
 
 
 @get("/goals", sync_to_thread=True)
-def list_page(view: NamedDependency[View], goals: NamedDependency[GoalService]) -> Response[bytes]:
+def list_page(
+    view: NamedDependency[View],
+    goals: NamedDependency[GoalService],
+    website_service: NamedDependency[WebsiteService],
+) -> Response[bytes]:
     query = view.query(SearchQuery)
     listing = goals.page(view.workspace_id, query.pagination, query.search)
     return view.render(
         "goals/list.html",
         parts=("list",),
         goals=listing,
+        websites=website_service.websites(view.workspace_id),
         uses=goals.uses(view.workspace_id, listing.data),
         search=query.search,
     )
