@@ -91,6 +91,38 @@ def own(signed_in, account):
     return create
 
 
+def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, demo):
+    page = report()
+    query = api("#overview")["period"]
+    answer = demo.service.client.get(
+        f"/api/funnels/{demo.ids['funnel']}/verdict",
+        params={"startAt": query["startAt"], "endAt": query["endAt"]},
+    ).json()
+    verdict = page.locator("#verdict")
+    for sentence in answer["sentences"]:
+        expect(verdict).to_contain_text(sentence["text"])
+    badge = page.get_by_text("Largest loss", exact=True)
+    expect(badge).to_have_count(1)
+    expect(
+        page.locator(f"#step-{answer['largestLoss']}").get_by_text("Largest loss")
+    ).to_be_visible()
+    verdict.get_by_text("is ahead of").click()
+    loaded(page)
+    expect(page.locator("#tab-compare")).to_have_attribute("aria-current", "page")
+    assert query_of(page)["show"] == "compare"
+    verdict.get_by_text("uncertain event order").click()
+    assert query_of(page)["quality"] == "orderingIssue"
+
+
+def test_a_report_on_too_few_units_has_no_verdict(own, signed_in):
+    funnel = own([(["begun", "paid"], {})] * 5)
+    page = signed_in
+    page.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
+    loaded(page)
+    expect(page.locator("#entered")).to_have_text("5")
+    expect(page.locator("#verdict")).to_be_hidden()
+
+
 @pytest.mark.parametrize("bars", ["overall", "steps"])
 def test_the_numbers_are_those_of_the_api(report, api, bars):
     page = report(f"bars={bars}")

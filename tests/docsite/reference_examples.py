@@ -156,7 +156,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     recorder.call("GET", "/api/funnels", query={"pageSize": 1})
     recorder.call("GET", "/api/funnels/{funnel_id}", **place)
     days = {**shop, "startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
-    for part in ("results", "trend", "timing", "units"):
+    for part in ("results", "verdict", "trend", "timing", "units"):
         recorder.call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
     _wait_for_a_job(recorder, f"/api/funnels/{funnel['id']}/results")
     trace = "/api/funnels/{funnel_id}/units/{unit}"

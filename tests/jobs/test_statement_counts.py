@@ -17,6 +17,7 @@ STATEMENTS = {
     "trend": (SNAPSHOT + FETCH, {}),
     "timing": (SNAPSHOT + FETCH, {}),
     "next": (SNAPSHOT + FETCH, {"step": 1}),
+    "verdict": (SNAPSHOT + FETCH, {}),
     "compare": (SNAPSHOT + FETCH, {"property": "plan"}),
     "export": (SNAPSHOT + 0, {}),
     "units": (SNAPSHOT + 2 * FETCH, {}),

@@ -33,6 +33,8 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
+from penstock.funnels.verdicts import routes as verdict_routes
+from penstock.funnels.verdicts.service import VerdictService
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -46,6 +48,7 @@ class FunnelsRoom(Room):
     insights: InsightService
     exports: ReportExporter
     comparisons: CompareService
+    verdicts: VerdictService
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_maintenance: OutcomeMaintenance
@@ -57,6 +60,7 @@ class FunnelsRoom(Room):
         *unit_routes.ROUTES,
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
+        *verdict_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
@@ -111,6 +115,7 @@ def build(
         insights=InsightService(runner),
         exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),
+        verdicts=VerdictService(results),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE_LEVEL = 0.95
 
+MIN_UNITS = 30
+"""Minimum number of units of which a share is meaningful."""
+
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
 _SMALLEST_EXPECTED = 5
 _EQUAL = 1e-7

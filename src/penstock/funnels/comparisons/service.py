@@ -12,6 +12,7 @@ from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, tagged, untagged
 from penstock.funnels.comparisons.proportions import (
     CONFIDENCE_LEVEL,
+    MIN_UNITS,
     Share,
     holm,
     newcombe_interval,
@@ -42,8 +43,6 @@ from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 
 MAX_COHORTS = 50
-MIN_UNITS = 30
-"""Minimum number of units that must enter a cohort before its rate is meaningful."""
 
 _DECIMALS = 6
 

@@ -9,7 +9,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
-from penstock.funnels.queries.schema import CoverageRecord
+from penstock.funnels.queries.schema import CohortQuery, CoverageRecord
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
 from penstock.funnels.results.shaping import read_total, shape_report
 from penstock.funnels.saved.service import FunnelService
@@ -44,7 +44,7 @@ class ResultsService:
         self,
         workspace_id: WorkspaceId,
         source: DefinitionSource,
-        query: ResultsQuery,
+        query: CohortQuery,
         *,
         only_cached: bool = False,
     ) -> QueryContext:

@@ -16,6 +16,7 @@ from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.verdicts.service import VerdictService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPages
 from penstock.web.pages.parts import load_parts
@@ -28,6 +29,7 @@ from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import quality
 from penstock.web.pages.report.panels.times import times
 from penstock.web.pages.report.panels.trend import trend
+from penstock.web.pages.report.panels.verdict import verdict
 from penstock.web.pages.schema import ReportPageQuery, Show
 from penstock.web.view import View
 
@@ -58,6 +60,7 @@ async def report(
     results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
+    verdicts: NamedDependency[VerdictService],
     outcomes: NamedDependency[OutcomeService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
@@ -79,12 +82,14 @@ async def report(
             results,
             insights,
             comparisons,
+            verdicts,
             outcomes,
             only_cached=view.requested_part is None,
         )
         loads = {
             "overview": partial(overview, context),
             "detail": partial(TABS[show].panel, context),
+            "verdict": partial(verdict, context),
         }
         # Without a time zone in the address, the browser loads the parts using its own time zone.
         parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
@@ -97,6 +102,7 @@ async def report(
             show=show,
             overview=parts["overview"],
             detail=parts["detail"],
+            verdict=parts["verdict"],
         )
 
     return await respond(render)

@@ -11,6 +11,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.verdicts.service import VerdictService
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
 
@@ -29,6 +30,7 @@ class ReportContext:
     results: ResultsService
     insights: InsightService
     comparisons: CompareService
+    verdicts: VerdictService
     outcomes: OutcomeService
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all

@@ -9,6 +9,7 @@ from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
+from penstock.funnels.verdicts.sentences import largest_loss
 from penstock.web.pages.funnel_page import FunnelPage, no_window_note
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
@@ -27,7 +28,8 @@ class Bar:
     title: the names of all its options or parts. may_reach: units that may still reach the step,
     which is the hatched part. from_start, from_previous: shares of settled units or, without a
     window, of all units. options: index, name and count of each option, if there are several.
-    filters: number of filters.
+    filters: number of filters. is_largest_loss: whether most of the lost units stopped
+    here.
     """
 
     step: StepRecord
@@ -40,6 +42,7 @@ class Bar:
     options: Sequence[tuple[int, str, int]]
     filters: int
     all_of: bool
+    is_largest_loss: bool
     diagnostics: Sequence[DiagnosticRecord]
 
 
@@ -93,7 +96,7 @@ def _bar(
     context: ReportContext, results: ResultsRecord, index: int, median_minutes: float | None
 ) -> Bar:
     steps = results.aggregate.steps
-    step = steps[index]
+    step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
     names = [row.value, *(option.value for option in row.or_)]
     overall, has_window = context.query.bars == "overall", context.page.has_window
@@ -113,6 +116,7 @@ def _bar(
         else [],
         filters=len(row.filters),
         all_of=row.mode is not None,
+        is_largest_loss=step is loss and len(steps) > 2,
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
     )
 

@@ -1,0 +1,1 @@
+"""Verdicts: the results of a report in sentences."""

@@ -1,0 +1,291 @@
+"""The verdict on a report: plain functions from records of a report to sentences.
+
+A sentence appears only if the data support it. A share needs at least `MIN_UNITS` settled units on
+each side, and a difference is stated as one only if its 95% interval excludes 0.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.clock import parse_time
+from penstock.base.scalar import Scalar, tagged
+from penstock.funnels.comparisons.proportions import (
+    MIN_UNITS,
+    Share,
+    holm,
+    newcombe_interval,
+    p_value,
+)
+from penstock.funnels.results.schema import (
+    AggregateRecord,
+    CohortRecord,
+    ResultsRecord,
+    StepRecord,
+)
+from penstock.funnels.verdicts.schema import (
+    PhraseRecord,
+    SentenceRecord,
+    ShownBy,
+    ShowsRecord,
+)
+
+_SIGNIFICANT = 0.05
+_MAX_VALUE_CHARS = 60
+_DAY_MS = 86_400_000
+_CLOCK_CHANGE_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The cohorts that share one value of a property, added up.
+
+    name: the property. completed: settled units that completed; None if no unit is settled.
+    lost: settled units lost after the step of the largest loss. at_risk: settled units that reached
+    this step.
+    """
+
+    name: str
+    value: Scalar | None
+    completed: Share | None
+    lost: int
+    at_risk: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} = {_value_words(self.value)}"
+
+
+def verdict(
+    report: ResultsRecord, earlier: ResultsRecord | None, cohorts: Sequence[CohortRecord]
+) -> list[SentenceRecord]:
+    """Return what a report says, in one to four sentences, or none.
+
+    earlier: the report on the period of the same length just before, if there is one. cohorts: all
+    cohorts of the report; empty if there are none or too many to read.
+    """
+    loss = largest_loss(report.aggregate)
+    groups = _groups(cohorts, loss)
+    candidates = (
+        _completion(report, earlier),
+        _loss(report, loss, groups),
+        _comparison(groups),
+        _ordering(report),
+    )
+    return [
+        SentenceRecord(text="".join(phrase.text for phrase in phrases), phrases=phrases)
+        for phrases in candidates
+        if phrases
+    ]
+
+
+def largest_loss(aggregate: AggregateRecord) -> StepRecord | None:
+    """Return the step after which most settled units dropped off; None if too few are settled."""
+    if aggregate.settled < MIN_UNITS:
+        return None
+    step = max(aggregate.steps, key=lambda step: step.dropped_off)
+    return step if step.dropped_off else None
+
+
+def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
+    """How many settled units completed, and the change against the period before."""
+    now = _settled_share(report.aggregate)
+    if now is None:
+        return []
+    phrases = [
+        _phrase(
+            f"{now.rate:.1%} of {_units(report, now.whole, 'settled ')} completed",
+            ShownBy.UNITS,
+            outcome="completed",
+        )
+    ]
+    before = None if earlier is None else _settled_share(earlier.aggregate)
+    if earlier is not None and before is not None and _covers_period(earlier):
+        period = earlier.period
+        change = _phrase(
+            _change_words(now, before, _period_words(earlier)),
+            ShownBy.RESULTS,
+            startAt=period.start_at,
+            endAt=period.end_at,
+        )
+        phrases += [PhraseRecord(text=", "), change]
+    return [*phrases, PhraseRecord(text=".")]
+
+
+def _change_words(now: Share, before: Share, period: str) -> str:
+    low, high = newcombe_interval(now, before)
+    if low > 0:
+        return f"{_points(now.rate - before.rate)} more than {period} ({_interval(low, high)})"
+    if high < 0:
+        return f"{_points(before.rate - now.rate)} fewer than {period} ({_interval(-high, -low)})"
+    return f"not clearly different from {before.rate:.1%} {period}"
+
+
+def _loss(
+    report: ResultsRecord, loss: StepRecord | None, groups: Sequence[_Group]
+) -> list[PhraseRecord]:
+    """The step after which most units are lost, and the value that most of these have."""
+    if loss is None:
+        return []
+    lost, step = _units(report, loss.dropped_off), loss.step
+    units = _phrase(lost, ShownBy.UNITS, step=step, outcome="droppedOff")
+    if len(report.aggregate.steps) > 2:
+        place = _phrase(f"from step {step} to {step + 1}", ShownBy.NEXT, step=step)
+        phrases = [PhraseRecord(text="The largest loss is "), place, PhraseRecord(text=": "), units]
+    else:
+        place = _phrase("between the two steps", ShownBy.NEXT, step=step)
+        phrases = [units, PhraseRecord(text=" dropped off "), place]
+    group = _most_of_the_loss(loss, groups)
+    if group is not None:
+        shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
+        phrases += [PhraseRecord(text=", mostly with "), shown]
+    return [*phrases, PhraseRecord(text=".")]
+
+
+def _most_of_the_loss(loss: StepRecord, groups: Sequence[_Group]) -> _Group | None:
+    """Return the value that more than half of the lost units have, and that loses more than the
+    others. If several do, return the value that differs most.
+    """
+    standing_out = []
+    for group in groups:
+        others = loss.settled - group.at_risk
+        if 2 * group.lost <= loss.dropped_off or min(group.at_risk, others) < MIN_UNITS:
+            continue
+        own = Share(group.lost, group.at_risk)
+        rest = Share(loss.dropped_off - group.lost, others)
+        if newcombe_interval(own, rest)[0] > 0:
+            standing_out.append((own.rate - rest.rate, group))
+    return max(standing_out, key=lambda pair: pair[0])[1] if standing_out else None
+
+
+def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
+    """The clearest difference between a value and the most frequent value of its property.
+
+    The p-values of all values are corrected together.
+    """
+    pairs = list(_against_baseline(groups))
+    corrected = holm([p_value(share, base)[1] for _, share, _, base in pairs])
+    clear = [
+        (abs(share.rate - base.rate), group, share, baseline, base)
+        for (group, share, baseline, base), probability in zip(pairs, corrected, strict=True)
+        if probability < _SIGNIFICANT
+    ]
+    if not clear:
+        return []
+    _, group, share, baseline, base = max(clear, key=lambda difference: difference[0])
+    low, high = newcombe_interval(share, base)
+    if share.rate < base.rate:
+        word, low, high = "behind", -high, -low
+    else:
+        word = "ahead of"
+    difference = _points(abs(share.rate - base.rate))
+    shown = _phrase(
+        f"{group.words} is {word} {_value_words(baseline.value)} by {difference} "
+        f"({_interval(low, high)})",
+        ShownBy.COMPARE,
+        property=group.name,
+        baseline=baseline.value,
+    )
+    return [shown, PhraseRecord(text=".")]
+
+
+def _against_baseline(groups: Sequence[_Group]) -> Iterator[tuple[_Group, Share, _Group, Share]]:
+    """Yield each value with enough settled units, and the most frequent value of its property."""
+    large = [
+        (group, group.completed)
+        for group in groups
+        if group.completed is not None and group.completed.whole >= MIN_UNITS
+    ]
+    for name in dict.fromkeys(group.name for group, _ in large):
+        of_property = [pair for pair in large if pair[0].name == name]
+        baseline = max(of_property, key=lambda pair: pair[1].whole)
+        for group, share in of_property:
+            if group is not baseline[0]:
+                yield group, share, *baseline
+
+
+def _ordering(report: ResultsRecord) -> list[PhraseRecord]:
+    count = report.data_quality.units_with_ordering_issues
+    if not count:
+        return []
+    verb = "has" if count == 1 else "have"
+    text = f"{_units(report, count)} {verb} uncertain event order"
+    return [
+        _phrase(text, ShownBy.UNITS, quality="orderingIssue"),
+        PhraseRecord(text="."),
+    ]
+
+
+def _groups(cohorts: Sequence[CohortRecord], loss: StepRecord | None) -> list[_Group]:
+    """Add up the cohorts by each value of each property, in the order of the cohorts."""
+    members: dict[tuple[str, str], list[CohortRecord]] = {}
+    for cohort in cohorts:
+        for name, value in cohort.cohort.items():
+            members.setdefault((name, tagged(value)), []).append(cohort)
+    groups = []
+    for (name, _), same in members.items():
+        steps = [] if loss is None else [cohort.steps[loss.step - 1] for cohort in same]
+        settled = sum(cohort.settled for cohort in same)
+        completed = sum(cohort.completed - cohort.early_completions for cohort in same)
+        groups.append(
+            _Group(
+                name,
+                same[0].cohort[name],
+                Share(completed, settled) if settled else None,
+                lost=sum(step.dropped_off for step in steps),
+                at_risk=sum(step.settled for step in steps),
+            )
+        )
+    return groups
+
+
+def _settled_share(aggregate: AggregateRecord) -> Share | None:
+    """Return the settled units that completed; None if too few units are settled."""
+    if aggregate.settled < MIN_UNITS:
+        return None
+    return Share(aggregate.completed - aggregate.early_completions, aggregate.settled)
+
+
+def _covers_period(report: ResultsRecord) -> bool:
+    """Whether events are retained from the whole period."""
+    return not report.coverage.period_begins_before_history
+
+
+def _period_words(earlier: ResultsRecord) -> str:
+    """Return the words for the period before: `in the 30 days before`."""
+    start, end = earlier.period.start_at, earlier.period.end_at
+    if start is None or end is None:
+        return "in the period before"
+    length_ms = parse_time(end) - parse_time(start)
+    days = round(length_ms / _DAY_MS)
+    if not days or abs(length_ms - days * _DAY_MS) > _CLOCK_CHANGE_MS:
+        return "in the period before"
+    return "on the day before" if days == 1 else f"in the {days} days before"
+
+
+def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
+    return PhraseRecord(text=text, shows=ShowsRecord(by=by, parameters=parameters))
+
+
+def _units(report: ResultsRecord, count: int, kind: str = "") -> str:
+    """Return a count of units: `1,200 settled attempts`."""
+    return f"{count:,} {kind}{report.counting_unit}{'' if count == 1 else 's'}"
+
+
+def _points(share: float) -> str:
+    """Return a positive difference of two rates in percentage points."""
+    points = f"{share * 100:.1f}"
+    return "1 point" if points == "1.0" else f"{points} points"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"95%: {low * 100:.1f} to {high * 100:.1f}"
+
+
+def _value_words(value: Scalar | None) -> str:
+    """Return a value as text. A long value is cut."""
+    if value is None:
+        return "Unknown"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"

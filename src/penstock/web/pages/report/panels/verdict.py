@@ -1,0 +1,57 @@
+"""The verdict on the report, in sentences whose phrases link to the figures behind them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from penstock.funnels.verdicts.schema import PhraseRecord, ShownBy, ShowsRecord
+from penstock.web.pages.report.panels.context import ReportContext
+
+_NO_PERIOD = {"period": None, "start": None, "end": None}
+
+
+class Phrase(NamedTuple):
+    """Part of a sentence. href: None for words that only connect.
+
+    is_detail: whether the link changes only the tab below the bars.
+    """
+
+    text: str
+    href: str | None = None
+    is_detail: bool = False
+
+
+def verdict(context: ReportContext) -> dict[str, Any]:
+    record = context.verdicts.judge(context.shared_query, context.report)
+    return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
+
+
+def _sentence(context: ReportContext, phrases: Sequence[PhraseRecord]) -> list[Phrase]:
+    return [
+        _link(context, phrase.text, phrase.shows) if phrase.shows else Phrase(phrase.text)
+        for phrase in phrases
+    ]
+
+
+def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
+    """Return a phrase with a link to its figures."""
+    page, parameters = context.page, shows.parameters
+    match shows.by:
+        case ShownBy.UNITS:
+            return Phrase(text, page.units(**parameters))
+        case ShownBy.RESULTS if "cohort" in parameters:
+            cohort = {**(context.query.cohort or {}), **parameters["cohort"]}
+            return Phrase(text, page.view.address(cohort=_json(cohort), page=None))
+        case ShownBy.RESULTS:
+            return Phrase(text, page.view.address(**_NO_PERIOD, **parameters, page=None))
+        case ShownBy.COMPARE:
+            baseline = _json(parameters["baseline"])
+            changed = {"property": parameters["property"], "baseline": baseline}
+            return Phrase(text, page.view.address(show="compare", **changed), is_detail=True)
+        case ShownBy.NEXT:
+            href = page.view.address(show="next", outcome="droppedOff", **parameters)
+            return Phrase(text, href, is_detail=True)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

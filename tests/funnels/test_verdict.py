@@ -1,0 +1,426 @@
+"""What a report says in sentences: only what its data support, with what shows it."""
+
+from typing import Any
+
+import pytest
+
+from penstock.funnels.results.schema import ResultsRecord
+from penstock.funnels.verdicts.sentences import largest_loss, verdict
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene
+from tests.tenant import Tenant
+
+
+def aggregate(reached: list[int], *, pending: int = 0, early: int = 0) -> Json:
+    """The figures of units. reached: settled units that reached each step.
+
+    pending: more units, which are open after step 1. early: more units, which completed early.
+    """
+    counts = [count + early for count in reached]
+    counts[0] += pending
+    n = len(reached)
+    steps = [
+        {
+            "step": k + 1,
+            "row": k,
+            "type": "Event",
+            "value": f"step {k + 1}",
+            "count": counts[k],
+            "pending": 0 if k else pending,
+            "droppedOff": reached[k] - reached[k + 1] if k + 1 < n else 0,
+            "conversionFromStart": None,
+            "conversionFromPrevious": None,
+            "settled": reached[k],
+            "settledFromStart": None,
+            "settledFromPrevious": None,
+            "options": [],
+        }
+        for k in range(n)
+    ]
+    return {
+        "entered": counts[0],
+        "completed": counts[-1],
+        "pending": pending,
+        "droppedOff": reached[0] - reached[-1],
+        "conversionRate": None,
+        "finalRate": None,
+        "medianCompletionMinutes": None,
+        "settled": reached[0],
+        "settledRate": None,
+        "earlyCompletions": early,
+        "steps": steps,
+        "diagnostics": [],
+    }
+
+
+def report(
+    reached: list[int],
+    *,
+    pending: int = 0,
+    early: int = 0,
+    cohorts: list[tuple[Json, list[int]]] = [],  # noqa: B006
+    disordered: int = 0,
+    period: tuple[str, str] = ("2026-03-01T00:00:00.000Z", "2026-03-31T00:00:00.000Z"),
+    before_history: bool = False,
+) -> ResultsRecord:
+    quality = dict.fromkeys(
+        [
+            "eventsWithoutAttemptId",
+            "invalidSequenceValues",
+            "sequenceSkips",
+            "unorderedTies",
+            "tiedEntries",
+            "unverifiedProviderEvents",
+            "coarseTimes",
+            "attemptsWithSeveralVisitors",
+            "unitsOverLimit",
+            "lostOnDevices",
+        ],
+        0,
+    )
+    body: dict[str, Any] = {
+        "funnelId": "f",
+        "definitionRevision": 1,
+        "goals": [],
+        "countingUnit": "attempt",
+        "evaluatedAt": "2026-05-01T00:00:00.000Z",
+        "computedAt": "2026-05-01T00:00:00.000Z",
+        "servedFrom": "query",
+        "directReason": None,
+        "lastKnownEventAt": None,
+        "period": {"startAt": period[0], "endAt": period[1]},
+        "websiteId": None,
+        "aggregate": aggregate(reached, pending=pending, early=early),
+        "cohorts": {
+            "page": 1,
+            "pageSize": 100,
+            "total": len(cohorts),
+            "data": [
+                {"cohort": key, "label": dict.fromkeys(key, "-"), **aggregate(part)}
+                for key, part in cohorts
+            ],
+        },
+        "dataQuality": {
+            **quality,
+            "unitsWithOrderingIssues": disordered,
+            "unknownEntryValues": {},
+            "conflictingEntryValues": {},
+        },
+        "coverage": {
+            "complete": True,
+            "firstEventAt": None,
+            "lastEventAt": None,
+            "periodBeginsBeforeHistory": before_history,
+            "openWindows": pending,
+            "gaps": [],
+            "notes": [],
+            "noteCodes": [],
+        },
+    }
+    return ResultsRecord.model_validate(body)
+
+
+def named(names: tuple[str, ...], cases: dict[str, Any]) -> pytest.MarkDecorator:
+    """Run a test once for each case, under the case's name."""
+    return pytest.mark.parametrize(names, list(cases.values()), ids=list(cases))
+
+
+def said(now: ResultsRecord, earlier: ResultsRecord | None = None) -> list[str]:
+    return [sentence.text for sentence in verdict(now, earlier, now.cohorts.data)]
+
+
+BEFORE = ("2026-01-30T00:00:00.000Z", "2026-03-01T00:00:00.000Z")
+
+
+@named(
+    ("now", "expected"),
+    {
+        "nothing entered": (report([0, 0]), []),
+        "too few are settled": (report([29, 10]), []),
+        "all are open": (report([0, 0], pending=5000), []),
+        "two steps": (
+            report([100, 62]),
+            [
+                "62.0% of 100 settled attempts completed.",
+                "38 attempts dropped off between the two steps.",
+            ],
+        ),
+        "early and open units do not count": (
+            report([100, 62], pending=900, early=800),
+            [
+                "62.0% of 100 settled attempts completed.",
+                "38 attempts dropped off between the two steps.",
+            ],
+        ),
+        "the largest of several losses": (
+            report([1000, 900, 400, 350]),
+            [
+                "35.0% of 1,000 settled attempts completed.",
+                "The largest loss is from step 2 to 3: 500 attempts.",
+            ],
+        ),
+        "one lost": (
+            report([1000, 999]),
+            [
+                "99.9% of 1,000 settled attempts completed.",
+                "1 attempt dropped off between the two steps.",
+            ],
+        ),
+        "no loss": (report([100, 100]), ["100.0% of 100 settled attempts completed."]),
+        "uncertain order": (
+            report([100, 100], disordered=46),
+            [
+                "100.0% of 100 settled attempts completed.",
+                "46 attempts have uncertain event order.",
+            ],
+        ),
+        "uncertain order with too few units": (
+            report([3, 3], disordered=1),
+            ["1 attempt has uncertain event order."],
+        ),
+    },
+)
+def test_a_report_without_cohorts(now: ResultsRecord, expected: list[str]) -> None:
+    assert said(now) == expected
+
+
+@named(
+    ("now", "earlier", "expected"),
+    {
+        "fewer": (
+            report([1000, 620]),
+            report([1000, 700], period=BEFORE),
+            "62.0% of 1,000 settled attempts completed, 8.0 points fewer than in the 30 days "
+            "before (95%: 3.8 to 12.1).",
+        ),
+        "more": (
+            report([1000, 700]),
+            report([1000, 620], period=BEFORE),
+            "70.0% of 1,000 settled attempts completed, 8.0 points more than in the 30 days "
+            "before (95%: 3.8 to 12.1).",
+        ),
+        "no clear change": (
+            report([100, 62]),
+            report([100, 65], period=BEFORE),
+            "62.0% of 100 settled attempts completed, not clearly different from 65.0% in the 30 "
+            "days before.",
+        ),
+        "too few before": (
+            report([1000, 620]),
+            report([29, 29], period=BEFORE),
+            "62.0% of 1,000 settled attempts completed.",
+        ),
+        "history begins later": (
+            report([1000, 620]),
+            report([1000, 700], period=BEFORE, before_history=True),
+            "62.0% of 1,000 settled attempts completed.",
+        ),
+        "the day before": (
+            report([100, 62]),
+            report([100, 65], period=("2026-03-01T23:00:00.000Z", "2026-03-02T22:00:00.000Z")),
+            "62.0% of 100 settled attempts completed, not clearly different from 65.0% on the day "
+            "before.",
+        ),
+        "a part of a day": (
+            report([100, 62]),
+            report([100, 65], period=("2026-03-01T20:00:00.000Z", "2026-03-02T00:30:00.000Z")),
+            "62.0% of 100 settled attempts completed, not clearly different from 65.0% in the "
+            "period before.",
+        ),
+    },
+)
+def test_the_change_against_the_period_before(
+    now: ResultsRecord, earlier: ResultsRecord, expected: str
+) -> None:
+    assert said(now, earlier)[0] == expected
+
+
+PLANS = [({"plan": "basic"}, [500, 200]), ({"plan": "pro"}, [500, 400])]
+
+
+@named(
+    ("cohorts", "expected"),
+    {
+        "most of the loss has one value": (
+            PLANS,
+            "400 attempts dropped off between the two steps, mostly with plan = basic.",
+        ),
+        "the most frequent value loses no more than others": (
+            [({"plan": "basic"}, [900, 540]), ({"plan": "pro"}, [100, 60])],
+            "400 attempts dropped off between the two steps.",
+        ),
+        "no value has more than half of the loss": (
+            [
+                ({"plan": "basic"}, [100, 0]),
+                ({"plan": "pro"}, [450, 300]),
+                ({"plan": "max"}, [450, 300]),
+            ],
+            "400 attempts dropped off between the two steps.",
+        ),
+        "the others are too few": (
+            [({"plan": "basic"}, [971, 571]), ({"plan": "pro"}, [29, 29])],
+            "400 attempts dropped off between the two steps.",
+        ),
+        "a missing value": (
+            [({"plan": None}, [500, 200]), ({"plan": "pro"}, [500, 400])],
+            "400 attempts dropped off between the two steps, mostly with plan = Unknown.",
+        ),
+        "cohorts of two properties are added up": (
+            [
+                ({"plan": "basic", "ad": "a"}, [250, 100]),
+                ({"plan": "basic", "ad": "b"}, [250, 100]),
+                ({"plan": "pro", "ad": "a"}, [250, 200]),
+                ({"plan": "pro", "ad": "b"}, [250, 200]),
+            ],
+            "400 attempts dropped off between the two steps, mostly with plan = basic.",
+        ),
+    },
+)
+def test_what_most_of_the_loss_has_in_common(
+    cohorts: list[tuple[Json, list[int]]], expected: str
+) -> None:
+    total = [sum(part[k] for _, part in cohorts) for k in (0, 1)]
+    assert said(report(total, cohorts=cohorts))[1] == expected
+
+
+@named(
+    ("cohorts", "expected"),
+    {
+        "ahead": (
+            [({"variant": "a"}, [600, 300]), ({"variant": "b"}, [500, 300])],
+            ["variant = b is ahead of a by 10.0 points (95%: 4.1 to 15.8)."],
+        ),
+        "behind": (
+            [({"variant": "a"}, [600, 360]), ({"variant": "b"}, [500, 250])],
+            ["variant = b is behind a by 10.0 points (95%: 4.1 to 15.8)."],
+        ),
+        "not clear": (
+            [({"variant": "a"}, [600, 300]), ({"variant": "b"}, [500, 270])],
+            [],
+        ),
+        "not clear among many": (
+            [
+                ({"variant": "a"}, [600, 300]),
+                ({"variant": "b"}, [500, 290]),
+                *(({"variant": n}, [500, 250]) for n in range(20)),
+            ],
+            [],
+        ),
+        "too few": ([({"variant": "a"}, [600, 300]), ({"variant": "b"}, [29, 29])], []),
+        "typed values": (
+            [({"variant": 1}, [600, 300]), ({"variant": True}, [500, 400])],
+            ["variant = true is ahead of 1 by 30.0 points (95%: 24.5 to 35.2)."],
+        ),
+    },
+)
+def test_a_clear_difference_between_values(
+    cohorts: list[tuple[Json, list[int]]], expected: list[str]
+) -> None:
+    total = [sum(part[k] for _, part in cohorts) for k in (0, 1)]
+    assert said(report(total, cohorts=cohorts))[2:] == expected
+
+
+def test_each_phrase_names_what_shows_it() -> None:
+    now = report([1000, 600], cohorts=PLANS, disordered=2)
+    earlier = report([1000, 800], period=BEFORE)
+    sentences = verdict(now, earlier, now.cohorts.data)
+    shown = [
+        (phrase.shows.by, phrase.shows.parameters)
+        for sentence in sentences
+        for phrase in sentence.phrases
+        if phrase.shows
+    ]
+    assert shown == [
+        ("units", {"outcome": "completed"}),
+        ("results", {"startAt": BEFORE[0], "endAt": BEFORE[1]}),
+        ("units", {"step": 1, "outcome": "droppedOff"}),
+        ("next", {"step": 1}),
+        ("results", {"cohort": {"plan": "basic"}}),
+        ("compare", {"property": "plan", "baseline": "basic"}),
+        ("units", {"quality": "orderingIssue"}),
+    ]
+
+
+def test_a_long_value_is_cut() -> None:
+    cohorts: list[tuple[Json, list[int]]] = [
+        ({"plan": "x" * 500}, [500, 200]),
+        ({"plan": "pro"}, [500, 400]),
+    ]
+    [_, loss, _] = said(report([1000, 600], cohorts=cohorts))
+    assert loss.endswith(f"plan = {'x' * 60}….")
+
+
+def test_the_largest_loss_is_the_first_of_equals() -> None:
+    loss = largest_loss(report([100, 60, 20]).aggregate)
+    assert loss is not None
+    assert loss.step == 1
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def read_verdict(scene: Scene, funnel_id: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/verdict", params=query)
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def many(scene: Scene, start_s: float, name: str, count: int, completed: int, **more: Any) -> None:
+    """Track attempts, one a minute, of which the first ones complete."""
+    scene.track(
+        scene.item(
+            start_s + 60 * number + later,
+            event,
+            f"{name}{number}",
+            attempt=f"{name}{number}",
+            **more,
+        )
+        for number in range(count)
+        for event, later in (("A", 0), ("B", 10))
+        if event == "A" or number < completed
+    )
+
+
+def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
+    many(scene, -DAY_S, "old", 1, 1)
+    many(scene, 0, "before", 100, 80)
+    many(scene, DAY_S, "basic", 60, 20, plan="basic")
+    many(scene, DAY_S, "pro", 60, 55, plan="pro")
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["plan"])
+    period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
+    record = read_verdict(scene, funnel_id, **period)
+    assert [sentence["text"] for sentence in record["sentences"]] == [
+        "62.5% of 120 settled attempts completed, 17.5 points fewer than on the day before "
+        "(95%: 5.4 to 28.6).",
+        "45 attempts dropped off between the two steps, mostly with plan = basic.",
+        "plan = pro is ahead of basic by 58.3 points (95%: 42.4 to 69.9).",
+    ]
+    assert record["largestLoss"] == 1
+    assert record["period"] == scene.results(funnel_id, **period)["period"]
+    pro = read_verdict(scene, funnel_id, cohort='{"plan": "pro"}', **period)
+    assert pro["sentences"][0]["text"].startswith("91.7% of 60 settled attempts completed")
+
+
+def test_open_and_endless_windows_give_no_verdict(scene: Scene, clock: ShiftedClock) -> None:
+    many(scene, 0, "old", 40, 20)
+    endless = scene.funnel("A", "B", conversionWindowSeconds=None)
+    assert read_verdict(scene, endless)["sentences"] == []
+    scene.start_ms = clock() - 40 * 60_000
+    many(scene, 0, "new", 40, 20)
+    open_ = scene.attempts("A", "B", conversionWindowSeconds=7 * DAY_S)
+    period = {"startAt": scene.at(0), "endAt": scene.at(HOUR_S)}
+    record = read_verdict(scene, open_, **period)
+    assert (record["sentences"], record["largestLoss"]) == ([], None)
+
+
+def test_a_wrong_parameter_is_refused(scene: Scene) -> None:
+    funnel_id = scene.attempts("A", "B")
+    for query in ({"page": "2"}, {"cohort": '{"plan": 1}'}, {"startAt": "x"}):
+        answer = scene.client.get(f"/api/funnels/{funnel_id}/verdict", params=query)
+        assert answer.status_code in (400, 422), answer.text
