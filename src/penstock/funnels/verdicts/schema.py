@@ -44,7 +44,7 @@ class ShowsRecord(Record):
 
 
 class PhraseRecord(Record):
-    """Part of a sentence. shows: the response with its figures; null for words that only connect."""
+    """Part of a sentence. shows: the response with its figures; null for connecting words."""
 
     text: str
     shows: ShowsRecord | None = None
