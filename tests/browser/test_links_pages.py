@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulate import buttons_of, evidence_of
 from tests import user_agents
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import CONTEXT, sign_in
 from tests.browser.watching import HeldRequests, assert_accessible
 from tests.waiting import eventually
 
@@ -283,7 +283,8 @@ def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(
 
 def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
-    stats = demo.service.client.get(f"{LINKS}/{demo.ids['link']}/stats").json()
+    days = {"timezone": CONTEXT["timezone_id"]}
+    stats = demo.service.client.get(f"{LINKS}/{demo.ids['link']}/stats", params=days).json()
     page.goto(f"/links/{demo.ids['link']}?period=all")
     expect(page.locator("#statistics .totals")).to_be_visible()
     shown = page.locator("#statistics .totals data").evaluate_all(
