@@ -32,7 +32,7 @@ from tests.events.conftest import faults, ndjson, read_rows_by
 from tests.events.conftest import finished as import_finished
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
 from tests.funnels.scenario import Scene
-from tests.tenant import BASE_URL, Tenant, visitor
+from tests.tenant import BASE_URL, Tenant, new_browser, visitor
 from tests.waiting import eventually
 
 StoredAt = Callable[[str], list[Json]]
@@ -199,6 +199,27 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
 
 @pytest.mark.every_database
 @pytest.mark.slow("waits for several deletions")
+@pytest.mark.parametrize(
+    "claim", [("own", "u-1"), ("mallory", "u-2")], ids=["the user has a visitor", "or none"]
+)
+def test_the_deletion_of_a_user_covers_events_of_other_visitors_that_name_the_user(
+    scene: Scene, delete: Delete, names, claim: tuple[str, str]
+) -> None:
+    """A stranger's claim linked `mallory` to the user until the backend's claim released it."""
+    stranger = new_browser(scene.tenant)
+    body = {"websiteId": scene.tenant.website_id, "visitorId": "mallory", "userId": "u-1"}
+    assert stranger.post("/api/identify", json=body).status_code == 200
+    scene.story("0/A", visitor="mallory")
+    bought = scene.server_event(1, "bought", userId="u-1")
+    assert bought["visitorId"] == "mallory"
+    identify(scene, *claim)
+    scene.server_event(2, "paid", userId="u-3")
+    assert names() == ["A", "bought", "paid"]
+    assert delete(userId="u-1")["eventsRemoved"] == 1
+    assert names() == ["A", "paid"]
+    assert delete(userId="u-1")["eventsFound"] == 0
+
+
 def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
     """An absorbed ID too: neither the metadata DB nor a funnel leads it to the deleted visitor."""
     scene.story("0/A 10/B", visitor="laptop")

@@ -44,7 +44,11 @@ class DeletionIn(Input):
         Field(description="Any ID of the visitor. Visitors merged with it are deleted too."),
     ] = None
     user_id: Annotated[
-        SentId | None, Field(description="The user whose linked visitor is deleted.")
+        SentId | None,
+        Field(
+            description="The user. Deletes the linked visitor and every event that contains "
+            "the user ID."
+        ),
     ] = None
     from_: Annotated[
         SpanEnd | None,

@@ -149,11 +149,10 @@ class DeletionService:
             latest = forget_latest_quarantined(db, condition, searched)
             removed["quarantined"] = quarantined.total() + latest
             highest = events_store.highest_ids(db)
-            is_unknown = not is_span and not removal.ids
             deletion = replace(
                 _new_deletion(website, target.target, now_ms),
                 visitor_id=target.visitor_id,
-                user_id=None if is_unknown else target.user_id,
+                user_id=target.user_id,
                 from_at_ms=target.from_,
                 to_at_ms=target.to,
                 visitor_ids=removal.ids,
@@ -167,7 +166,7 @@ class DeletionService:
             )
             if not is_span and not removal.is_open:
                 deletion = replace(deletion, step=Step.SHIP)
-            if is_unknown:
+            if target.target is Target.VISITOR and not removal.ids:
                 deletion = replace(
                     deletion,
                     state=DeletionState.DONE,

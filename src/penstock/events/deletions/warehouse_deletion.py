@@ -77,15 +77,21 @@ class WarehouseDeletion:
     def _selections(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the name suffix and parameters of each statement that selects the events."""
+        """Yield the name suffix and parameters of each statement that selects the events.
+
+        No event is selected twice, so that counts can be added.
+        """
         common = {"websites": list(website_ids), "requested_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}
         elif deletion.target is Target.RETENTION:
             yield "kind", common | {"kind": deletion.kind, "to": deletion.to_at_ms}
         else:
+            user = deletion.user_id or ""
+            if user:
+                yield "user", common | {"user": user}
             for keys in self._visitor_keys(deletion):
-                yield "visitors", common | {"visitors": keys}
+                yield "visitors", common | {"visitors": keys, "user": user}
 
     def _visitor_keys(self, deletion: Deletion) -> Iterator[list[int]]:
         for visitor_ids in chunks(deletion.visitor_ids, _VISITORS_PER_STATEMENT):

@@ -6,5 +6,7 @@ SELECT
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
 FROM events
 WHERE website_id IN {websites:Array(String)} AND visitor_key IN {visitors:Array(UInt64)}
+    -- Another statement selects the events that name the user.
+    AND (user_id != {user:String} OR user_id = '')
     AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
 GROUP BY website_id

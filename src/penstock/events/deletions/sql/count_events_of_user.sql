@@ -1,0 +1,10 @@
+-- Events that name the given user and were received up to `requested_at`, by website.
+SELECT
+    website_id,
+    count() AS events,
+    toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_event_ms,
+    toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
+FROM events
+WHERE website_id IN {websites:Array(String)} AND user_id = {user:String}
+    AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
+GROUP BY website_id
