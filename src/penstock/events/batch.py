@@ -1,4 +1,4 @@
-"""Many items in one body, each accepted or rejected independently."""
+"""Handles bodies with many items. Each item is accepted or rejected independently."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
@@ -18,7 +18,7 @@ TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
 def defaults_of(raw: RawItem) -> RawItem:
-    """Return the fields of the body that items from browsers and apps may leave out."""
+    """Return the body's fields that serve as defaults for items from browsers and apps."""
     return {name: raw[name] for name in ("websiteId", "sentAt", "clockOffset") if name in raw}
 
 
@@ -29,7 +29,7 @@ MAX_BODY_FAULTS = 1_000
 class ItemResult(NamedTuple):
     """The result for one item: a receipt, or the faults of a rejected item.
 
-    more_faults: number of faults that `faults` leaves out.
+    more_faults: number of faults that are not in `faults`.
     """
 
     receipt: Receipt | None
@@ -83,7 +83,9 @@ def within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:
-    """Return the faults of a rejected item. Any error except `Invalid` is about its website."""
+    """Return the faults of a rejected item. Any error except `Invalid` concerns the item's
+    website.
+    """
     if isinstance(error, Invalid):
         return error.faults
     return (Fault("websiteId", error.code, error.detail.removeprefix("websiteId: ")),)

@@ -1,8 +1,9 @@
 """Corrects the times that a device states, using readings of its clock.
 
-`sentAt` minus the time of receipt is the clock's error minus the transit, and the transit is never
-negative. So a clock that seems ahead is ahead, by at least that much. A clock that seems behind may
-be right, if the request took hours. Source: intake, time. Decision 0017 contains the measurements.
+`sentAt` minus the time of receipt is the clock's error minus the transit time, which is never
+negative. So a clock that seems ahead is really ahead, by at least that much. A clock that seems
+behind may be right, if the request took hours to arrive. Source: intake, time. Decision 0017
+contains the measurements.
 """
 
 from hashlib import blake2b
@@ -13,26 +14,28 @@ from penstock.base.ids import ScopeId
 SLACK_MS = 5_000
 """Maximum clock error that is not corrected, in milliseconds."""
 LONGEST_TRANSIT_MS = 12 * 3_600_000
-"""Maximum transit of a request, in milliseconds. A clock that seems further behind is wrong."""
+"""Maximum transit time of a request, in milliseconds. A clock that seems further behind is
+wrong.
+"""
 
 _SAME_CLOCK_MS = 60_000
-"""Maximum difference between the transits of a device's requests, in milliseconds. A larger
+"""Maximum difference between the transit times of a device's requests, in milliseconds. A larger
 difference means that the clock was set.
 """
 _PLAINLY_WRONG_MS = 600_000
-"""Known clock error, in milliseconds, above which a request that seems right shows that the clock
-was set.
+"""Threshold for a known clock error, in milliseconds. Above it, a request whose clock seems right
+shows that the clock was set.
 """
 _CONFIRM_EVERY_MS = 3_600_000
 KNOWN_FOR_MS = 24 * 3_600_000
-"""Milliseconds after which an unconfirmed offset expires."""
+"""Time after which an unconfirmed offset expires, in milliseconds."""
 
 
 class ClockReading(NamedTuple):
     """How far a device's clock seems to be ahead of the server's clock.
 
-    ahead_ms: `sentAt` minus the time of receipt, which is the clock's error minus the transit; or
-    the clock's error alone, if is_measured. is_measured: whether the client measured round trips.
+    ahead_ms: `sentAt` minus the time of receipt, which is the clock's error minus the transit time;
+    the clock's error alone if is_measured. is_measured: whether the client measured round trips.
     """
 
     ahead_ms: int
@@ -55,7 +58,7 @@ class DeviceClock(NamedTuple):
 def clock_reading(
     sent_at_ms: int | None, clock_offset_ms: int | None, now_ms: int
 ) -> ClockReading | None:
-    """Return a sender's clock reading; None if the sender did not send any."""
+    """Return a sender's clock reading; None if the sender did not send one."""
     if clock_offset_ms is not None:
         return ClockReading(-clock_offset_ms, is_measured=True)
     return None if sent_at_ms is None else ClockReading(sent_at_ms - now_ms)
@@ -74,7 +77,7 @@ def device_key(scope_id: ScopeId, visitor_id: str) -> bytes:
 def clock_after(
     known: DeviceClock | None, reading: ClockReading, now_ms: int
 ) -> DeviceClock | None:
-    """Return the known clock after a request; None if the clock seems right.
+    """Return the clock as known after a request; None if it seems right.
 
     The offset of the first request applies to all later requests, so that events keep their order,
     until a request shows that the clock was set.

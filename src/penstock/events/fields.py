@@ -42,7 +42,7 @@ FindWebsite = Callable[[str], Website | None]
 
 
 class EventValidationContext(NamedTuple):
-    """The pydantic context for models with these fields.
+    """Pydantic's validation context for models with these fields.
 
     find_website: finds a website of any workspace, for senders without a key. caller: the owner of
     the sender's key, on routes where a key is optional; None if no key was sent.
@@ -58,8 +58,8 @@ class Plain:
     """Annotates a field's type with the values that `penstock.events.plain_items` may accept.
 
     plain_type: the msgspec type of these values. It is stricter than the full validation, except
-    that it accepts strings containing NUL, which `plain_item` rejects. read: converts the field's
-    value; raises `RuleBroken` if the item needs the full validation.
+    that it accepts strings with NUL, which `plain_item` rejects. read: converts the field's value;
+    raises `RuleBroken` if the item needs the full validation.
     """
 
     plain_type: Any
@@ -75,7 +75,7 @@ def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
     unit: unit of the limit, "characters" or "bytes".
     """
     if 0 < len(value) * _MAX_BYTES_PER_CHARACTER <= limit and "\x00" not in value:
-        return value  # Most strings pass this quick check.
+        return value  # Most strings pass this quick check and need no other.
     if not value:
         raise RuleBroken("too_short", "Must not be empty.")
     if (len(value) if unit == "characters" else len(value.encode())) > limit:
@@ -196,7 +196,9 @@ def _after_2299() -> RuleBroken:
 
 
 def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | None:
-    """Return an error if a time is ahead of the server's clock. Source: intake, time."""
+    """Return the error if a time is ahead of the server's clock; None if it is not. Source: intake,
+    time.
+    """
     if at_ms <= context.now_ms + FUTURE_TOLERANCE_S * 1000:
         return None
     return RuleBroken(
@@ -276,7 +278,7 @@ TIME_SCHEMA = WithJsonSchema(
 )
 
 _NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
-"""Minimum length for the API document only. Validation has separate messages."""
+"""Minimum length, for the API document only. The validators have their own messages."""
 
 _PlainId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES // _MAX_BYTES_PER_CHARACTER)]
 _PlainName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
@@ -292,7 +294,7 @@ _PlainProperties = Annotated[
 SentId = Annotated[
     str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_PlainId)
 ]
-"""A client's opaque ID, 1 to 200 bytes. A whole number is converted to a string."""
+"""A client's opaque ID: 1 to 200 bytes. A whole number is converted to a string."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_PlainId, _require_website)]
 """The ID of an existing website or app."""
@@ -357,7 +359,7 @@ Count = Annotated[
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MAX_COUNT}),
     Plain(Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
 ]
-"""A number of items that a sender counted."""
+"""A number of items, counted by the sender."""
 
 ClockOffset = Annotated[
     int,

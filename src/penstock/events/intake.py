@@ -1,4 +1,4 @@
-"""The intake: requests that arrive together share one commit, and get their responses after it."""
+"""The intake. Requests that arrive together share one commit, and get their responses after it."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
 MOST_WAITING = 20_000
-"""Maximum number of events waiting for a commit: a few seconds' worth. Events without a key may
+"""Maximum number of events that wait for a commit: a few seconds' worth. Events without a key may
 fill only half of it, so that strangers leave room for backends.
 """
 
@@ -54,7 +54,7 @@ _BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
 _GATHER_S = 0.02
 _TRIES = 6
-_TRY_FOR_S = 5.0  # Do not retry after this time.
+_TRY_FOR_S = 5.0  # Do not retry a commit after this time, in seconds.
 _FORGET_AFTER_S, _FORGET_EVERY_S = 60, 3600
 _PROBE = Backoff(first_s=0.5, longest_s=5.0)
 
@@ -72,10 +72,10 @@ class Intake:
 
     It uses group commit: one transaction at a time, for all items that arrived since the last one.
 
-    Submissions gather on the event loop. When the last commit is done and a few turns of the loop
-    have brought no new submission, they go to the writer, which has its own thread. Handing over
-    earlier would split the commit, and the loop and the writer would compete for the interpreter
-    lock. A busy loop hands over after `_GATHER_S` at the latest.
+    Submissions gather on the event loop. When the last commit is done, and a few turns of the loop
+    have brought no new submission, they are handed to the writer, which has its own thread. Handing
+    over earlier would split the commit, and the loop and the writer would compete for the
+    interpreter lock. Even a busy loop hands over within `_GATHER_S`.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class Intake:
         # Only the event loop uses the next four attributes.
         self._open = False
         self._gathered: list[_Submission] = []
-        self._waiting = 0  # Number of events.
-        self._busy = False  # A commit is running or about to start.
+        self._waiting = 0  # number of events that wait for a commit
+        self._busy = False  # whether a commit is running or about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
         # Only the writer uses the next three attributes.
         self._store_failed = False
         self._last_id_ms: int | None = None
         self._track_split_ms = 0
         # Each hand-over is tried immediately, so that callers get a response even while the store
-        # is down. In between, the writer probes the store: a node that is not ready receives no
+        # is down. In between, the writer probes the store. A node that is not ready receives no
         # requests, so nothing else would show that the store is back.
         self._writer = Worker(
             "intake",
@@ -135,7 +135,9 @@ class Intake:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Accept events in this context. On exit, refuse new events and commit submitted ones."""
+        """Accept events during the context. On exit, refuses new events and commits submitted
+        ones.
+        """
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             for worker in self.workers:
@@ -159,7 +161,9 @@ class Intake:
         return cast("list[Receipt | Rejected]", await self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
-        """Like `submit`, but for an event whose property keys Penstock or a provider chose."""
+        """Like `submit`, but for an event whose property keys were chosen by Penstock or a
+        provider.
+        """
         [receipt] = await self.submit([event._replace(has_free_keys=False)])
         assert isinstance(receipt, Receipt)
         return receipt
@@ -235,7 +239,7 @@ class Intake:
         return done
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over once no more submissions arrive."""
+        """Hand submissions over to the writer once no more arrive."""
         self._busy = True
         loop.call_soon(self._wait_for_more, loop, loop.time() + _GATHER_S, 0, 0)
 
@@ -312,7 +316,7 @@ class Intake:
                 if away is None:
                     outcomes = self._commit([submission.items for submission in batch])
                     away = next(filter(_is_away, outcomes), None)
-                else:  # A try may take a whole timeout, so do not try each batch.
+                else:  # An attempt may take a whole timeout, so do not try each batch.
                     outcomes = [away] * len(batch)
                 self._loop.call_soon_threadsafe(self._answer, batch, outcomes)
                 if any(isinstance(outcome, list) for outcome in outcomes):
@@ -339,13 +343,15 @@ class Intake:
     def _commit_each(
         self, submissions: Iterable[Sequence[Item]]
     ) -> list[list[Outcome] | Exception]:
-        """Commit submissions one by one, so that a faulty one does not make the others fail."""
+        """Commit submissions one by one, so that a faulty submission does not make the others
+        fail.
+        """
         outcomes: list[list[Outcome] | Exception] = []
         away: StoreUnavailable | None = None
         for items in submissions:
             outcome = self._commit([items])[0] if away is None else away
             if _is_away(outcome):
-                away = outcome  # Another try may take a whole timeout.
+                away = outcome  # Another attempt may take a whole timeout.
             outcomes.append(outcome)
         return outcomes
 
@@ -376,7 +382,9 @@ class Intake:
         raise AssertionError
 
     def _next_id_ms(self, connection: Connection, now_ms: int) -> int:
-        """Return the time for a commit's event IDs. IDs increase even if the clock is set back."""
+        """Return the time for a commit's event IDs. IDs increase even if the clock has been set
+        back.
+        """
         if self._last_id_ms is None:
             self._last_id_ms = store.last_id_ms(connection)
             self._track_split_ms = store.track_split_ms(connection)
@@ -384,7 +392,9 @@ class Intake:
         return self._last_id_ms
 
     def _earlier_keys_until_ms(self, now_ms: int) -> int:
-        """Return when keyed and public posts last shared dedupe keys; 0 once those keys expired."""
+        """Return when keyed and public posts last shared dedupe keys; 0 once those keys have
+        expired.
+        """
         split_ms = self._track_split_ms
         return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
 

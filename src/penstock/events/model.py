@@ -45,13 +45,15 @@ class Family(StrEnum):
     TRANSACTIONS = "transactions"
     TRACK = "track"
     TRACK_KEYED = "track_keyed"
-    """Separate, so that senders without a key cannot use up the IDs of the website's backends."""
+    """Has separate IDs from `TRACK`, so that senders without a key cannot use up the IDs of the
+    website's backends.
+    """
     IMPORTS = "imports"
     PROVIDERS = "providers"
     OPENS = "opens"
     SEGMENT = "segment"
     SEGMENT_PUBLIC = "segment_public"
-    """Separate from `SEGMENT` for the same reason."""
+    """Has separate IDs from `SEGMENT` for the same reason."""
 
 
 class Target(StrEnum):
@@ -66,19 +68,19 @@ class NewEvent(NamedTuple):
     """A validated event, ready for the intake.
 
     name: a page view's normalised path, a screen, or the name of an event or a transaction.
-    stated_at_ms: the sender's timestamp; occurred_at_ms differs if the clock was corrected.
+    stated_at_ms: the timestamp as sent; occurred_at_ms differs from it if the clock was corrected.
     visitor_id, user_id: IDs as sent, at least one. The intake resolves the canonical visitor.
     dedupe_key: the result of `dedupe_key()`; None for an event without an ID. earlier_dedupe_key:
     the key that earlier versions stored for the event, if it differs. client_event_id: the sender's
     own ID for the event, as sent. body_hash: the result of `body_hash()`; distinguishes a repeat
-    from another event with this ID. columns: additional text columns of the warehouse (`path`,
-    `country`, `utm_source`, ...). verified: whether the visitor or user comes from signed metadata
-    of a payment provider. dropped_before: number of events that the sender had to drop before this
-    one. warnings: notices about fields that were accepted but look wrong. has_free_keys: whether
-    the sender chooses the property keys; if so, their number is limited. is_public: whether anyone
-    may have sent it, because it came without an API key, a file or a provider's signature. clock:
-    how wrong the device's clock seems. The intake uses all requests of the device to correct the
-    time.
+    from another event with this ID. columns: values for additional text columns of the warehouse
+    (`path`, `country`, `utm_source`, ...). verified: whether the visitor or user comes from signed
+    metadata of a payment provider. dropped_before: number of events that the sender had to drop
+    before this one. warnings: notices about fields that were accepted but look wrong.
+    has_free_keys: whether the sender chooses the property keys; if so, their number is limited.
+    is_public: whether anyone may have sent it, because it came without an API key, a file or a
+    provider's signature. clock: reading of the device's clock, which shows how wrong it seems. The
+    intake uses all requests of the device to correct the time.
     """
 
     website_id: WebsiteId
@@ -141,7 +143,7 @@ class EventCounts(NamedTuple):
     received = stored + duplicates + refused + quarantined + waiting, after each transaction.
     stored: events in the warehouse. refused: events that the intake refused. quarantined: accepted
     events that the warehouse refuses. waiting: events in the outbox. dropped: refused or
-    quarantined events that are no longer kept. lost_on_devices: events that clients dropped
+    quarantined events that are no longer stored. lost_on_devices: events that clients dropped
     because their queues were full, as reported with later events.
     """
 
@@ -180,7 +182,7 @@ class Status(StrEnum):
 class Receipt(NamedTuple):
     """The result for an event that is on disk. A duplicate gets the IDs of the first event.
 
-    visitor_id: None for a duplicate whose visitor was deleted.
+    visitor_id: None for a duplicate whose visitor has been deleted.
     """
 
     status: Status

@@ -17,7 +17,9 @@ from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 
 _NUL, _RESERVED = b"\\u0000", b'"$'
-"""JSON for NUL, which strings must not contain, and for the start of a reserved property."""
+"""JSON text of NUL, which strings must not contain, and of the start of a reserved property's
+name.
+"""
 
 
 def plain_item(
@@ -69,7 +71,8 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
     """Return the msgspec type for a field's type, and the function that converts its value."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
-        for part in reversed(metadata):  # The last one wins, because it may narrow earlier ones.
+        # The last entry wins, because it may narrow earlier entries.
+        for part in reversed(metadata):
             if isinstance(part, Plain):
                 return part.plain_type, part.read
         return _plain_type(inner)

@@ -87,8 +87,8 @@ class EventsRoom(Room):
         return state.bundles, state.oldest_age_s or 0
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """Compare rows before any are shipped. The shipper starts next and so stops after all later
-        services, because it ships the rows that they store.
+        """Compare rows before any are shipped. The shipper starts next, and so stops after all
+        later services, because it ships the rows that they store.
         """
         return [
             self.losses.running(),
@@ -112,7 +112,7 @@ def build(
 
     forget_in_other_rooms: deletes the data about visitors in rooms above this one.
 
-    read_call: a function of the segment room that reads a tracking protocol call.
+    read_call: reads a tracking protocol call; provided by the segment room.
     """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)

@@ -11,11 +11,11 @@ RESERVED_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
 
 EXACT = 2**53
-"""Largest integer up to which every JSON parser is exact."""
+"""Largest integer up to which every JSON parser reads integers exactly."""
 _MAX_BYTES_PER_CHARACTER = 4
 _SHOWN_KEY_CHARS = 64
 _SHORT_CHARS = MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER
-"""A string of at most this many characters cannot exceed the limit in bytes."""
+"""Maximum length, in characters, of a string that cannot exceed the limit in bytes."""
 
 
 def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
@@ -38,7 +38,9 @@ def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
 
 
 def _is_simple(properties: Mapping[str, Any]) -> bool:
-    """Whether there are only a few short strings and small numbers. Others may be valid too."""
+    """Whether there are only a few short strings and small numbers. Other properties may be valid
+    too.
+    """
     for key, value in properties.items():
         if key[:1] == RESERVED_PREFIX or len(key) > _SHORT_CHARS or "\x00" in key:
             return False

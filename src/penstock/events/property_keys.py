@@ -18,8 +18,8 @@ from penstock.events import store
 from penstock.events.model import NewEvent
 
 _MAX_CACHED_KEYS = 200_000
-"""Maximum number of hashes in memory, about 20 MB. The least recently used websites are removed
-first.
+"""Maximum number of hashes in memory, which take about 20 MB. The least recently used websites are
+removed first.
 """
 _NO_KEYS: Set[int] = frozenset()
 
@@ -52,7 +52,7 @@ class PropertyKeys:
             if not hashes <= self._known.get(website_id, _NO_KEYS):
                 unknown[website_id] += [(place, hashes) for place in places]
         known_since: dict[WebsiteId, set[int]] = {}
-        # Sorted by ID, so that nodes wait for each other instead of deadlocking.
+        # Sort by ID, so that nodes wait for each other instead of deadlocking.
         for website_id, with_hashes in sorted(unknown.items()):
             public_places = {place for place, _ in with_hashes if events[place].is_public}
             known_since[website_id] = self._add(
@@ -88,7 +88,8 @@ class PropertyKeys:
         known = store.known_property_keys(connection, website_id, sent)
         if len(known) == len(sent):
             return known
-        # Nodes that add keys to the same website take turns, so that they stay within the limit.
+        # Nodes that add keys to the same website wait for each other, so that they stay within the
+        # limit.
         room = self._limit - store.lock_property_keys(connection, website_id)
         known = store.known_property_keys(connection, website_id, sent)
         added = set[int]()

@@ -28,10 +28,11 @@ class DayCount(NamedTuple):
 class DailyQuota:
     """Counts each website's public events per UTC day, and rejects events over the quota.
 
-    Public events are new events and identify calls without a key. Events with a key are neither
-    counted nor rejected, so that strangers who send events for a website cannot block its backends.
+    Public events are new events and identify calls that came without a key. Events with a key are
+    neither counted nor rejected, so that strangers who send events to a website cannot block its
+    backends.
 
-    The intake's transactions increase the stored counts. A check does not read them: it uses the
+    The intake's transactions increase the stored counts. A check does not read them. It uses the
     counts that this node's last commits returned, which cover all nodes. Events that passed the
     check before such a commit are still stored. On each node, their number is limited by the number
     of public events that may wait.

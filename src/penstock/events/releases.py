@@ -10,7 +10,7 @@ from penstock.identity import service as identity
 from penstock.metadb.database import Database
 
 _POLL_S = 2.0
-_PAUSE_S = 0.02  # Lets other transactions write.
+_PAUSE_S = 0.02  # The pause lets other transactions write.
 _VISITORS_AT_ONCE = 200
 
 

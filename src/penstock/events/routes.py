@@ -47,7 +47,7 @@ _CONTRACT = Header(
     "`userId`, and the response has a `Deprecation` header. New integrations send `userId`.",
     (_LEGACY_CONTRACT,),
 )
-_DEPRECATED = ((b"deprecation", b"@1767225600"),)  # RFC 9745: since 2026-01-01
+_DEPRECATED = ((b"deprecation", b"@1767225600"),)  # Source: RFC 9745. Deprecated since 2026-01-01.
 T = TypeVar("T")
 
 
@@ -96,7 +96,7 @@ class _Refusals(NamedTuple):
     sender: Mapping[str, Any]
 
     async def watch(self, work: Awaitable[T]) -> T:
-        """Await the processing of the body. If it raises an error, record the body."""
+        """Await the work on the body. If the work raises an error, record the body as refused."""
         try:
             return await work
         except PenstockError as error:
@@ -303,7 +303,8 @@ async def answer_preflight() -> Response[None]:
 
 DIRECT_ROUTES = (post_event, post_event_batch, post_transaction, track, identify)
 ROUTES = (
-    answer_preflight,  # Must come first: the framework would answer OPTIONS requests itself.
+    # This must come first. Otherwise the framework would answer OPTIONS requests itself.
+    answer_preflight,
     *DIRECT_ROUTES,
     *quarantine_routes.ROUTES,
 )

@@ -1,4 +1,4 @@
-"""Wire types for the intake: bodies, then responses."""
+"""Wire types for the intake: first bodies, then responses."""
 
 from collections.abc import Sequence
 from operator import not_
@@ -129,7 +129,7 @@ def _require_past(
     clock_offset_ms: int | None,
     context: EventValidationContext,
 ) -> None:
-    """Raise `RuleBroken` if the time, by the server's clock, is in the future."""
+    """Raise `RuleBroken` if the time is in the future by the server's clock."""
     reading = clock_reading(sent_at_ms, clock_offset_ms, context.now_ms)
     at_ms = by_server_clock(stated_ms, reading)
     error = future_error(at_ms, context)
@@ -200,7 +200,7 @@ _CLOCK_OFFSET = "The server's time minus the sender's clock, in milliseconds, if
 
 
 class TimedItem(TrackedItem):
-    """An item whose time may be corrected by the sender's clock."""
+    """An item whose time may be corrected using the sender's clock."""
 
     sent_at: Annotated[ClockReading | None, Field(description=_SENT_AT)] = None
     clock_offset: Annotated[ClockOffset | None, Field(description=_CLOCK_OFFSET)] = None

@@ -1,7 +1,7 @@
 """Use cases for incoming events, from a body to the results.
 
 Every route takes the same steps: parse the body, find its website, validate its items, submit the
-valid ones to the intake, and return the results once the events are on disk.
+valid items to the intake, and return the results once the events are on disk.
 """
 
 from collections import Counter
@@ -54,7 +54,9 @@ _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
 """Maximum number of items validated on the event loop. More would block it for over 1 ms."""
 _MAX_VALUES_ON_LOOP = 300
-"""Maximum number of values in a body validated on the event loop; ten browser events have 150."""
+"""Maximum number of values in a body that is validated on the event loop. Ten browser events have
+150.
+"""
 
 _FOR_ARRAYS: Mapping[Callable[..., NewEvent], str] = {
     server_event: 'Send many events to /api/v1/events/batch, as {"events": [...]}.',
@@ -177,7 +179,7 @@ class EventService:
         website = await self._find_website(raw.get("websiteId"))
         context = self._context(lambda _: website, caller)
         request = await compute_on(body, validate, raw, Identify, (), context)
-        assert website is not None  # Guaranteed by `KnownWebsite`.
+        assert website is not None  # `KnownWebsite` guarantees this.
         require_own_website(website, context)
         self.count_items(website, 1, is_public=caller is None)
         is_signed = (
@@ -295,14 +297,14 @@ def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
 def _for_sender(
     caller: Caller | None, event: NewEvent, result: Receipt | Rejected
 ) -> Receipt | Rejected:
-    """Return the result to send to the sender. `_receipt_for_sender` adapts receipts."""
+    """Return a result as its sender may see it. `_receipt_for_sender` adapts receipts."""
     if isinstance(result, Rejected):
         return result
     return _receipt_for_sender(caller, event, result)
 
 
 def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
-    """Return the receipt to send to the sender.
+    """Return a receipt as its sender may see it.
 
     Senders without a key get back their own visitor ID, not the canonical ID.
     """
@@ -325,7 +327,7 @@ def _number_of_items(raw: RawItem) -> int:
 
 
 def _has_few_items(raw: RawItem, website_id: object) -> bool:
-    """Whether a batch is short and only for this website, so the event loop may validate it."""
+    """Whether the event loop may validate a batch: it is short and only for this website."""
     items = raw["events"]
     return (
         isinstance(items, list)

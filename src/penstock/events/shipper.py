@@ -1,10 +1,10 @@
-"""Carries acknowledged rows from the outbox to the warehouse, each exactly once.
+"""Moves acknowledged rows from the outbox to the warehouse, each exactly once.
 
 A shipment's number is stored before it is sent, and the engine uses it to recognise a repeat. After
 a crash at any point, the same rows are sent again under the same number, which changes nothing if
 they had already arrived. If the engine cannot read the rows of a shipment, the shipment is split in
-half, with new numbers, until each bad row is alone. Bad rows go into the quarantine. After any
-other error, the same shipment is sent again.
+half, with new numbers, until each bad row has its own shipment. Bad rows go into the quarantine.
+After any other error, the same shipment is sent again.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -45,10 +45,10 @@ _MARKS, _MARK_COLUMNS = "shipment_marks", ("installation", "number")
 _SHIPMENTS = counter("penstock_shipments", "Inserts into the event store.", ["outcome"])
 _PARSE_ERRORS = (6, 25, 26, 27, 32, 38, 41, 72, 117, 130, 306, 376, 467, 563, 632, 760)
 _VALUE_ERRORS = (43, 44, 49, 53, 69, 70, 128, 131, 190, 321, 349, 386, 407, 645, 691)
-"""Wrong types, sizes and ranges; 49 is an error inside the engine."""
+"""Wrong types, sizes and ranges. Code 49 is an error inside the engine."""
 _FAULTS_OF_ROWS = frozenset((*_PARSE_ERRORS, *_VALUE_ERRORS))
-"""Engine error codes that rows can cause. All others are about a server or a shard, for example its
-tables, limits, privileges or disk.
+"""Engine error codes that rows can cause. All other codes concern a server or a shard, for example
+its tables, limits, privileges or disk.
 """
 _MAX_MESSAGE_CHARS = 500
 _SHIPMENT_BUNDLES = 500
@@ -56,10 +56,13 @@ _PIECE_BYTES = 32 * 1024 * 1024
 # Gather commits into one insert, because each insert is a part that the engine must merge later.
 _LINGER_S = 0.15
 _LONGEST_LINGER_S = 0.6
-_LINGER_FACTOR = 4  # Pause relative to the shipping time: shipping takes at most a fifth.
+# Length of the pause relative to the shipping time, so that shipping takes at most a fifth of the
+# time.
+_LINGER_FACTOR = 4
 _POLL_S = 1.0  # Polling finds bundles that other nodes left behind.
 _STOP_S = 5.0
-_CHECKED_ROWS = 32  # Enough that each of two shards almost certainly has one of them.
+# With this many rows, each of two shards almost certainly has at least one of them.
+_CHECKED_ROWS = 32
 
 
 class Shipper:
@@ -89,9 +92,9 @@ class Shipper:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Ship rows in this context.
+        """Ship rows during the context.
 
-        On exit, ship for a few more seconds. Remaining rows wait for the next start.
+        On exit, keeps shipping for a few seconds. Remaining rows wait for the next start.
         """
         async with self.worker.running():
             try:
@@ -109,7 +112,7 @@ class Shipper:
         Returns False after `timeout_s`. Blocks, so call this from a worker thread. Reads the
         outbox, which also contains events accepted by other nodes.
 
-        up_to: wait for the bundles up to this number instead.
+        up_to: number of the last bundle to wait for, instead of everything.
         """
         newest = self._outbox.newest() if up_to is None else up_to
         if newest is None:
@@ -127,7 +130,7 @@ class Shipper:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Insert nothing into the warehouse in this context; new rows wait in the outbox."""
+        """Keep rows out of the warehouse during the context. New rows wait in the outbox."""
         with self._shipping:
             yield
 
@@ -212,7 +215,8 @@ class Shipper:
         self._last_failure = FailedShipment(self._clock(), error)
 
     def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
-        """Re-raise the error unless it is about these rows. If it is, half of them may succeed.
+        """Raise the error again unless these rows may have caused it. If they have, half of them
+        may succeed.
 
         Half of the rows also need less memory. An engine that cannot write at all, or that failed
         after storing the rows, must get the same shipment again.
@@ -224,7 +228,8 @@ class Shipper:
             raise error
 
     def _holds_any(self, target: Target, piece: "_Piece") -> bool:
-        """Whether the warehouse has rows of a piece. False for merges, which are safe to repeat.
+        """Whether the warehouse has rows of a piece. Always False for merges, which are safe to
+        repeat.
 
         Several rows are checked, because one shard may have stored its rows while another failed.
         """
@@ -253,14 +258,18 @@ class Shipper:
 
 
 class _Piece(NamedTuple):
-    """Rows of one insert, one per line. bundles: number of the shipment's bundles in this piece."""
+    """The rows of one insert, one per line. bundles: number of the shipment's bundles in this
+    piece.
+    """
 
     rows: bytes
     bundles: int
 
 
 def _pieces(shipment: Shipment) -> Iterator[_Piece]:
-    """Divide a shipment's rows into inserts of limited size. A repeat has the same pieces."""
+    """Divide a shipment's rows into inserts of limited size. Repeating a shipment yields the same
+    pieces.
+    """
     piece: list[bytes] = []
     size = 0
     for bundle in shipment.bundles:
@@ -275,9 +284,11 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
-    """Record what the engine refused: a single row to quarantine, or several rows to halve.
+    """Record which rows the engine refused: a single row to quarantine, or several rows to split in
+    half.
 
-    Re-raises the error if memory is insufficient even for a single row, which is not its fault.
+    If memory is insufficient even for a single row, raises the error again, because the row is not
+    at fault.
     """
     rest = shipment.bundles[shipment.shipped :]
     if len(rest) > 1 or "\n" in rest[0].lines:

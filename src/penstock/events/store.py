@@ -1,4 +1,4 @@
-"""SQL for the intake's rows, such as dedupe keys and the outbox."""
+"""SQL for the rows that the intake writes, such as dedupe keys and the outbox."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -131,9 +131,10 @@ def count_events(
     """Add to the counts of a day, and return the new counts. day: days since 1970-01-01 UTC.
 
     The first count of a day deletes the website's earlier days, using the primary key. Yesterday's
-    count is kept, because a node whose clock is behind may still add to it.
+    count remains, because a node whose clock is behind may still add to it.
 
-    Rows are changed in the order of website IDs, so that nodes wait instead of deadlocking.
+    Rows are changed in the order of website IDs, so that nodes wait for each other instead of
+    deadlocking.
     """
     placeholder = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     statement = _COUNT_EVENTS.format(values=", ".join([placeholder] * 3))
@@ -158,7 +159,7 @@ def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts])
 
     changes: numbers to add, by website; negative numbers subtract.
     """
-    # Sorted by ID, so that nodes wait for each other instead of deadlocking.
+    # Sort by ID, so that nodes wait for each other instead of deadlocking.
     rows = [
         {"website_id": website_id, **counts._asdict()}
         for website_id, counts in sorted(changes.items())
@@ -202,7 +203,7 @@ def lost_events_of(
 def known_property_keys(
     connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
 ) -> set[int]:
-    """Return the subset of the given property key hashes that the website already has."""
+    """Return those of the given property key hashes that the website already has."""
     where = {"website_id": website_id}
     rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
     return {key_hash for (key_hash,) in rows}
@@ -262,7 +263,7 @@ def track_split_ms(connection: Connection) -> int:
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:
-    """Delete some of the keys from before the given time. Returns whether more may remain."""
+    """Delete some of the keys created before the given time. Returns whether more may remain."""
     oldest = connection.execute(_OLDEST_KEYS).all()
     expired = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
     connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(expired)))

@@ -60,7 +60,7 @@ def tracked_event(
     )
     item = validate(raw, TrackItem, RULES, context, canonical)
     website = context.find_website(item.website_id)
-    assert website is not None  # Guaranteed by `KnownWebsite`.
+    assert website is not None  # `KnownWebsite` guarantees this.
     require_own_website(website, context)
     source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
     name, columns = name_and_columns(item)

@@ -48,7 +48,7 @@ _TRUST = {
 
 Item = NewEvent | Replay | Claim | Refusal
 Outcome = Receipt | Rejected | Resolution | None
-"""The result for an item; None for a refusal, and for a replay whose entry no longer exists."""
+"""The result for an item. None for a refusal, and for a replay whose entry no longer exists."""
 
 
 class Stored(NamedTuple):
@@ -81,7 +81,9 @@ def store_items(
     Steps: look up dedupe keys, select new items, check their property keys, correct times by device
     clocks, resolve identities, write dedupe keys and outbox, store refusals, answer repeats, count.
     """
-    replays: dict[int, int] = {}  # First place by entry. A second replay finds the entry deleted.
+    # For each quarantine entry, the place of its first replay. A second replay finds the entry
+    # deleted.
+    replays: dict[int, int] = {}
     for place, item in enumerate(items):
         if isinstance(item, Replay):
             replays.setdefault(item.entry, place)
@@ -110,8 +112,8 @@ def store_items(
     )
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
-    # IDs increase, so that events with equal times are read in the order sent, and a repeated batch
-    # shows the same data quality.
+    # IDs increase, so that events with equal times are read in the order in which they were sent,
+    # and a repeated batch shows the same data quality.
     event_ids = map(EventId, new_ids("evt", id_ms, len(new_places)))
     for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
         if place in claims:
@@ -200,7 +202,9 @@ def _by_device_clocks(
 
 
 def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
-    """Return the places of events that repeat neither a stored event nor an earlier event here."""
+    """Return the places of events that repeat neither a stored event nor an earlier event in this
+    call.
+    """
     seen = set(known)
     places = []
     for place, event in events.items():
@@ -260,7 +264,7 @@ _REFUSED = EventCounts(received=1, refused=1)
 _DROPPED = EventCounts(dropped=1)
 _LOST_ON_DEVICE = EventCounts(lost_on_devices=1)
 _REPLAYED = EventCounts(received=-1, refused=-1)
-"""Change of the counts for a replay, which undoes the earlier count as received and refused."""
+"""Change of the counts for a replay. It undoes the earlier count as received and refused."""
 
 
 def _counts(

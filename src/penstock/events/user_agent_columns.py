@@ -5,7 +5,7 @@ from penstock.events.model import Source
 
 
 def user_agent_columns(user_agent: UserAgent, source: Source) -> dict[str, str]:
-    """Return the columns `device`, `os` and `browser`; unknown values are left out.
+    """Return the columns `device`, `os` and `browser`. Unknown values are omitted.
 
     Crawler events get the device `bot`, so that reports can filter them by `$device`. An app is
     never a bot, because HTTP libraries that apps use, such as okhttp, are listed as crawlers.

@@ -1,4 +1,4 @@
-"""Validation of one item: its shape, the limits of its fields, and the rules between fields."""
+"""Validates one item: its shape, the limits of its fields, and the rules between fields."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -18,7 +18,9 @@ M = TypeVar("M", bound=BaseModel)
 RawItem = Mapping[str, Any]
 """An item as sent: JSON values, not validated."""
 Rule = Callable[[RawItem], Iterable[Fault]]
-"""A rule between fields. It gets the raw item, so it works even if some fields are invalid."""
+"""A rule between fields. It gets the raw item, so it works even if some of the fields are
+invalid.
+"""
 
 
 def validate(
@@ -30,8 +32,8 @@ def validate(
 ) -> M:
     """Return the item as a validated model. Raises `Invalid` with every fault.
 
-    canonical: the item's JSON, if it may be plain. For a plain item, the result is an object with
-    the same fields as the model.
+    canonical: the item's JSON, if the item may be plain. For a plain item, the result is another
+    object with the same fields as the model.
     """
     more_faults = 0
     if isinstance(raw, dict) and len(raw) > MAX_FAULTS:
@@ -52,7 +54,8 @@ def _validate_fully(
     try:
         item = model.model_validate(raw, context=context)
     except ValidationError as error:
-        # If a rule rejects an unknown field, its message says more than "there is no such field".
+        # If a rule rejects an unknown field, its message is more specific than "there is no such
+        # field".
         explained = {fault.field for fault in rule_faults}
         field_faults = [
             fault
@@ -71,8 +74,8 @@ def _wire_names(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, Any], int]:
-    """Limit the item to MAX_FAULTS unknown fields. Returns the item and the number of fields left
-    out.
+    """Limit the item to MAX_FAULTS unknown fields. Returns the item and the number of omitted
+    fields.
 
     Each unknown field is a fault, and collecting faults takes much more memory than the item.
     """

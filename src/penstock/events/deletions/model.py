@@ -23,7 +23,9 @@ class Target(StrEnum):
 
 
 class DeletionState(StrEnum):
-    """State of a deletion. It retries instead of failing: its identities are already deleted."""
+    """State of a deletion. There is no state for failure: it retries, because its identities are
+    already deleted.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -60,15 +62,15 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
 class Deletion:
     """A deletion and its progress.
 
-    visitor_id, user_id: IDs in the request; None once it is done. from_at_ms, to_at_ms: start
-    (inclusive) and end (exclusive) of a period; a retention deletion has a kind and only to_at_ms.
-    visitor_ids: the canonical visitor and all absorbed visitors; empty once it is done.
-    open_imports: imports of its websites that were unfinished at the time of the request.
+    visitor_id, user_id: IDs in the request; None once the deletion is done. from_at_ms, to_at_ms:
+    start (inclusive) and end (exclusive) of a period; a retention deletion has a kind and only
+    to_at_ms. visitor_ids: the canonical visitor and all absorbed visitors; empty once it is done.
+    open_imports: imports into its websites that were unfinished at the time of the request.
     outbox_id, merge_id, key_id: the highest numbers of outbox bundles, merges and dedupe keys that
-    it covers. keys_read: the last dedupe key that was read. step: the current or next step; None
-    once done. visitors, user_links, events_removed, keys_cleared: counts. events_found: None until
-    counted. removed: counts by store and kind of data. error: why it is waiting. created_at_ms:
-    time of the request; events received later are not deleted.
+    the deletion covers. keys_read: the last dedupe key that was read. step: the current or next
+    step; None once done. visitors, user_links, events_removed, keys_cleared: counts. events_found:
+    None until counted. removed: counts by store and kind of data. error: why the deletion is
+    waiting. created_at_ms: time of the request; events received later are not deleted.
     """
 
     id: DeletionId
@@ -102,7 +104,9 @@ class Deletion:
 
 
 class AffectedEvents(NamedTuple):
-    """Events of one website that a deletion removes: their number, first time and last time."""
+    """Events of one website that a deletion removes: their number, and the times of the first and
+    last.
+    """
 
     events: int
     first_ms: int
@@ -160,7 +164,7 @@ class DeletionSpan(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A sentence about the missing events, the same for all finished deletions."""
+        """A sentence about the missing events. It is the same for all finished deletions."""
         if self.state is DeletionState.DONE:
             return "Events in the period of this answer were deleted; see the gaps for when."
         return (

@@ -27,7 +27,7 @@ def _span_end_ms(value: Any) -> int:
     try:
         return time_from_1970_ms(value)
     except RuleBroken as error:
-        if error.code == "timestamp_in_future":  # The parser's code for years after 9999.
+        if error.code == "timestamp_in_future":  # This is the parser's code for years after 9999.
             raise RuleBroken("out_of_range", "Must be before the year 2300.") from None
         raise
 

@@ -79,7 +79,9 @@ class DeletionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Perform deletions in this context, even interrupted ones. Needs a running shipper."""
+        """Perform deletions during the context, including interrupted ones. Needs a running
+        shipper.
+        """
         async with self.worker.running():
             yield
 
@@ -116,9 +118,9 @@ class DeletionService:
     ) -> Deletion:
         """Remove the identities and add the deletion, in one transaction.
 
-        All other writes wait for this transaction. So slow reads and removals come before it, and
-        the rows of many visitors are removed after it. quarantined: number of quarantine entries
-        removed, over all tries.
+        All other writes wait for this transaction, so slow reads and removals come before it. If
+        there are many visitors, their rows are removed after it. quarantined: number of quarantine
+        entries removed in all attempts.
         """
         who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
@@ -198,7 +200,7 @@ class DeletionService:
         forget_quarantined(self._database, [website.id], within(0, from_ms, kind), quarantined)
         with self._database.write() as db:
             newest = store.retained_since(db, website.id, kind)
-            is_first = newest is None or newest < from_ms  # False if another node was faster.
+            is_first = newest is None or newest < from_ms  # False if another node came first.
             if has_events and is_first:
                 counts = {"database": {"quarantined": quarantined.total()}}
                 store.add(db, replace(deletion, removed=counts), [website.id])
@@ -237,7 +239,7 @@ class DeletionService:
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
-    """Return all IDs of the visitor that stored strings may contain."""
+    """Return all IDs of the visitor that stored texts may contain."""
     ids = {target.visitor_id, target.user_id}
     if known is not None:
         ids |= {known.user_id, *known.ids}
@@ -245,7 +247,7 @@ def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:
 
 
 def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
-    """Retry after conflicts. Raises `Unavailable` if every try conflicts."""
+    """Retry after conflicts. Raises `Unavailable` if every attempt conflicts."""
     for tries_left in reversed(range(_TRIES)):
         try:
             return begin()
@@ -261,7 +263,7 @@ def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
 
 
 def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
-    """Create a deletion that has not performed any step."""
+    """Create a deletion that has not performed any step yet."""
     return Deletion(
         id=DeletionId(new_id("del", now_ms)),
         workspace_id=website.workspace_id,

@@ -1,4 +1,4 @@
-"""SQL for deletions, and for the number of events that each removes from its websites."""
+"""SQL for deletions, and for the number of events that each deletion removes from its websites."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -45,7 +45,7 @@ _SPANS = (
     .where(
         _D.workspace_id == bindparam("workspace"),
         _W.website_id.in_(bindparam("websites", expanding=True)),
-        _D.target != Target.RETENTION,  # `_RETAINED` reads these.
+        _D.target != Target.RETENTION,  # `_RETAINED` selects retention deletions.
     )
     .where(or_(_W.events > 0, and_(_W.events.is_(None), _D.state != DeletionState.DONE)))
     .order_by(_D.created_at, _D.id, _W.website_id)
@@ -54,7 +54,7 @@ _FIELDS = tuple(field.name for field in fields(Deletion))
 
 
 def add(connection: Connection, deletion: Deletion, website_ids: Collection[WebsiteId]) -> None:
-    """Add a deletion. website_ids: the websites whose events it may remove."""
+    """Add a deletion. website_ids: the websites from which it may remove events."""
     connection.execute(insert(deletions).values(row_values(deletion, deletions)))
     connection.execute(
         insert(deletion_websites),
@@ -94,7 +94,7 @@ def save_affected_events(
 def affected_events(
     connection: Connection, deletion: Deletion
 ) -> dict[WebsiteId, AffectedEvents | None]:
-    """Return the events to remove, by website.
+    """Return the numbers and times of the events to remove, by website.
 
     The value is None if there are no such events or they have not been counted yet.
     """
@@ -179,7 +179,7 @@ def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> 
 def retained_histories(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[RetainedHistory]:
-    """Return the latest retention of each website and kind of event."""
+    """Return the latest retention deletion of each website and kind of event."""
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     rows = connection.execute(_RETAINED, parameters)
     return [RetainedHistory(WebsiteId(site), kind, from_ms) for site, kind, from_ms in rows]
@@ -190,7 +190,7 @@ def spans(
 ) -> list[DeletionSpan]:
     """Return the periods that deletions changed, oldest first.
 
-    Until its events are counted, a deletion is listed with the whole period that it may change.
+    Until a deletion's events are counted, its period is the whole period that it may change.
     """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
     rows = connection.execute(_SPANS, parameters)

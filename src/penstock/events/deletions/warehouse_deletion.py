@@ -43,12 +43,14 @@ class WarehouseDeletion:
         return counts
 
     def begin_removal(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
-        """Start removing the deletion's current events. `await_mutations` waits for the end."""
+        """Start removing the events that the deletion currently covers. `await_mutations` waits for
+        the end.
+        """
         for name, parameters in self._selections(deletion, website_ids):
             self._warehouse.command(load(_SQL, f"delete_events_of_{name}"), parameters)
 
     def remove_merges(self, deletion: Deletion) -> int:
-        """Remove the visitor's merges and return their number. Later merges of its IDs stay."""
+        """Remove the visitor's merges and return their number. Later merges of its IDs remain."""
         if not deletion.merge_id:
             return 0
         removed = 0

@@ -66,7 +66,8 @@ class DeletionWorker:
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
         # A statement may rewrite a whole table, so a step has no time limit.
         self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
-        self._delays: dict[DeletionId, str] = {}  # Type of error, by delayed deletion.
+        # for each delayed deletion, the type of its last error
+        self._delays: dict[DeletionId, str] = {}
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.IDENTITIES: self._remove_identities,
             Step.SHIP: self._ship,
@@ -100,7 +101,7 @@ class DeletionWorker:
             raise DeletionDelayed(f"{len(self._delays)} waiting: {', '.join(kinds)}")
 
     def _try(self, deletion: Deletion) -> None:
-        """Perform a deletion. If it fails, the others continue, unless a store is down."""
+        """Perform a deletion. If it fails, the other deletions continue, unless a store is down."""
         try:
             self._perform(deletion)
         except WorkerStopped:
@@ -145,12 +146,13 @@ class DeletionWorker:
             if saved is not None and saved.error != message:
                 self._save(replace(saved, error=message))
         except StoreUnavailable:
-            pass  # The worker's state shows the problem.
+            pass  # The worker's state shows the problem instead.
 
     def _pause(self) -> None:
         self.worker.pause(_PAUSE_S)
 
-    # Methods for the steps. Each takes a deletion and returns its state after the step.
+    # Methods that perform one step each. Each takes a deletion and returns its state after the
+    # step.
 
     def _remove_identities(self, deletion: Deletion) -> Deletion:
         """Remove visitors in batches, because all other writes wait for each transaction."""
@@ -210,15 +212,17 @@ class DeletionWorker:
         websites: Mapping[WebsiteId, AffectedEvents | None],
         removed: int = 0,
     ) -> Deletion:
-        """Save the counts of events. removed: number of events that will be removed next."""
+        """Save the counts of events. removed: number of events that the next statement will
+        remove.
+        """
         counts = {site: count for site, count in websites.items() if count is not None}
         deletion = replace(deletion, events_found=sum(count.events for count in counts.values()))
         with self._database.write() as db:
             store.save(db, deletion)
             store.save_affected_events(db, deletion, counts)
             if removed:
-                # After a crash, this is repeated, and the ledger expects too few rows. The next
-                # comparison corrects that. It never expects too many rows.
+                # After a crash, this is repeated, and the ledger then expects too few rows. The
+                # next comparison corrects that. The ledger never expects too many rows.
                 add_to_ledger(db, removed=removed)
         return deletion
 
@@ -230,7 +234,7 @@ class DeletionWorker:
                 if count is not None
             ]
         if websites:
-            # A concurrent insert would be counted twice or not at all.
+            # A concurrent insert would be counted twice, or not at all.
             with self._shipper.paused():
                 self._warehouse_deletion.rebuild_catalogue(websites)
         return deletion

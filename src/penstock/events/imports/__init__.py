@@ -1,1 +1,1 @@
-"""Imports of past events: a file is saved, then read by a job that survives restarts."""
+"""Imports of past events. A file is saved first, then read by a job that survives restarts."""

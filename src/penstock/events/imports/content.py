@@ -11,7 +11,9 @@ from penstock.events.imports.formats.text_lines import GZIP_MAGIC
 
 
 async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncIterator[bytes]:
-    """Yield the chunks unchanged. Raises `UnsupportedMedia` if their start has another format."""
+    """Yield the chunks unchanged. Raises `UnsupportedMedia` if they start like a file of another
+    format.
+    """
     head = b""
     async for chunk in chunks:
         head += chunk
@@ -31,7 +33,7 @@ def _inflated(head: bytes) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     except zlib.error:
-        return b""  # Reading the file will report the damage.
+        return b""  # The damage is reported later, when the file is read.
 
 
 def _other_formats(reader: Reader) -> str:

@@ -33,14 +33,14 @@ class Occurrences:
     """Counts equal lines of a file, in a private database that may spill to a temporary file."""
 
     def __init__(self) -> None:
-        # Worker threads take turns with this connection.
+        # Several worker threads use this connection, one after another.
         self._seen = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._seen.execute(
             "CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID"
         )
 
     def number(self, content: bytes) -> int:
-        """Count a line. Returns how often its content has occurred so far, including this line.
+        """Count a line. Returns how often its content has occurred so far, including this time.
 
         Raises `OSError` if the folder for temporary files is full.
         """
@@ -98,7 +98,9 @@ def read_entry(
 
 
 def stated_ms(text: bytes) -> int | None:
-    """Return the time of a rejected line, capped at `LATEST_MS`; None if missing or invalid."""
+    """Return the time of a rejected line, capped at `LATEST_MS`; None if it is missing or
+    invalid.
+    """
     try:
         at_ms = parse_time(_parse(text)["timestamp"])
     except TimeOutOfRange as error:
@@ -126,7 +128,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _with_name(raw: Any) -> Any:
-    """Rename the field `event`, which backend events use, to `name`."""
+    """Rename the field `event`, which backend events use instead of `name`."""
     if isinstance(raw, dict) and "event" in raw and raw.get("name") in (None, raw["event"]):
         raw = {name: value for name, value in raw.items() if name != "event"} | {
             "name": raw["event"]

@@ -35,7 +35,7 @@ class ImportJob:
     its accepted and duplicate events. affected_from_ms, affected_to_ms: span of these and of
     rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
     stopped. gap_dismissed_at_ms, gap_dismissed_by: when its gap was dismissed, and the ID of the
-    user who did. warnings: codes of the warnings about its events, sorted.
+    user who dismissed it. warnings: codes of the warnings about its events, sorted.
     """
 
     id: ImportId
@@ -70,7 +70,7 @@ class ImportJob:
 
     @property
     def has_events(self) -> bool:
-        """Whether any line had a valid event, stored now or before."""
+        """Whether any line had a valid event that is stored, now or from before."""
         return self.accepted + self.duplicates > 0
 
     @property
@@ -95,7 +95,7 @@ def completed(job: ImportJob) -> ImportJob:
 
 
 def stopped(job: ImportJob) -> ImportJob:
-    """Return the job, failed because of too many rejected lines."""
+    """Return the job as failed, because it has too many rejected lines."""
     error = (
         f"The import stopped after {job.rejected:,} rejected lines, the limit. Correct the file "
         "and import it again; stored events are recognised as duplicates."
@@ -107,8 +107,8 @@ class Reject(NamedTuple):
     """A rejected line with all its faults.
 
     line: line number, from 1. stated_ms: its timestamp, if valid. excerpt: its text, redacted and
-    shortened; None if the line was too long, if it came after the file's first 1,000 rejected
-    lines, or once the text was removed.
+    shortened. None if the line was too long or came after the file's first 1,000 rejected lines, or
+    if the text was removed since.
     """
 
     line: int

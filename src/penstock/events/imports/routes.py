@@ -42,7 +42,7 @@ async def create_import(
     Importing the same file again is safe. A line is identified by its `dedupeKey` or
     `transactionId`, or else by its content and the number of equal lines before it.
     """
-    is_zipped(request)  # Reject other encodings.
+    is_zipped(request)  # Reject any encoding other than gzip.
     query = read_query(request, ImportQuery)
     job = await imports.receive(
         caller.workspace_id, query, media_type_of(request), request.stream()

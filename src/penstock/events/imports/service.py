@@ -57,13 +57,13 @@ class ImportService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Read files in this context, including interrupted imports. Needs a running intake."""
+        """Read files during the context, including interrupted imports. Needs a running intake."""
         await to_thread.run_sync(self._remove_left_over_files)
         async with self.worker.running():
             yield
 
     def _remove_left_over_files(self) -> None:
-        """Remove what a crash left behind: partial uploads, and files without an open job."""
+        """Remove the remains of a crash: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
         with self._database.read() as db:
             open_ids = {str(job.id) for job in store.open_jobs(db)}
@@ -129,7 +129,8 @@ class ImportService:
         )
         try:
             await to_thread.run_sync(self._add, job)
-        except StoreUnavailable:  # The job may be stored. If not, the worker removes the file.
+        # The job may have been stored. If not, the worker removes the file.
+        except StoreUnavailable:
             raise
         except Exception:  # After a cancellation, the thread may still store the job.
             self._files.remove(import_id)
@@ -198,7 +199,7 @@ class ImportService:
         return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
-        """Mark an import's gap as harmless. Coverage counts as complete and keeps a note.
+        """Mark an import's gap as harmless. Coverage then counts as complete, with a note.
 
         Raises `Forbidden` if the user is not an owner, and `Conflict` if there is no gap.
         """

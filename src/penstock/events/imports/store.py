@@ -27,7 +27,7 @@ from penstock.metadb.tables import import_rejects, imports
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
 _INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
-"""Maximum rejected lines of one file that are stored with their text."""
+"""Maximum number of rejected lines per file that are stored with their text."""
 _SPANS = (
     select(imports)
     .where(
@@ -49,7 +49,9 @@ def add(connection: Connection, job: ImportJob) -> None:
 
 
 def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ()) -> None:
-    """Save a job's progress and newly rejected lines. `job.rejected` already counts these."""
+    """Save a job's progress and newly rejected lines. `job.rejected` must already include these
+    lines.
+    """
     connection.execute(
         update(imports).where(imports.c.id == job.id).values(row_values(job, imports))
     )
@@ -141,8 +143,8 @@ def search_excerpts(
 
     contains: the result of `naming`. after: last line to skip, by import.
     """
-    # Read this first, so that lines rejected in the meantime are searched twice rather than not at
-    # all.
+    # Read the progress first. Lines that are rejected in the meantime are then searched twice
+    # rather than not at all.
     c = imports.c
     searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
     lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
@@ -175,10 +177,10 @@ def remove_excerpts(
     website_ids: Collection[str],
     earlier: ExcerptSearch,
 ) -> int:
-    """Remove excerpts that a search found, and newer ones. Returns the number removed.
+    """Remove excerpts that a search found, and matching newer excerpts. Returns the number removed.
 
-    earlier: the search, made before this transaction. Only newer lines are searched now, because
-    other writes wait for this transaction.
+    earlier: the search, made before this transaction. This function searches only newer lines,
+    because other writes wait for this transaction.
     """
     newer = search_excerpts(connection, website_ids, earlier.contains, earlier.lines_read)
     excerpts = [*earlier.excerpts, *newer.excerpts]

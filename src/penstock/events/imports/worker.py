@@ -41,25 +41,28 @@ log = structlog.get_logger()
 
 TOPIC = "imports"
 BATCH_LINES = 500
-"""Maximum lines in one commit while other senders are waiting for a commit."""
+"""Maximum number of lines in one commit while other senders are waiting for a commit."""
 LARGE_BATCH_LINES = 2_000
-"""Maximum lines in one commit while nobody else sends. Larger commits save disk syncs."""
+"""Maximum number of lines in one commit while nobody else is sending. Larger commits save disk
+syncs.
+"""
 _SLICE_S = 0.5
-"""Time limit in seconds. A turn starts no further batch after this time. A batch that has run this
-long ends as soon as the reader yields a step without a row, as it does for empty lines.
+"""Time limit of a turn, in seconds. The turn starts no further batch after this time. A batch that
+has run this long ends as soon as the reader yields a step without a row, for example for empty
+lines.
 """
 _MAX_RUNNING = 64
-"""Maximum running imports. Each has an open file and a temporary database."""
+"""Maximum number of imports that run at once. Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
 _WITHOUT_JOB_MS = 600_000
-"""Milliseconds for which a file without a known job is kept."""
+"""Time for which a file without a known job is kept, in milliseconds."""
 
 
 class Batch(NamedTuple):
     """The events and rejected lines in some rows.
 
-    event_rows: the row of each event. lines_read, bytes_read: part of the file read by the end of
-    the batch. empty_lines: number of empty lines skipped in the batch.
+    event_rows: the row of each event. lines_read, bytes_read: how much of the file has been read by
+    the end of the batch. empty_lines: number of empty lines skipped in the batch.
     """
 
     events: list[NewEvent]
@@ -75,7 +78,7 @@ class _RunningImport:
     """A job in progress, and the results of its current batch.
 
     After an error, results that are already set are not computed again.
-    batches: the next batches; None stands for lines that were already read before a restart.
+    batches: the batches that follow; None stands for lines that were already read before a restart.
     """
 
     job: ImportJob
@@ -90,7 +93,7 @@ class ImportWorker:
 
     Workspaces take turns, so that a long import does not delay others. A node reads only files that
     it received, so that several nodes with one metadata DB never share a job. If a store is down or
-    a disk is full, a job waits; it does not fail.
+    a disk is full, a job waits instead of failing.
     """
 
     def __init__(
@@ -107,8 +110,8 @@ class ImportWorker:
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
         """Running imports by workspace. The first import continues next."""
         self._without_job: dict[str, int] = {}
-        """Monotonic milliseconds at which each file was first seen without a known job, by import
-        ID.
+        """For each import, the monotonic milliseconds at which its file was first seen without a
+        known job.
         """
         self.worker = Worker("imports", self._step, clock)
         database.changes.subscribe(TOPIC, self.worker.wake)
@@ -123,7 +126,7 @@ class ImportWorker:
         try:
             self._read_slice(running)
         except Unavailable as error:
-            if error.code == "overloaded":  # Live events come first.
+            if error.code == "overloaded":  # Live events have priority.
                 return _OVERLOADED_S
             raise
         if running.finished is not None:
@@ -210,7 +213,7 @@ class ImportWorker:
             raise
         except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-                # The disk is full or no file descriptor is free: try the file again later.
+                # The disk is full, or no file descriptor is free. Try the file again later.
                 running.batches = running.batch = None
                 raise StoreUnavailable(reason=str(error)) from error
             # This is a bug. Other imports must not wait for it.
@@ -227,7 +230,7 @@ class ImportWorker:
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        """Save a job and return it. If someone has cancelled it, it is returned as cancelled."""
+        """Save a job and return it. If someone has cancelled the job, returns it as cancelled."""
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
@@ -259,7 +262,7 @@ class ImportWorker:
     def _batch(
         self, source: Iterator[Row], website: Website, occurrences: Occurrences, max_rejects: int
     ) -> Batch | None:
-        """Read the next rows, with at most `max_rejects` rejects; None at the end of the file."""
+        """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file."""
         if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
@@ -363,5 +366,7 @@ def _widen(
 
 
 def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
-    """Return the time of a rejected line, or the limits of its possible times if it is unknown."""
+    """Return the time of a rejected line. If the time is unknown, returns its earliest and latest
+    possible times.
+    """
     return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]

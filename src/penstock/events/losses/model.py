@@ -7,14 +7,16 @@ from penstock.base.clock import iso
 
 
 class LossState(StrEnum):
-    """FOUND: the last comparison found the loss. ACCEPTED: an operator accepted it for good."""
+    """FOUND: the last comparison found the loss. ACCEPTED: an operator accepted the loss
+    permanently.
+    """
 
     FOUND = "found"
     ACCEPTED = "accepted"
 
 
 class Ledger(NamedTuple):
-    """Counts of the rows of `events`, according to the metadata DB.
+    """Counts of rows in `events`, according to the metadata DB.
 
     stored: rows of all shipments. removed: rows that deletions removed or are about to remove.
     shipment: the highest shipment number. is_quiet: whether all deletions and shipments of events
@@ -35,7 +37,7 @@ class Ledger(NamedTuple):
 class Loss(NamedTuple):
     """Rows that were missing at `at_ms`. Only their number is known.
 
-    rows: 0 if the metadata database had lost its newest entries.
+    rows: number of missing rows; 0 if the metadata database had lost its newest entries.
     """
 
     number: int

@@ -2,7 +2,7 @@
 
 The event store gets a shipment's number before its rows. If its highest number is above the one in
 the metadata DB, the metadata DB has lost its newest entries, for example because of a truncated
-write-ahead log or an older copy. It would use the same numbers again for other rows, and the engine
+write-ahead log or an older copy. It would then use the same numbers for other rows, and the engine
 would ignore these rows as repeats.
 """
 
@@ -16,10 +16,13 @@ from penstock.warehouse.queries import load
 
 
 def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipments:
-    """Read the highest numbers from both stores. Blocks. Other nodes may ship at the same time."""
+    """Read the highest numbers from both stores. Blocks. Other nodes may be shipping at the same
+    time.
+    """
     with database.read() as db:
         installation = store.installation_id(db)
-    # Read the event store first: each number is in the metadata DB before it is sent.
+    # Read the event store first. Each number is in the metadata DB before it is sent to the event
+    # store.
     sql = load("penstock.events.losses", "newest_numbers")
     [[number, merge]] = warehouse.query_at_once(sql, {"installation": installation or ""})[1]
     with database.read() as db:

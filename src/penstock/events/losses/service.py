@@ -54,7 +54,7 @@ class LossService:
     async def running(self) -> AsyncIterator[None]:
         """Compare now, before the first shipment and the first request, and then hourly.
 
-        If a store is down, the start continues and the worker tries again.
+        If a store is down, the service still starts, and the worker tries again.
         """
         with suppress(StoreUnavailable, QueryFailed):
             if await to_thread.run_sync(self._step) is not None:
@@ -79,7 +79,7 @@ class LossService:
             return store.accept_found(db, self._clock())
 
     def compare(self) -> Comparison | None:
-        """Compare now, and record what is missing.
+        """Compare now, and record missing rows.
 
         Returns None if there is no result, because another node is comparing or deletions keep
         starting.

@@ -50,7 +50,7 @@ def add_to_ledger(
 ) -> None:
     """Add to the ledger's counts. Call this last, because it locks a row that all nodes share.
 
-    shipment: number of a shipment. The ledger keeps the highest number.
+    shipment: the shipment's number. The ledger keeps the highest number.
     """
     connection.execute(_ADD, {"more_stored": stored, "more_removed": removed, "newest": shipment})
 
@@ -100,7 +100,7 @@ def newest_shipment(connection: Connection) -> tuple[int, bool]:
 
 
 def continue_above(connection: Connection, shipment: int, merge: int) -> None:
-    """Number later shipments and merges above the given numbers."""
+    """Continue the numbers of shipments and merges above the given numbers."""
     for table, number in (("shipments", shipment), ("merges", merge)):
         if connection.dialect.name == "sqlite":
             values = {"table": table, "number": number}

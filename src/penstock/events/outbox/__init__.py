@@ -1,1 +1,1 @@
-"""The outbox: rows of accepted events waiting for the warehouse."""
+"""The outbox: rows of accepted events that wait for the warehouse."""

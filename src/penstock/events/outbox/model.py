@@ -8,14 +8,16 @@ from penstock.events.model import Target
 
 
 class Bundle(NamedTuple):
-    """Rows of one table, a JSON object per line. number: ID of the bundle's row in the outbox."""
+    """Rows of one table, as one JSON object per line. number: ID of the bundle's row in the
+    outbox.
+    """
 
     number: int
     lines: str
 
 
 class UnshippableRow(NamedTuple):
-    """A shipment's only unshipped row, which the warehouse refused.
+    """The only unshipped row of a shipment, which the warehouse refused.
 
     message: the warehouse's error.
     """

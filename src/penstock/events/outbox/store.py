@@ -24,8 +24,8 @@ from penstock.metadb.tables import installation, outbox, shipments
 log = structlog.get_logger()
 
 _MAX_HALVES = 100
-"""Number of bundles to search for the oldest, starting with the lowest number. One half of a split
-bundle gets a number below all others.
+"""Number of bundles to search for the oldest, starting with the lowest number. When a bundle is
+split, one half gets a number below all others.
 """
 UNSHIPPABLE = "refused_by_event_store"
 LEASE_S = 900.0
@@ -94,7 +94,7 @@ class Outbox:
                         insert(installation).values(number=1, id=new_id("ins", self._clock()))
                     )
         except StoreConflict:
-            pass  # Another node was first.
+            pass  # Another node created it first.
         with self._database.read() as connection:
             return str(connection.execute(select(installation.c.id)).scalar_one())
 
@@ -114,9 +114,9 @@ class Outbox:
             ).scalar_one()
             connection.execute(_CUT, {"to": target, "up_to": up_to, "most": most, "number": number})
             # Query the result, because the SQLite driver returns no row count for a statement that
-            # begins with WITH.
+            # starts with WITH.
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
-            if not is_cut:  # Other nodes were faster.
+            if not is_cut:  # Other nodes have cut all bundles in the meantime.
                 _remove(connection, number)
             else:
                 add_to_ledger(connection, shipment=number)
@@ -138,7 +138,8 @@ class Outbox:
                 shipment = _oldest(connection, target)
             yield shipment
             if shipment is not None:
-                rows = _shipped_rows(shipment)  # Must precede the write, which blocks the intake.
+                # Do this before the write transaction, which blocks the intake.
+                rows = _shipped_rows(shipment)
                 with self._database.write() as connection:
                     self._finish(connection, shipment, rows)
         else:
@@ -154,7 +155,7 @@ class Outbox:
     ) -> None:
         """Remove a shipment and handle its remaining rows.
 
-        rows: number of shipped rows by website, from `_shipped_rows`.
+        rows: number of shipped rows by website; the result of `_shipped_rows`.
         """
         newest = shipment.number
         shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
@@ -223,7 +224,7 @@ class Outbox:
         return OutboxState(bundles, age_s)
 
     def has_bundles_up_to(self, number: int) -> bool:
-        """Whether a bundle with at most the given number is waiting."""
+        """Whether a bundle is waiting whose number is at most the given number."""
         with self._database.read() as connection:
             oldest = connection.execute(_OLDEST_BUNDLE).scalar()
         return oldest is not None and oldest <= number
@@ -289,7 +290,9 @@ def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], no
 
 
 def _number_below_all(connection: Connection) -> int:
-    """Return a bundle number below all others, so that waiting up to any number includes it."""
+    """Return a bundle number below all others, so that a wait for any number includes this
+    bundle.
+    """
     lowest: int | None = connection.execute(_OLDEST_BUNDLE).scalar()
     return min(lowest or 0, 0) - 1
 

@@ -24,7 +24,9 @@ class Reason(StrEnum):
 
 
 class QuarantineLimits(NamedTuple):
-    """Limits for one website. Beyond them, its least useful and oldest entries are deleted."""
+    """Limits for one website. Beyond them, its least useful entries are deleted, starting with the
+    oldest.
+    """
 
     rows: int
     bytes: int
@@ -35,9 +37,9 @@ class QuarantineEntry(NamedTuple):
 
     number: increases with each entry. website_id: None if the workspace has no such website.
     origin: the route, or the warehouse table. code: code of the problem document; `invalid` for an
-    item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole
-    batch and content that is too large. sender: details about the sender that are needed to read
-    the content again, such as its User-Agent. is_public: see `Refusal`.
+    item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, for a
+    whole batch, and for content that is too large. sender: details about the sender that are needed
+    to read the content again, such as its User-Agent. is_public: see `Refusal`.
     """
 
     number: int
@@ -61,7 +63,7 @@ class ReplayResult(NamedTuple):
 
 
 def is_replayable(entry: QuarantineEntry) -> bool:
-    """Whether the entry has the content that a replay needs. The content may still be wrong."""
+    """Whether the entry has the content that a replay needs. The content may still be invalid."""
     return entry.content is not None and (
         entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES or is_call(entry)
     )

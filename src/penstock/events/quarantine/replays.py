@@ -51,7 +51,7 @@ class Replayer:
     ) -> None:
         """Create a replayer.
 
-        on_stored: called when rows are back in the outbox; wakes the shipper.
+        on_stored: called once rows are back in the outbox; wakes the shipper.
         read_call: reads a stored tracking protocol call.
         """
         self._database, self._websites, self._intake = database, websites, intake
@@ -62,7 +62,7 @@ class Replayer:
         """Store the event of a quarantine entry.
 
         Raises `NotFound` if there is no such entry, and `Invalid` with every fault if the event is
-        still wrong; the code is `not_replayable` if the entry cannot be replayed.
+        still invalid. If the entry cannot be replayed, the code is `not_replayable`.
         """
         entry = await to_thread.run_sync(self._find, workspace_id, number)
         await self._replay(entry)
@@ -165,7 +165,7 @@ class Replayer:
         return website
 
     def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
-        """Put rows back into the outbox. Returns how many of them were still quarantined."""
+        """Put rows back into the outbox. Returns how many of them were still in the quarantine."""
         if not entries:
             return 0
         with self._database.write() as db:

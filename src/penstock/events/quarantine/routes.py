@@ -129,7 +129,9 @@ async def replay_one(
     caller: NamedDependency[Caller],
     replays: NamedDependency[Replayer],
 ) -> Response[None]:
-    """Store the entry and remove it from the quarantine. Returns 422 with all faults if invalid."""
+    """Store the entry and remove it from the quarantine. Returns 422 with all faults if the entry
+    is still invalid.
+    """
     await replays.replay(caller.workspace_id, number)
     return no_content()
 

@@ -47,7 +47,8 @@ def _values(content: Any) -> Iterator[Any]:
 def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
     """Return a function that tests whether an entry's event is in a period and of a kind.
 
-    Content without a time counts at its time of receipt. Content without a kind matches all kinds.
+    Content without a time counts as of its time of receipt. Content without a kind matches all
+    kinds.
     """
 
     def is_within(entry: QuarantineEntry) -> bool:
@@ -80,7 +81,7 @@ def forget_quarantined(
     condition: Callable[[QuarantineEntry], bool],
     removed: Counter[str],
 ) -> dict[WebsiteId, int]:
-    """Delete matching entries of these websites, a page at a time, because the search is slow.
+    """Delete matching entries of these websites, page by page, because the search is slow.
 
     Returns the number of the last entry searched, by website.
 

@@ -51,7 +51,7 @@ class QuarantineService:
         self._validation = validation
         self._clock = clock
 
-    # Methods that record
+    # Methods that record refused items
 
     async def record_body(
         self,
@@ -97,7 +97,7 @@ class QuarantineService:
     ) -> None:
         """Read the refusals when it is the workspace's turn, and record them.
 
-        read: parses the body again, which may take a long time.
+        read: returns the refusals; parses the body again, which may take a long time.
         """
         try:
             refusals = await self._validation.run(workspace_id, read)
@@ -165,7 +165,7 @@ class QuarantineService:
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
-            website = None  # It belongs to another workspace.
+            website = None  # The website belongs to another workspace.
         owner = website.workspace_id if website else workspace_id
         if owner is None:
             return None
@@ -189,7 +189,7 @@ class QuarantineService:
         except PenstockError:
             return None
 
-    # Methods that read and block
+    # Methods that read; they block
 
     def page(
         self,
@@ -201,7 +201,7 @@ class QuarantineService:
     ) -> Listing[QuarantineEntry]:
         """List entries, newest first. website_id: the website to list; None for all.
 
-        with_unknown: include entries whose website is unknown.
+        with_unknown: whether to include entries whose website is unknown.
         """
         with self._database.read() as db:
             return store.page(db, workspace_id, website_id, page, with_unknown=with_unknown)

@@ -25,8 +25,8 @@ _IS_PUBLIC = func.coalesce(c.sender[_IS_PUBLIC_KEY].as_boolean(), true())
 _ENTRY = (*c, _IS_PUBLIC.label("is_public"))
 
 _WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (_IS_PUBLIC, 0), else_=1)
-"""Value of an entry. Accepted events rank highest, because this is their only copy, and entries
-that anyone may have sent rank lowest.
+"""Rank of an entry. Accepted events rank highest, because this is their only copy. Entries that
+anyone may have sent rank lowest.
 """
 
 
@@ -72,7 +72,8 @@ def _drop_surplus(
 
     The least useful entries are deleted first, starting with the oldest. One entry always remains.
     """
-    own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None becomes IS NULL.
+    # SQLAlchemy turns None into IS NULL.
+    own = (c.workspace_id == workspace_id, c.website_id == website_id)
     rows, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
     ).one()
@@ -187,7 +188,7 @@ def entries_where(
 ) -> Iterator[QuarantineEntry]:
     """Find entries of these websites that meet a condition, reading in pages.
 
-    number: start after the entry with this number.
+    number: number of the entry after which to start.
     """
     first = number
     for website_id, workspace_id in owners(connection, website_ids).items():

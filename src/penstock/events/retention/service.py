@@ -19,7 +19,7 @@ _DAY_MS = DAY_S * 1000
 
 
 class RetentionService:
-    """Requests a deletion for each website and kind whose oldest events have expired."""
+    """Requests a deletion for each website and kind of event whose oldest events have expired."""
 
     def __init__(self, websites: WebsiteService, deletions: DeletionService, clock: Clock) -> None:
         self._websites, self._deletions, self._clock = websites, deletions, clock
@@ -29,7 +29,7 @@ class RetentionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Delete old events in this context. Needs a running `DeletionService`."""
+        """Delete old events during the context. Needs a running `DeletionService`."""
         async with self.worker.running():
             yield
 

@@ -1,1 +1,1 @@
-"""Formats of import files. To add a format, add a file with its `Reader`, and tests."""
+"""Formats of import files. To add a format, add a module with its `Reader`, and tests."""

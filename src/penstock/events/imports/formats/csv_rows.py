@@ -38,9 +38,11 @@ _FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())
 """Names of columns. `event` is an alias of `name`."""
 _MAX_COLUMNS = 1_000
 _MAX_EMPTY_LINES = 1_000_000
-"""Maximum number of consecutive empty lines. Each is a separate step, which takes time."""
+"""Maximum number of consecutive empty lines. Each line is a separate step, which takes time."""
 _MAX_STEPS_IN_ROW = 1_000
-"""Maximum number of steps inside a row that yield no line. Each may read a thousand gzip pieces."""
+"""Maximum number of steps inside a row that yield no line. Each step may read a thousand gzip
+pieces.
+"""
 _EXPECTED = (
     "Send CSV whose first row names the fields of an event, such as "
     "timestamp,name,userId,properties.plan."
@@ -57,7 +59,7 @@ _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such a
 
 
 class _Header(NamedTuple):
-    """A header row. columns: each column's field, and its key if it is a property."""
+    """A header row. columns: for each column, the field, and the key if the field is a property."""
 
     separator: str
     columns: tuple[tuple[str, str | None], ...]
@@ -95,7 +97,7 @@ def _read_header(line: bytes) -> _Header:
     except (csv.Error, ValueError):
         raise UnreadableFile("The first row is not valid CSV.") from None
     names = [cell.strip() for cell in cells]
-    while names and not names[-1]:  # Spreadsheets may write empty columns.
+    while names and not names[-1]:  # Spreadsheets may write empty columns at the end.
         names.pop()
     if len(names) > _MAX_COLUMNS:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
@@ -122,7 +124,7 @@ def _column_of(name: str) -> tuple[str, str | None]:
 
 
 def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int) -> Row:
-    """Read the row that starts with the given line, and further lines while a quote is open."""
+    """Read the row that starts with the given line. Reads further lines while a quote is open."""
     taken, size = [first], len(first.content)
 
     def texts() -> Iterator[str]:
@@ -206,7 +208,7 @@ def _head_problem(head: bytes) -> str | None:
     start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
     line, newline, _ = start.partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
-        return None  # Reading the file will report what is wrong with its header.
+        return None  # The problem with the header is reported when the file is read.
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {_EXPECTED}"
     try:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 from penstock.base.errors import Fault
 
 HEAD_BYTES = 4096
-"""Minimum bytes that `head_problem` gets from the start of a file, unless the file is shorter."""
+"""Minimum number of bytes from the start of a file that `head_problem` gets, unless the file is
+shorter.
+"""
 
 
 class UnreadableFile(Exception):
-    """The file cannot be read any further, so the import ends. The message is for people."""
+    """The file cannot be read any further, so the import ends. The message is shown to people."""
 
 
 class ReaderLimits(NamedTuple):
@@ -29,11 +31,11 @@ class ReaderLimits(NamedTuple):
 class Row(NamedTuple):
     """One small step through a file: a row, some empty lines, or neither.
 
-    line: line number where the row starts, from 1. lines_read: lines of the file read so far.
-    bytes_read: approximate number of bytes read so far, of the file as sent. content: the event as
-    the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows until
-    they are stored, and text needs much less memory than objects. empty_lines: lines skipped in
-    this step. faults: faults that the reader found, in addition to those in the content.
+    line: number of the line where the row starts, from 1. lines_read: lines of the file read so
+    far. bytes_read: approximate number of bytes read so far, of the file as sent. content: the
+    event as the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows
+    until they are stored, and text needs much less memory than objects. empty_lines: lines skipped
+    in this step. faults: faults that the reader found, in addition to those in the content.
     """
 
     line: int
@@ -48,14 +50,14 @@ class Row(NamedTuple):
 class Reader:
     """A format and how to read it.
 
-    name: value of the `format` parameter. description: text for people, without a full stop.
+    name: value of the `format` parameter. description: text shown to people, without a full stop.
     media_types: media types in lower case; clients send the first. endings: endings of file names
     in lower case, without `.gz`.
 
     head_problem: returns why a file that begins with the given bytes, decompressed, is not in this
-    format, and what to do; None if it may be in this format. rows: yields every row of a file in
-    short steps, whatever the file contains, and raises `UnreadableFile`. The same file must yield
-    the same rows each time, because an interrupted import is read again from the start.
+    format, and what to do; None if it may be in this format. rows: yields every row of a file, in
+    short steps whatever the file contains; raises `UnreadableFile`. The same file must yield the
+    same rows each time, because an interrupted import is read again from the start.
     """
 
     name: str

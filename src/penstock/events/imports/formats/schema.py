@@ -9,7 +9,7 @@ from penstock.events.schema import TrackedItem
 
 
 class ImportLine(TrackedItem):
-    """A past event of a visitor (`visitorId`) or user (`userId`)."""
+    """A past event of a visitor (`visitorId`) or a user (`userId`)."""
 
     timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
     visitor_id: SentId | None = None

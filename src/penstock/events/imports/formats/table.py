@@ -1,4 +1,4 @@
-"""The list of formats, used by the API, its document, the command and the page."""
+"""The list of formats. The API, its document, the command and the page use it."""
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.base.wording import listed
@@ -21,10 +21,10 @@ def reader_named(name: str) -> Reader:
 
 
 def reader_of_request(name: str | None, media_type: str) -> Reader:
-    """Return the reader for a request, by parameter or media type.
+    """Return the reader for a request, by its `format` parameter or media type.
 
-    Raises `UnsupportedMedia` if the media type is unknown or contradicts the parameter.
-    name: a known format, or None.
+    Raises `UnsupportedMedia` if the media type is unknown or contradicts the parameter. name: a
+    known format, or None.
     """
     if media_type not in MEDIA_TYPES:
         raise UnsupportedMedia(f"Send the file, plain or as gzip, with {_content_types()}.")

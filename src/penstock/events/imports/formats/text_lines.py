@@ -19,7 +19,9 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum number of bytes in a line. Reading stops at a longer line."""
 _PIECE_BYTES = 64 * 1024
 _COMPRESSED_BYTES = 16 * 1024
-"""Compressed bytes per read. Small, because the unread rest is copied after each gzip member."""
+"""Compressed bytes per read. The number is small, because the unread rest is copied after each gzip
+member.
+"""
 _EMPTY_LINES = BytesPattern(rb"\s*\n")
 _MAX_WITHOUT_CONTENT = 1_000
 """Maximum decompressor calls without output in one step, for example for empty members."""
@@ -39,7 +41,7 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
     """
     max_row_bytes = limits.max_row_bytes
     number = bytes_read = 0
-    # The start of a line that continues in the next piece, possibly cut short, and its full size.
+    # The start of a line that continues in the next piece, possibly cut off, and its full size.
     start, size = b"", 0
     for piece, bytes_read in _pieces(path, limits.max_inflated_bytes):
         at = 0
@@ -100,7 +102,7 @@ def _pieces(path: Path, max_inflated_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _inflated(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of every gzip member. A piece is empty if much input had no content."""
+    """Yield the content of every gzip member. A piece is empty if a lot of input had no content."""
     member, data, piece, without_content = None, b"", b"", 0
     # After the end of the file, the decompressor may still have data to return.
     while data or (data := file.read(_COMPRESSED_BYTES)) or piece:
