@@ -9,18 +9,18 @@ import Foundation
 import UIKit
 #endif
 
-/// Reads click tokens and URLs of links. No other part of a text leaves the device.
+/// Finds click tokens and link URLs in texts. No other part of a text leaves the device.
 public enum LinkEvidence {
     private static let maxLength = 2048
 
-    /// The click token of a URL of one of our links; nil for any other text.
+    /// The click token in the URL of one of our links; nil for any other text.
     public static func token(in text: String, linkHosts: Set<String>) -> String? {
         guard let parameters = linkParameters(text, linkHosts) else { return nil }
         let values = parameters.split(separator: "&").filter { $0.hasPrefix("ct=") }.map { $0.dropFirst(3) }
         return values.last(where: isToken).map(String.init)
     }
 
-    /// Whether a text is a URL of one of our links.
+    /// Whether a text is the URL of one of our links.
     public static func isLink(_ text: String, linkHosts: Set<String>) -> Bool {
         linkParameters(text, linkHosts) != nil
     }
@@ -62,7 +62,7 @@ public struct FirstOpen: Decodable, Sendable {
     }
 
     public let matched: Bool
-    /// Where to go in the app; nil if no link led to it.
+    /// The place in the app to open; nil if no link led to the app.
     public let destinationPath: String?
     public let method: String?
     public let confidence: Double?
@@ -77,7 +77,7 @@ public struct FirstOpen: Decodable, Sendable {
 
 /// Reports the first open until the server answers, once per install.
 public actor PenstockLinks {
-    /// The next action: finish, stop because of a mistake of the app, or retry.
+    /// The next action: finish, stop because the app made a mistake, or retry.
     enum Action {
         case finish(FirstOpen)
         case stop
@@ -106,7 +106,7 @@ public actor PenstockLinks {
     private let session: URLSession
     private var running: Task<FirstOpen?, Never>?
 
-    /// host: where Penstock runs. website: the ID of the app, from its page in the dashboard.
+    /// host: the URL of Penstock. website: the ID of the app, shown on its page in the dashboard.
     /// linkHosts: hosts of links, such as go.example.com, with a port if there is one.
     public init(
         host: URL, website: String, linkHosts: Set<String>,
@@ -137,7 +137,7 @@ public actor PenstockLinks {
             let text = await pasteboard?()
             body.clickToken = text.flatMap { LinkEvidence.token(in: $0, linkHosts: linkHosts) }
             guard let data = try? JSONEncoder().encode(body) else { return nil }
-            defaults.set(data, forKey: Self.bodyKey)  // store it before sending: a retry sends the same body
+            defaults.set(data, forKey: Self.bodyKey)  // store it before sending, so that a retry sends the same body
             return await send(data)
         }
         running = task
@@ -186,7 +186,7 @@ public actor PenstockLinks {
     }
 
     #if canImport(UIKit)
-    /// The pasteboard's text, only if it has a web URL, which iOS detects without asking the person.
+    /// The pasteboard's text, but only if it has a web URL. iOS detects this without asking the person.
     @MainActor
     public static func pasteboardLink() async -> String? {
         let patterns: Set<UIPasteboard.DetectionPattern> = [.probableWebURL]

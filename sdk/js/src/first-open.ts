@@ -3,7 +3,7 @@ import { evidenceFields, resolveOpen, type Evidence, type FirstOpen } from "./co
 import { httpTransport, newId } from "./core/platform";
 import type { Transport } from "./core/sender";
 
-/** Reads one piece of evidence. A failure, or no result after 3 seconds, counts as no evidence. */
+/** Reads one piece of evidence. A failure, or no result within 3 seconds, counts as no evidence. */
 export type Adapter = () => Promise<string | null | undefined>;
 
 export interface FirstOpenStorage {
@@ -12,9 +12,9 @@ export interface FirstOpenStorage {
 }
 
 export interface FirstOpenOptions {
-  /** Where Penstock runs, such as `https://penstock.example`. */
+  /** The URL of Penstock, such as `https://penstock.example`. */
   host: string;
-  /** The ID of the app, from its page in the dashboard. */
+  /** The ID of the app, shown on its page in the dashboard. */
   website: string;
   platform: "ios" | "android";
   /** Hosts of links, such as `["go.example.com"]`. Other hosts' URLs never leave the device. */
@@ -26,7 +26,7 @@ export interface FirstOpenOptions {
   clipboard?: Adapter;
   /** The URL that opened the app, such as `Linking.getInitialURL`. */
   initialUrl?: Adapter;
-  /** The visitor, if the app already tracks visitors: `penstock.visitorId`. */
+  /** The visitor's ID if the app already tracks visitors: `penstock.visitorId`. */
   visitorId?: string;
   osVersion?: string;
   appVersion?: string;
@@ -45,7 +45,7 @@ const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(
 const running = new WeakMap<FirstOpenStorage, Promise<FirstOpen | undefined>>();
 
 /**
- * Reports the first open and returns what led to it, once per install. Later calls return
+ * Reports the first open and returns the server's answer, once per install. Later calls return
  * undefined; concurrent calls share one result. Retries until the server answers, even in later
  * runs of the app.
  */
@@ -65,7 +65,8 @@ async function resolveOnce(options: FirstOpenOptions): Promise<FirstOpen | undef
   let body = await storage.getItem(BODY);
   if (!body) {
     body = JSON.stringify(await firstOpenBody(options, pause));
-    await storage.setItem(BODY, body); // Store it before sending: a retry sends the same body.
+    // Store the body before sending it, so that a retry sends the same body.
+    await storage.setItem(BODY, body);
   }
   const answer = await resolveOpen(body, transport, pause);
   if (answer) await storage.setItem(DONE, "1");

@@ -11,15 +11,15 @@ import { memoryStore, type Store } from "./core/store";
 export type { Json, Properties } from "./core/queue";
 
 export interface Options {
-  /** Where Penstock runs, such as `https://penstock.example`. */
+  /** The URL of Penstock, such as `https://penstock.example`. */
   host: string;
-  /** The ID of the website or app, from its page in the dashboard. */
+  /** The ID of the website or app, shown on its page in the dashboard. */
   website: string;
   /** A key with the scope `ingest`. */
   apiKey: string;
   /** A folder that keeps events until the server answers, even if the process is killed. */
   spillTo?: string;
-  /** Maximum number of waiting events. Others are dropped and counted. Default: 10,000. */
+  /** Maximum number of waiting events. Further events are dropped and counted. Default: 10,000. */
   maxWaiting?: number;
   /**
    * Called with a message when the server rejects an event, accepts nothing or does not answer.
@@ -28,7 +28,7 @@ export interface Options {
   onRefused?: (text: string) => void;
 }
 
-/** The person of an event. `userId` or `visitorId` is required. */
+/** The person who caused an event. `userId` or `visitorId` is required. */
 export interface Person {
   userId?: string;
   visitorId?: string;
@@ -36,12 +36,14 @@ export interface Person {
 
 export interface ServerEvent extends Person {
   event: string;
-  /** Your own ID of the event. Further events with it are duplicates. Default: a random ID. */
+  /**
+   * Your own ID for the event. Further events with this ID are duplicates. Default: a random ID.
+   */
   eventId?: string;
-  /** When it happened. Default: now. */
+  /** The time of the event. Default: now. */
   timestamp?: Date;
   properties?: Properties;
-  /** Your own ID of the session, stored with the event. */
+  /** Your own ID for the session, stored with the event. */
   externalSessionId?: string;
   country?: string;
   region?: string;
@@ -118,7 +120,7 @@ export class Penstock {
 
 const HOUR_MS = 3_600_000;
 
-/** Reports every rejected event, but a server that accepts nothing only once an hour. */
+/** Reports every rejected event. Reports a server that accepts nothing only once an hour. */
 function onceAnHour(report: (text: string) => void): (text: string) => void {
   const toldAt = new Map<string, number>();
   return (text) => {
@@ -130,7 +132,8 @@ function onceAnHour(report: (text: string) => void): (text: string) => void {
     try {
       report(text);
     } catch (error) {
-      console.error("penstock: onRefused failed", error); // It must not end the delivery.
+      // A failing callback must not end the delivery.
+      console.error("penstock: onRefused failed", error);
     }
   };
 }
@@ -145,12 +148,15 @@ interface Problems extends Problem {
   results?: ({ errors?: (Problem | null)[] } | null)[];
 }
 
-/** An array in an answer; empty if a gateway's JSON has something else there. */
+/** Returns an array in an answer; an empty array if a gateway's JSON has something else there. */
 function list<T>(value: T[] | undefined): T[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Turns an event of a website that the key is not for into a 403. The key may still be changed. */
+/**
+ * Turns the rejection of an event for a website that the key does not cover into a 403. The key may
+ * still be changed.
+ */
 function explainWrongKeys(transport: Transport): Transport {
   return async (path, text) => {
     const answer = await transport(path, text);
@@ -162,7 +168,10 @@ function explainWrongKeys(transport: Transport): Transport {
   };
 }
 
-/** Stores each key in a file. A file gets its name when complete, so no kill leaves half of one. */
+/**
+ * Stores each key in a file. A file gets its final name once it is complete, so a killed process
+ * never leaves half a file.
+ */
 function folderStore(folder: string): Store {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = (key: string): string => join(folder, key);

@@ -24,25 +24,28 @@ export interface AppState {
 }
 
 export interface Options extends CommonOptions {
-  /** Where Penstock runs, such as `https://penstock.example`. */
+  /** The URL of Penstock, such as `https://penstock.example`. */
   host: string;
   storage: AsyncStorage;
-  /** Lets the client send waiting events when the app goes to the background or returns. */
+  /** Lets the client send waiting events when the app moves to the background or returns. */
   appState?: AppState;
 }
 
 export class Penstock extends Client {
-  /** Send a screen view of an app. */
+  /** Send a view of an app's screen. */
   screen(name: string, properties?: Properties): void {
     this.send({ type: "screenview", screen: name, properties });
   }
 }
 
-/** Creates the client of an app. Call it once and await it: it reads events of earlier runs. */
+/**
+ * Creates the client of an app. Call it once and await it, because it reads events from earlier
+ * runs.
+ */
 export async function init(options: Options): Promise<Penstock> {
   const { debug = Boolean((globalThis as { __DEV__?: boolean }).__DEV__) } = options;
   const transport = httpTransport(options.host, { "Content-Type": "application/json" });
-  let hasWarned = !debug; // Being offline is not an error, so warn only developers, and once.
+  let hasWarned = !debug; // Being offline is not an error, so warn only developers, and only once.
   const warnOnce = (text: string): void => {
     if (!hasWarned) console.warn(`penstock: ${text}`);
     hasWarned = true;
@@ -62,7 +65,9 @@ export async function init(options: Options): Promise<Penstock> {
   return client;
 }
 
-/** Reads everything once, then writes in the background, in order. Retries a failed write once. */
+/**
+ * Reads everything once, then writes in the background, in order. A failed write is retried once.
+ */
 async function mirrored(storage: AsyncStorage): Promise<Store> {
   const memory = memoryStore();
   try {
@@ -71,7 +76,7 @@ async function mirrored(storage: AsyncStorage): Promise<Store> {
       if (value !== null) memory.set(key, value);
     }
   } catch {
-    // Without storage, events of this run wait in memory.
+    // Without storage, the events of this run wait in memory.
   }
   let writes = Promise.resolve();
   const write = (action: () => Promise<void>): void => {

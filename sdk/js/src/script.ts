@@ -26,7 +26,9 @@ if (!script?.dataset.website) {
   for (const call of calls) call(penstock);
 }
 
-/** Attributes as options of `init`. `data-cookie-domain` becomes `cookieDomain`. */
+/**
+ * Returns the tag's attributes as options of `init`. `data-cookie-domain` becomes `cookieDomain`.
+ */
 function options({ src, dataset }: HTMLScriptElement): Options {
   const value = (text?: string): unknown =>
     text === "" || text === "true" || (text !== "false" && text);

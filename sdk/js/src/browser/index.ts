@@ -11,26 +11,26 @@ export type { Consent, Signature, Transaction } from "../core/client";
 export type { Json, Properties } from "../core/queue";
 
 export interface Options extends CommonOptions {
-  /** Where Penstock runs, such as `https://penstock.example`. */
+  /** The URL of Penstock, such as `https://penstock.example`. */
   host: string;
   /** Send a page view now and after each navigation within the page. Default: true. */
   pages?: boolean;
   /** Treat the part of the URL after `#` as a path: `/app#/cart` counts as `/app/cart`. */
   hashRoutes?: boolean;
-  /** Share the visitor among sub-domains by a cookie of this domain, such as `shop.example`. */
+  /** Share the visitor among sub-domains with a cookie for this domain, such as `shop.example`. */
   cookieDomain?: string;
-  /** Send nothing for browsers with Do Not Track. Default: false. */
+  /** Send nothing from browsers with Do Not Track. Default: false. */
   respectDoNotTrack?: boolean;
-  /** Send nothing for browsers with Global Privacy Control. Default: false. */
+  /** Send nothing from browsers with Global Privacy Control. Default: false. */
   respectGlobalPrivacyControl?: boolean;
 }
 
-/** A client for one website. Call it once per page. */
+/** A client for one website. Create one per page. */
 export class Penstock extends Client {
   #referrer = document.referrer;
 
   constructor(given: Options) {
-    const options = { __proto__: null, ...given } as Options; // Pages may extend prototypes.
+    const options = { __proto__: null, ...given } as Options; // Pages may have extended prototypes.
     const { host, cookieDomain, hashRoutes } = options;
     if (!/^(https?:)?\//.test(host)) console.error(`penstock: host ${host} lacks https://`);
     const store = browserStore();
@@ -53,7 +53,7 @@ export class Penstock extends Client {
           const { href, hash, pathname } = location;
           const page = { url: href, referrer: this.#referrer, title: document.title };
           const route = hashRoutes && hash ? hashPath(pathname, hash) : undefined;
-          const isLong = href.length > 8_000; // The event then has no url.
+          const isLong = href.length > 8_000; // The event then has no URL.
           return {
             ...plain(page, () => undefined),
             path: route ?? (isLong ? pathname : undefined),
@@ -64,11 +64,11 @@ export class Penstock extends Client {
     );
     addEventListener("online", () => this.wake());
     addEventListener("pagehide", () => {
-      // Keep the events on the device too: a beacon does not tell whether they arrive.
+      // Keep the events on the device as well, because a beacon does not tell whether they arrive.
       this.leave((body) => navigator.sendBeacon(host.replace(HOST_END, TRACK), body));
     });
     addEventListener("pageshow", ({ persisted }) => {
-      if (!persisted) return; // Only a page restored from the cache needs this.
+      if (!persisted) return; // Only a page that is restored from the cache needs this.
       this.wake();
       if (options.pages !== false) this.page();
     });
@@ -81,7 +81,7 @@ export class Penstock extends Client {
     }
   }
 
-  /** Send a page view. The client does so by itself unless the option `pages` is false. */
+  /** Send a page view. The client does this automatically unless the option `pages` is false. */
   page(properties?: Properties): void {
     this.send({ type: "pageview", properties: this.plain(properties) });
   }
@@ -91,14 +91,14 @@ export function init(options: Options): Penstock {
   return new Penstock(options);
 }
 
-/** Calls back once the page is shown: immediately, unless the browser is only prerendering it. */
+/** Calls back once the page is shown: immediately, unless the browser is prerendering it. */
 function whenShown(call: () => void): void {
   const { prerendering } = document as { prerendering?: boolean };
   if (prerendering) document.addEventListener("prerenderingchange", call, { once: true });
   else call();
 }
 
-/** The path of a page whose route follows `#`. */
+/** Returns the path of a page whose route follows `#`. */
 function hashPath(pathname: string, hash: string): string {
   return pathname.replace(/\/$/, "") + hash.replace(/^#!?\/?/, "/");
 }

@@ -30,7 +30,7 @@ export function onNavigation(
   addEventListener("hashchange", check);
 }
 
-/** The page's address without its fragment, as in a referrer. */
+/** Returns the page's address without its fragment, as in a referrer. */
 function withoutHash(): string {
   return location.href.split("#")[0]!;
 }

@@ -1,6 +1,6 @@
 import { withMemoryFallback, type Store } from "../core/store";
 
-/** A store in `localStorage`, or in memory where that is not available. */
+/** Returns a store in `localStorage`, or in memory if that is not available. */
 export function browserStore(): Store {
   return withMemoryFallback({
     keys: () => Object.keys(localStorage),
@@ -13,8 +13,8 @@ export function browserStore(): Store {
 const YEAR_S = 365 * 24 * 3_600;
 
 /**
- * The given store, with one key, the visitor's, in a cookie that sub-domains share. Its value
- * needs no escaping.
+ * Returns the given store, with one key, the visitor's, in a cookie that sub-domains share. The
+ * key's value must not need escaping.
  */
 export function withSharedCookie(store: Store, key: string, domain: string): Store {
   const write = (wanted: string, value: string): void => {
@@ -28,7 +28,7 @@ export function withSharedCookie(store: Store, key: string, domain: string): Sto
       const shared = `; ${document.cookie}`.split(`; ${wanted}=`)[1]?.split(";")[0];
       if (shared) return shared;
       const own = store.get(wanted);
-      if (own) write(wanted, own); // For example, a visitor from before the cookie existed.
+      if (own) write(wanted, own); // The store may hold a visitor from before the cookie existed.
       return own;
     },
     set(wanted, value) {

@@ -3,9 +3,9 @@ import type { Properties } from "./queue";
 import type { Store } from "./store";
 
 export interface AttemptOptions {
-  /** The property with the attempt's ID: `attemptProperty` of the funnel. */
+  /** The property that holds the attempt's ID: the funnel's `attemptProperty`. */
   property: string;
-  /** The property with the event's number: `sequenceProperty` of the funnel. */
+  /** The property that holds the event's number: the funnel's `sequenceProperty`. */
   sequence?: string;
 }
 
@@ -28,8 +28,8 @@ interface State {
 /**
  * One journey, such as a checkout. All tabs and visits share its ID and numbers until it ends.
  *
- * Numbers rise by thousands and end in the tab's three digits, so that two tabs use different
- * numbers at the same instant. One pair of tabs in a thousand shares its digits.
+ * Numbers increase by thousands and end in the tab's three digits, so that two tabs use different
+ * numbers at the same instant. One pair of tabs in a thousand has the same digits.
  */
 export class Attempt {
   readonly #host: AttemptHost;
@@ -47,7 +47,7 @@ export class Attempt {
     try {
       return JSON.parse(this.#host.store.get(this.#key) ?? "") as State;
     } catch {
-      return this.#begin(this.#host.newId(), 0); // It does not exist or cannot be read.
+      return this.#begin(this.#host.newId(), 0); // The attempt does not exist or cannot be read.
     }
   }
 
@@ -81,8 +81,9 @@ export class Attempt {
   }
 
   /**
-   * Continue an attempt that began elsewhere, whose ID came from a link or the backend. Without the
-   * number of its last event, its events have no numbers, and their times prove the order.
+   * Continue an attempt that began elsewhere, with an ID from a link or the backend. Without the
+   * number of its last event, its further events have no numbers, and only their times show the
+   * order.
    */
   resume(id: string, lastNumber?: number): void {
     const { id: knownId, last } = this.#state();
@@ -100,14 +101,14 @@ export class Attempt {
     this.#host.store.remove(this.#key);
   }
 
-  /** Metadata for a payment provider, so that its webhooks name visitor and attempt. */
+  /** Metadata for a payment provider, so that its webhooks contain the visitor and the attempt. */
   metadata(): Record<string, string> {
     return { visitorId: this.#host.visitorId, [this.#options.property]: this.id };
   }
 
   /**
-   * Visitor and attempt as a `client_reference_id` for Stripe: at most 200 letters, digits, dashes
-   * and underscores. Throws RangeError if the IDs are too long.
+   * The visitor and the attempt as a `client_reference_id` for Stripe: at most 200 letters, digits,
+   * dashes and underscores. Throws RangeError if the IDs are too long.
    */
   clientReferenceId(): string {
     const parts = [this.#host.visitorId, this.#options.property, this.id];

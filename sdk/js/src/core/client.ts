@@ -8,15 +8,15 @@ import { memoryStore, moveAll, type Store } from "./store";
 export type Consent = "granted" | "denied" | "pending";
 
 export interface CommonOptions {
-  /** The ID of the website or app, from its page in the dashboard. */
+  /** The ID of the website or app, shown on its page in the dashboard. */
   website: string;
-  /** Your own ID of the visitor. Default: a random ID, stored on the device. */
+  /** Your own ID for the visitor. Default: a random ID, stored on the device. */
   visitorId?: string;
-  /** `pending`: store and send nothing before `consent("granted")`. Default: `granted`. */
+  /** With `pending`, nothing is stored or sent before `consent("granted")`. Default: `granted`. */
   consent?: Consent | undefined;
   /**
-   * Log what the server rejects. Default: on local hosts and in development. Always logged: a
-   * missing or wrong `userHash`, an unknown website, and a server that accepts nothing.
+   * Log everything that the server rejects. Default: true on local hosts and in development. Always
+   * logged: a missing or wrong `userHash`, an unknown website, and a server that accepts nothing.
    */
   debug?: boolean;
 }
@@ -27,7 +27,7 @@ export interface Signature {
 }
 
 export interface Transaction {
-  /** A second transaction with this ID is a duplicate. */
+  /** Your own ID for the transaction. A second transaction with this ID is a duplicate. */
   id?: string;
   amount?: number;
   /** Three capital letters, such as `EUR`. */
@@ -35,7 +35,7 @@ export interface Transaction {
   properties?: Properties;
 }
 
-/** The part that differs between browsers, apps and tests. */
+/** The part of a client that differs between browsers, apps and tests. */
 export interface Platform {
   store: Store;
   /** Age at which this tab sends another tab's events, in milliseconds. Default: 0. */
@@ -68,7 +68,7 @@ export class Client implements AttemptHost {
 
   constructor(options: CommonOptions, platform: Platform) {
     if (!options.website) throw new TypeError("penstock: website is missing");
-    // Without a prototype, because pages may have extended it.
+    // It has no prototype, because pages may have extended `Object.prototype`.
     this.#options = { __proto__: null, ...options } as CommonOptions;
     this.#platform = platform;
     this.tab = Number(platform.newId().replace(/\D/g, "").slice(-3));
@@ -89,7 +89,7 @@ export class Client implements AttemptHost {
   }
 
   #warn(text: string): void {
-    // Always log faults of the page itself: only its console can show them.
+    // Always log mistakes in the page itself, because only its console can show them.
     const isSaid = this.#options.debug || /userHash|website|without/.test(text);
     if (!isSaid || this.#warned.has(text)) return;
     this.#warned.add(text);
@@ -104,7 +104,7 @@ export class Client implements AttemptHost {
     return this.#platform.newId();
   }
 
-  /** The visitor's ID. Without consent it lasts for this session only. */
+  /** The visitor's ID. Without consent, it lasts only for this session. */
   get visitorId(): string {
     const known = this.#options.visitorId ?? this.#store.get(VISITOR);
     if (known) return known;
@@ -118,7 +118,7 @@ export class Client implements AttemptHost {
     this.send({ type: "event", name, properties: this.plain(properties) });
   }
 
-  /** For attempts: properties without values that are not allowed in events. */
+  /** For attempts: returns the properties without values that are not allowed in events. */
   plain(properties?: Properties): Properties | undefined {
     if (properties === undefined) return;
     return plain(properties, (name) =>
@@ -140,7 +140,7 @@ export class Client implements AttemptHost {
     });
   }
 
-  /** Name the visitor's user. Call it at sign-up and log-in. */
+  /** Set the visitor's user. Call it at sign-up and log-in. */
   identify(userId: string, traits?: Properties, signature: Signature = {}): void {
     this.#add(IDENTIFY, { userId, traits: this.plain(traits), userHash: signature?.userHash });
   }
@@ -163,7 +163,7 @@ export class Client implements AttemptHost {
     else add();
   }
 
-  /** Forget visitor and attempts. Call it at log-out. Waiting events are still sent. */
+  /** Forget the visitor and its attempts. Call it at log-out. Waiting events are still sent. */
   reset(): void {
     forget(this.#store, "penstock.attempt.");
     void this.visitorId; // Create an ID now, so that no sub-domain continues with the old one.
@@ -185,7 +185,7 @@ export class Client implements AttemptHost {
     this.#open();
   }
 
-  /** A journey whose events share an ID and have rising numbers. */
+  /** Return a journey whose events share an ID and have increasing numbers. */
   attempt(name: string, options: AttemptOptions): Attempt {
     return new Attempt(this, name, options);
   }
@@ -200,14 +200,17 @@ export class Client implements AttemptHost {
     this.#sender.wake();
   }
 
-  /** For platforms: the page is closing. `beacon`: sends a body and returns whether it could. */
+  /**
+   * For platforms: the page is closing. `beacon` sends a body and returns whether that was
+   * possible.
+   */
   leave(beacon: (body: string) => boolean): void {
     this.#sender.leave(beacon);
   }
 }
 
 /**
- * Binds methods, so that `const { track } = penstock` works, and catches their errors, so that none
+ * Binds methods, so that `const { track } = penstock` works. Catches their errors, so that no error
  * reaches the page. Getters stay unchanged.
  */
 function bindMethods(client: object, warn: (text: string) => void): void {
@@ -216,7 +219,7 @@ function bindMethods(client: object, warn: (text: string) => void): void {
     for (const name of Object.getOwnPropertyNames(type)) {
       const method = Object.getOwnPropertyDescriptor(type, name)!.value as unknown;
       if (name === "constructor" || typeof method !== "function") continue;
-      if (Object.prototype.hasOwnProperty.call(client, name)) continue; // A subclass has it.
+      if (Object.prototype.hasOwnProperty.call(client, name)) continue; // A subclass overrides it.
       methods[name] = (...values: unknown[]): unknown => {
         try {
           return method.apply(client, values) as unknown;
@@ -228,9 +231,9 @@ function bindMethods(client: object, warn: (text: string) => void): void {
   }
 }
 
-/** Removes the visitor and all keys with a prefix. */
+/** Removes the visitor and all keys with the prefix. */
 function forget(store: Store, prefix: string): void {
-  store.remove(VISITOR); // It may be in a cookie, which `keys` does not list.
+  store.remove(VISITOR); // The visitor may be in a cookie, which `keys` does not list.
   for (const key of store.keys()) {
     if (key.startsWith(prefix)) store.remove(key);
   }

@@ -1,7 +1,7 @@
 /**
  * Times of events on a device whose clock may be wrong and may be changed while events wait.
  *
- * The client measures the clock's error from the server's answers and sends it as `clockOffset`.
+ * The client measures the clock's error from the server's answers, and sends it as `clockOffset`.
  * Before the first answer it sends `sentAt`, from which the server estimates the error.
  */
 export interface TimeSource {
@@ -11,23 +11,23 @@ export interface TimeSource {
   monotonic(): number;
 }
 
-/** When something happened. `shift` is the wall clock minus the monotonic clock. */
+/** The time of an event. `shift` is the wall clock minus the monotonic clock. */
 export interface Moment {
   wall: number;
   shift: number;
   /** Server time minus the device's clock; undefined while unknown. */
   offset?: number | undefined;
-  /** Change of `shift` since the answer that showed `offset`. Meaningless without one. */
+  /** Change of `shift` since the answer that showed `offset`. Meaningless without an `offset`. */
   change?: number;
-  /** The client that took the time: each client's monotonic clock has its own start. */
+  /** The client that read the time. Each client's monotonic clock has a different start. */
   client: string;
 }
 
-/** A larger change of `shift` means that the clock was changed or the device slept. */
+/** A larger change of `shift` means that the clock was changed or that the device slept. */
 const CHANGE_MS = 2_000;
 /** The largest clock error that the server accepts. */
 const TOLERANCE_MS = 5_000;
-/** How fast an estimate gets worse, because clocks drift. */
+/** The rate at which an estimate becomes less accurate, because clocks drift. */
 const DRIFT = 1 / 1_000;
 
 export class Clock {
@@ -35,7 +35,7 @@ export class Clock {
   readonly #client: string;
   #offset: number | undefined;
   #offsetShift = 0;
-  /** Round trip of the answer that showed the offset, and when it came. */
+  /** Round trip of the answer that showed the offset, and the time of that answer. */
   #roundTrip = 0;
   #learned = 0;
   /** The previous offset, for times up to `wall`. */
@@ -66,8 +66,8 @@ export class Clock {
   }
 
   /**
-   * Learn the offset from an answer. `sent`: when its request was sent. A shorter round trip gives
-   * a better estimate.
+   * Learn the offset from an answer. `sent`: the time when its request was sent. A shorter round
+   * trip gives a better estimate.
    */
   learn(serverTime: unknown, sent: Moment): void {
     const server = Date.parse(`${serverTime}`);
@@ -78,11 +78,12 @@ export class Clock {
     const isSameClock =
       this.#offset !== undefined && Math.abs(shift - this.#offsetShift) <= CHANGE_MS;
     if (isSameClock && roundTrip > this.#roundTrip + (now - this.#learned) * DRIFT) return;
-    // The server's clock showed its answer's time at some instant since `sent`.
+    // The server's clock showed the answer's time at some instant since `sent`.
     const most = server - sent.wall;
     const least = server - wall;
-    const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS; // It may be right.
-    // The server has corrected the first events only if `sentAt` showed their clock to be ahead.
+    // The device's clock may be right.
+    const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS;
+    // The server has corrected the first events only if `sentAt` showed that their clock was ahead.
     this.#before = isSameClock
       ? { wall, offset: this.#steady(wall) }
       : { wall: sent.wall, offset: most < -TOLERANCE_MS ? most : 0 };
@@ -92,18 +93,22 @@ export class Clock {
     this.#learned = now;
   }
 
-  /** The offset of a time. A better estimate takes effect slowly, so that times never go back. */
+  /**
+   * Returns the offset for a time. A better estimate takes effect slowly, so that times never go
+   * back.
+   */
   #steady(wall: number): number {
     const { wall: until, offset } = this.#before;
     return Math.max(this.#offset!, Math.round(offset - Math.max(0, wall - until) / 2));
   }
 
   /**
-   * Time fields of an event that is being sent.
+   * Returns the time fields of an event that is being sent.
    *
-   * A clock that goes back was changed. If it goes forward, it was changed or the device slept; it
-   * was changed if the event would otherwise be in the future. Until an answer shows the changed
-   * clock's error, the client cannot know the future: then the server compares with `sentAt`.
+   * If the clock went back, it was changed. If it went forward, either it was changed or the device
+   * slept; it must have been changed if the event would otherwise be in the future. Until an answer
+   * shows the changed clock's error, the client cannot tell what is in the future, so the server
+   * compares with `sentAt`.
    */
   fields({ wall, shift, offset, change = 0, client }: Moment): {
     timestamp: number;

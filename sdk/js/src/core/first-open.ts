@@ -1,4 +1,4 @@
-/** Reports an app's first open, to learn which link led to its installation. */
+/** Reports an app's first open, to find out which link led to the installation. */
 import type { Properties } from "./queue";
 import { pauseMs, type Answer, type Transport } from "./sender";
 
@@ -10,11 +10,11 @@ const MAX_CHARS = 2048;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 
-/** Evidence that an app has at its first open. */
+/** The evidence that an app has at its first open. */
 export interface Evidence {
-  /** Android: the install referrer of Google Play. */
+  /** Android: Google Play's install referrer. */
   installReferrer?: string | undefined;
-  /** iOS: the text of the pasteboard. Only a click token in a link's URL leaves the device. */
+  /** iOS: the text on the pasteboard. Only a click token in a link's URL leaves the device. */
   clipboard?: string | undefined;
   /** The URL with which the system opened the app. */
   url?: string | undefined;
@@ -23,7 +23,7 @@ export interface Evidence {
 /** The server's answer. */
 export interface FirstOpen {
   matched: boolean;
-  /** Where to go in the app; `null` if no link led to it. */
+  /** The place in the app to open; `null` if no link led to the app. */
   destinationPath: string | null;
   method: string | null;
   confidence: number | null;
@@ -34,7 +34,7 @@ export interface FirstOpen {
   reason: string | null;
 }
 
-/** The click token among parameters such as `ct=...&utm_source=...`. */
+/** Returns the click token from parameters such as `ct=...&utm_source=...`. */
 function tokenIn(parameters: string): string | undefined {
   const values = parameters.split("&").filter((part) => part.startsWith("ct="));
   return values
@@ -43,24 +43,24 @@ function tokenIn(parameters: string): string | undefined {
     .pop();
 }
 
-/** The click token of an install referrer, which may still be percent-encoded. */
+/** Returns the click token of an install referrer, which may still be percent-encoded. */
 export function referrerToken(referrer: string): string | undefined {
   const text = referrer.slice(0, MAX_CHARS);
   return tokenIn(text) ?? tokenIn(text.replace(/%3D/gi, "=").replace(/%26/g, "&"));
 }
 
-/** The parameters of a URL of one of our links; undefined for any other text. */
+/** Returns the parameters in the URL of one of our links; undefined for any other text. */
 function linkParameters(text: string, linkHosts: readonly string[]): string | undefined {
   const [, host, parameters] = (text.length <= MAX_CHARS && LINK.exec(text.trim())) || [];
   return host && linkHosts.includes(host.toLowerCase()) ? (parameters ?? "") : undefined;
 }
 
-/** The click token of a copied URL of one of our links. */
+/** Returns the click token in the copied URL of one of our links. */
 export function clipboardToken(text: string, linkHosts: readonly string[]): string | undefined {
   return tokenIn(linkParameters(text, linkHosts) ?? "");
 }
 
-/** The evidence as fields of the request: tokens, and the URL if it is one of our links. */
+/** Returns the evidence as fields of the request: tokens, and the URL if it is one of our links. */
 export function evidenceFields(evidence: Evidence, linkHosts: readonly string[]): Properties {
   const { installReferrer = "", clipboard = "", url = "" } = evidence;
   const token = referrerToken(installReferrer);
@@ -71,14 +71,14 @@ export function evidenceFields(evidence: Evidence, linkHosts: readonly string[])
   };
 }
 
-/** The next action: finish, stop because of a mistake of the app, or retry. */
+/** Returns the next action: finish, stop because the app made a mistake, or retry. */
 export function actionOn({ status, body }: Answer): "finish" | "stop" | "retry" {
   if (status === 200 && typeof (body as Partial<FirstOpen> | null)?.matched === "boolean")
     return "finish";
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "stop" : "retry";
 }
 
-/** Send a body until the server answers. Returns undefined if it rejects the body. */
+/** Sends a body until the server answers. Returns undefined if the server rejects the body. */
 export async function resolveOpen(
   body: string,
   transport: Transport,

@@ -1,13 +1,18 @@
-/** JSON of values that pages pass. The values may be anything, and pages may change prototypes. */
+/**
+ * Converts values that pages pass to JSON. The values may be anything, and pages may change
+ * prototypes.
+ */
 import type { Json, Properties } from "./queue";
 
 const MAX_KEYS = 255;
-const MAX_LEVELS = 4; // below a property
+const MAX_LEVELS = 4; // levels below a property
 const MAX_BYTES = 8_192;
 const MAX_CHARS = 60_000;
 const INTEGER_TOO_LONG = /^-?\d{19,}$/;
 
-/** JSON, even if the page gave prototypes a `toJSON`, such as old versions of Prototype.js do. */
+/**
+ * Returns JSON, even if the page added `toJSON` to prototypes, as old versions of Prototype.js do.
+ */
 export function toJson(
   value: unknown,
   replacer?: (key: string, value: unknown) => unknown,
@@ -25,7 +30,10 @@ export function toJson(
   }
 }
 
-/** Properties without values that are not allowed in events. `drop` receives their names. */
+/**
+ * Returns properties without values that are not allowed in events. `drop` receives the names of
+ * removed properties.
+ */
 export function plain(properties: unknown, drop: (name: string) => void): Properties {
   const result = Object.create(null) as Properties;
   let keys = 0;
@@ -45,7 +53,7 @@ export function plain(properties: unknown, drop: (name: string) => void): Proper
     const before = [keys, chars] as const;
     try {
       const text = toJson((properties as Properties)[name], count);
-      if (text === undefined) continue; // Treat it as missing.
+      if (text === undefined) continue; // Treat the value as missing.
       const value = JSON.parse(text) as Json;
       chars += text.length;
       keys = before[0] + 1 + check(value, 0);
@@ -60,7 +68,7 @@ export function plain(properties: unknown, drop: (name: string) => void): Proper
   return result;
 }
 
-/** The number of keys in a value. Throws for a value that Penstock would reject. */
+/** Returns the number of keys in a value. Throws for a value that Penstock would reject. */
 function check(value: Json, level: number): number {
   if (typeof value === "string") checkText(value);
   if (typeof value === "number" && INTEGER_TOO_LONG.test(`${value}`)) throw value;

@@ -9,10 +9,10 @@ export const deviceTime: TimeSource = {
   monotonic: () => performance.now(),
 };
 
-/** The end of a host, where a route's path goes. A host may have a path. */
+/** Matches the end of a host, where the path of a route goes. The host itself may have a path. */
 export const HOST_END = /\/*$/;
 
-/** Posts to Penstock. The default `text/plain` saves browsers a preflight request. */
+/** Posts to Penstock. The default content type `text/plain` saves browsers a preflight request. */
 export function httpTransport(host: string, headers: Record<string, string> = {}): Transport {
   return async (path, body) => {
     const aborter = new AbortController();
@@ -38,7 +38,7 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
   };
 }
 
-/** Reports missing answers, for platforms whose console does not. */
+/** Reports missing answers on platforms whose console does not. */
 export function reportSilence(transport: Transport, report: (text: string) => void): Transport {
   return async (path, body) => {
     const answer = await transport(path, body);
@@ -48,8 +48,8 @@ export function reportSilence(transport: Transport, report: (text: string) => vo
 }
 
 /**
- * A new random ID. `randomUUID` exists only on https and local hosts, and not in all apps. Pages
- * may have replaced `Math.random`.
+ * Returns a new random ID. `randomUUID` exists only on https and local hosts, and not in all apps.
+ * Pages may have replaced `Math.random`.
  */
 export function newId(): string {
   const { crypto } = globalThis as { crypto?: Partial<Crypto> };

@@ -5,13 +5,13 @@ import type { Store } from "./store";
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json | undefined };
 export type Properties = { [key: string]: Json | undefined };
 
-/** A request that waits for the server's answer. */
+/** A request that waits to be acknowledged by the server. */
 export interface Entry {
-  /** Its route, such as `/api/track`. */
+  /** The path of its route, such as `/api/track`. */
   path: string;
   body: Properties;
   at: Moment;
-  /** Whether its page was closed, so that any other page may send it now. */
+  /** Whether the entry's page was closed, so that any other page may send the entry now. */
   isLeft?: boolean;
 }
 
@@ -32,8 +32,8 @@ export class Queue {
   #added = 0;
 
   /**
-   * `adoptAfterMs`: age at which another client's entries may be sent. Before, that client may be
-   * sending them itself.
+   * `adoptAfterMs`: age at which another client's entries may be sent. Until then, that client may
+   * be sending them itself.
    */
   constructor(store: Store, limit: number, adoptAfterMs = 0) {
     this.#adoptAfterMs = adoptAfterMs;
@@ -66,9 +66,9 @@ export class Queue {
   }
 
   /**
-   * Entries that may be sent now, oldest first: all of this client's, and those that others left.
-   * While this client has entries, the others wait for the first answer, which has the server's
-   * time.
+   * Returns the entries that may be sent now, oldest first: all of this client's entries, and those
+   * that other clients left. While this client has entries, the others wait for the first answer,
+   * which contains the server's time.
    */
   waiting(now: Moment): KeyedEntry[] {
     const keys = this.keys().sort();
@@ -78,7 +78,7 @@ export class Queue {
       try {
         entries.push({ ...(JSON.parse(this.#store.get(key) ?? "") as Entry), key });
       } catch {
-        this.#store.remove(key); // Truncated: it can never be sent.
+        this.#store.remove(key); // A truncated entry can never be sent.
       }
     }
     const isOwn = ({ at }: Entry): boolean => at.client === now.client;
@@ -105,7 +105,7 @@ export class Queue {
   }
 }
 
-/** A number as a text of fixed length, so that texts sort like their numbers. */
+/** Returns a number as a text of fixed length, so that texts sort like their numbers. */
 function sortable(number: number): string {
   return number.toString(36).padStart(9, "0");
 }

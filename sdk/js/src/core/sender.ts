@@ -2,7 +2,7 @@ import type { Clock } from "./clock";
 import { toJson } from "./json";
 import { TRACK, type KeyedEntry, type Properties, type Queue } from "./queue";
 
-/** The part of an answer that a client needs. `status` 0 means no answer. */
+/** The part of an answer that a client needs. A `status` of 0 means that there was no answer. */
 export interface Answer {
   status: number;
   retryAfter?: string | null;
@@ -22,8 +22,8 @@ interface ItemResult {
 }
 
 /**
- * The results of a batch, the answer to one entry, or a problem document. A gateway's JSON may have
- * anything in these fields; only Penstock's `code` is a string.
+ * The results of a batch, the answer to one entry, or a problem document. A gateway's JSON may
+ * contain anything in these fields, but only Penstock's `code` is a string.
  */
 interface Body {
   results?: ItemResult[];
@@ -42,15 +42,16 @@ const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 const MANY_FAILURES = 9;
 const DAY_MS = 86_400_000;
-/** The end of a report that the server accepts nothing. */
+/** The end of the message that the server accepts nothing. */
 export const ADVICE = "Events wait. Check host, website, key and firewall.";
-/** Statuses that a single event may have caused. Halving the batch finds the event. */
+/** Statuses that a single event may have caused. Halving the batch finds that event. */
 const ABOUT_EVENTS = [400, 403, 413, 422];
 
-/** How long to wait before a retry: at least as long as the server states, up to a day. */
+/** Returns how long to wait before a retry: at least as long as the server says, up to a day. */
 export function pauseMs(backoff: number, { retryAfter }: Answer): number {
-  const stated = Number(retryAfter) * 1_000 || 0; // The header may be a date.
-  return Math.min(Math.max(backoff, stated), DAY_MS); // A timer of many days fires immediately.
+  const stated = Number(retryAfter) * 1_000 || 0; // The header may be a date instead.
+  // A timer of many days would fire immediately.
+  return Math.min(Math.max(backoff, stated), DAY_MS);
 }
 
 /** Sends the queue's entries repeatedly until the server has acknowledged them. */
@@ -58,11 +59,14 @@ export interface Sender {
   /** Send after a delay, but not before the server's `Retry-After`. */
   schedule(delayMs: number): void;
   stop(): void;
-  /** Try the server now: the device is online again. */
+  /** The device is online again, so try the server now. */
   wake(): void;
-  /** Send all entries. Resolves when all are acknowledged, or at the first failure. */
+  /** Send all entries. Resolves once all are acknowledged, or at the first failure. */
   flush(): Promise<void>;
-  /** Hand over what fits while the page closes. Removes nothing, as there will be no answer. */
+  /**
+   * Hand over as many entries as fit while the page closes. Removes none, because there will be no
+   * answer.
+   */
   leave(beacon: (body: string) => boolean): void;
 }
 
@@ -78,9 +82,9 @@ export function createSender(
   let notBefore = 0;
   let maxItems = MAX_ITEMS;
   let isStopped = false;
-  /** Keys of events that a firewall may reject because of their content. Others go first. */
+  /** Keys of events that a firewall may reject because of their content. Other events go first. */
   const barred = new Set<string>();
-  /** When to retry them, unless `flush` does so earlier. */
+  /** The time at which to retry them, unless `flush` does so earlier. */
   let barredUntil = 0;
 
   function schedule(delayMs: number): void {
@@ -91,7 +95,7 @@ export function createSender(
 
   function run(): Promise<void> {
     running ??= sendAll()
-      .catch(() => schedule(LAST_RETRY_MS)) // No failure may end the program.
+      .catch(() => schedule(LAST_RETRY_MS)) // A failure must not end the program.
       .finally(() => (running = undefined));
     return running;
   }
@@ -99,7 +103,7 @@ export function createSender(
   async function sendAll(): Promise<void> {
     const batch = nextBatch();
     if (!batch[0]) {
-      if (queue.keys()[0]) schedule(LAST_RETRY_MS); // It may not be sent yet.
+      if (queue.keys()[0]) schedule(LAST_RETRY_MS); // The entry may not be sent yet.
       return;
     }
     const wait = await send(batch);
@@ -108,7 +112,7 @@ export function createSender(
     schedule(0);
   }
 
-  /** The first entries of the queue that fit into one request. */
+  /** Returns the first entries of the queue that fit into one request. */
   function nextBatch(): KeyedEntry[] {
     const all = isStopped ? [] : queue.waiting(clock.now());
     const others = all.filter(({ key }) => !barred.has(key));
@@ -132,7 +136,10 @@ export function createSender(
     return toJson(BATCH_ROUTE.test(path) ? { events } : events[0]);
   }
 
-  /** Milliseconds until the next attempt; 0 if the server has acknowledged the entries. */
+  /**
+   * Sends a batch. Returns the milliseconds until the next attempt; 0 if the server has
+   * acknowledged the entries.
+   */
   async function send(batch: KeyedEntry[]): Promise<number> {
     const { path, key } = batch[0]!;
     const sent = clock.now();
@@ -146,7 +153,7 @@ export function createSender(
       maxItems = Math.ceil(batch.length / 2);
       return 0;
     }
-    // Only Penstock's own answers remove events: not a proxy's page, and not a wrong key.
+    // Only Penstock's own answers remove events. A proxy's page or a wrong key must not.
     const isRefused = isAboutEvents && status !== 403 && typeof body.code === "string";
     if (isRefused || (isAccepted && status < 300)) {
       failures = 0;
@@ -161,7 +168,7 @@ export function createSender(
         const isAlone = barred.has(key) || !failures++;
         barred.add(key);
         barredUntil = clock.monotonic() + LAST_RETRY_MS;
-        if (isAlone) return 0; // Others wait only after several failures in a row.
+        if (isAlone) return 0; // Other entries have to wait only after several failures in a row.
       } else failures = MANY_FAILURES;
     }
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);

@@ -16,7 +16,10 @@ export function memoryStore(): Store {
   };
 }
 
-/** The given store, with memory for writes that fail: private mode, full or forbidden storage. */
+/**
+ * Returns the given store, with memory as a fallback for writes that fail: in private mode, or if
+ * storage is full or forbidden.
+ */
 export function withMemoryFallback(store: Store): Store {
   const memory = memoryStore();
   const attempt = <T>(use: () => T, otherwise: T): T => {
@@ -44,7 +47,7 @@ export function withMemoryFallback(store: Store): Store {
   };
 }
 
-/** Moves everything from one store to another. */
+/** Moves all entries from one store to another. */
 export function moveAll(from: Store, to: Store): void {
   for (const key of from.keys()) {
     to.set(key, from.get(key) ?? "");

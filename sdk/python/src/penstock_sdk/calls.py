@@ -1,4 +1,4 @@
-"""Requests that wait for a response, and their responses. Both clients share this code."""
+"""Requests that wait for a response, and their responses. Both clients share this module."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class PenstockError(Exception):
-    """The server returned an error. problem: its problem document (`code`, `errors`)."""
+    """The server returned an error. problem: the problem document, with `code` and `errors`."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
@@ -18,7 +18,9 @@ class PenstockError(Exception):
 
 
 class ResultsQuery(TypedDict, total=False):
-    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` is at most 100."""
+    """Query parameters. `start_at` is inclusive, `end_at` is exclusive; `page_size` is at most
+    100.
+    """
 
     start_at: datetime
     end_at: datetime
@@ -28,8 +30,8 @@ class ResultsQuery(TypedDict, total=False):
 
 
 def read_answer(response: httpx.Response) -> Json:
-    """Return a response's JSON object. Raises `PenstockError` if it is an error or has other
-    content.
+    """Return a response's JSON object. Raises `PenstockError` if the response is an error or not a
+    JSON object.
     """
     answer = json_object(response)
     if not response.is_success or answer is None:

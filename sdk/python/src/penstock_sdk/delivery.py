@@ -14,10 +14,10 @@ from penstock_sdk.calls import Json, json_object
 from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
-MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 rejected events from a request
+MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock stores up to 100 rejected events per request.
 _FIRST_RETRY_S, _LAST_RETRY_S, _DAY_S = 0.5, 30.0, 86_400.0
 _RETRIED = frozenset({408, 425, 429})
-# Statuses that a single event may have caused: send smaller batches to find that event.
+# Statuses that a single event may have caused. Smaller batches then find that event.
 _ABOUT_EVENTS = frozenset({400, 403, 413, 422})
 _ADVICE = "Events wait. Check host, website_id, api_key and firewall."
 _log = logging.getLogger("penstock_sdk")
@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
 
 class Delivery:
-    """Takes requests from an outbox, one at a time, which keeps their order."""
+    """Takes requests from an outbox, one at a time, so that they stay in order."""
 
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
@@ -38,8 +38,8 @@ class Delivery:
         self._last_log, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
-        """Return a request with the oldest entry, or with as many events as fit; None if nothing is
-        queued.
+        """Return a request with the oldest entry, or with as many events as fit; None if the queue
+        is empty.
         """
         waiting = self._outbox.first(self._max_items)
         if not waiting:
@@ -57,7 +57,7 @@ class Delivery:
 
     def record_error(self, error: Exception) -> float:
         """Handle a missing or unexpected response. Returns the seconds to wait."""
-        is_known = isinstance(error, httpx.TransportError)  # its text may contain the key
+        is_known = isinstance(error, httpx.TransportError)  # other errors' text may contain the key
         self._log_fault(f"no answer ({type(error).__name__}).", None if is_known else error)
         return self.record_failure()
 
@@ -69,7 +69,7 @@ class Delivery:
         return max(backoff * random.uniform(0.5, 1.0), min(stated, _DAY_S))
 
     def can_go_on(self) -> bool:
-        """Whether other entries can be sent, because only some entries must wait for a retry."""
+        """Whether other entries can be sent, because only some entries have to wait for a retry."""
         return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
 
     def record_answer(self, request: Request, response: httpx.Response) -> float:
@@ -80,7 +80,7 @@ class Delivery:
             self._max_items = (len(request.entries) + 1) // 2
             return 0.0
         # Remove events only if Penstock itself accepted or rejected them. A proxy's error page or a
-        # wrong key must not remove them.
+        # wrong key must not remove any.
         is_refusal = status in _ABOUT_EVENTS and status != 403 and errors
         results = len(errors) or int("visitorId" in answer)
         if is_refusal or (200 <= status < 300 and results == len(request.entries)):
@@ -96,7 +96,7 @@ class Delivery:
                 is_known = (number := request.entries[0][0]) in self._outbox.postponed
                 self._outbox.postpone(number)
                 self._retry_at = time.monotonic() + _LAST_RETRY_S
-                # Other entries wait only after several consecutive failures.
+                # Other entries have to wait only after several consecutive failures.
                 if is_known or not self._failures:
                     self._failures = max(self._failures, 1)
                     return _LAST_RETRY_S
@@ -107,11 +107,13 @@ class Delivery:
     def _report(self, refusal: Refusal) -> None:
         try:
             self._on_refused(refusal)
-        except Exception:  # an error in the program's callback must not end the delivery
+        except Exception:  # An error in the program's callback must not end the delivery.
             _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
-        """Log that the server accepts nothing, once an hour as long as the fault stays the same."""
+        """Log that the server accepts nothing. Logs at most once an hour while the fault stays the
+        same.
+        """
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
             _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)
@@ -123,7 +125,7 @@ def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
     A key for another website gets 403, even in a batch.
     """
     status, answer = response.status_code, json_object(response) or {}
-    # Penstock's codes are strings; a gateway's code is a number.
+    # Penstock's codes are strings, whereas a gateway's code is a number.
     problem = [answer] if isinstance(answer.get("code"), str) else []
     results = answer.get("results", []) if status < 300 else problem
     own = [{"code": answer.get("code"), "message": answer.get("detail")}] if status >= 300 else []

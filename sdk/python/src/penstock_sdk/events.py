@@ -44,7 +44,9 @@ class Refusal(NamedTuple):
 
 
 class EventFields(TypedDict, total=False):
-    """Fields of an event. `user_id` or `visitor_id` is required; `timestamp` defaults to now."""
+    """Fields of an event. `user_id` or `visitor_id` is required. `timestamp` defaults to the
+    current time.
+    """
 
     user_id: str | int | None
     visitor_id: str | int | None
@@ -68,9 +70,10 @@ class TransactionFields(EventFields, total=False):
 
 
 class ItemFields(TypedDict, total=False):
-    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
+    """Fields of an item. A page view needs `path` or `url`, a screen view needs `screen`, and other
+    items need `name`.
 
-    dedupe_key: identifies repeats of the item as duplicates; random by default.
+    dedupe_key: lets the server recognise repeats of the item; random by default.
     """
 
     visitor_id: Required[str | int]
@@ -92,7 +95,9 @@ class ItemFields(TypedDict, total=False):
 
 
 def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
-    """Create an event with its time, and an ID that lets the server recognise repeats."""
+    """Create the entry for an event, with a time, and an ID by which the server recognises
+    repeats.
+    """
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
     return _dated_entry(path, body)
@@ -123,8 +128,8 @@ def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
 def _time(value: object) -> datetime:
     """Return the time of an event; the current time for None.
 
-    Raises `TypeError` unless it is a datetime or ISO 8601 text, and `ValueError` if it has no time
-    zone.
+    Raises `TypeError` if the value is neither a datetime nor ISO 8601 text, and `ValueError` if it
+    has no time zone.
     """
     if value is None:
         return datetime.now(UTC)
@@ -152,7 +157,7 @@ def with_text_ids(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values under the API's names, without None."""
+    """Return the values under the API's names, without those that are None."""
     return {
         camel(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()

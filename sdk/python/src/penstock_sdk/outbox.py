@@ -8,7 +8,7 @@ from threading import Lock
 
 from penstock_sdk.events import IDENTIFY, Entry
 
-# File with the number of dropped events that has not been reported with an event yet.
+# File with the number of dropped events that no event has reported yet.
 _DROPPED = "dropped"
 
 
@@ -20,8 +20,8 @@ class Outbox:
     """A queue in memory and, with a folder, a file for each entry.
 
     Thread-safe. Only one process may use a folder at a time. A new process reads the entries that a
-    dead process left behind. Files are first written under another name, so a crash never leaves
-    half an entry.
+    dead process left behind. Files are first written under another name, so that a crash never
+    leaves half an entry.
     """
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
@@ -73,7 +73,8 @@ class Outbox:
     def postpone(self, number: int) -> None:
         with self._lock:
             entry = self._entries.pop(number, None) or self.postponed.pop(number)
-            self.postponed[number] = entry  # after all other entries, including later ones
+            # It comes after all other entries, including later ones.
+            self.postponed[number] = entry
 
     def remove(self, numbers: list[int]) -> None:
         with self._lock:

@@ -1,4 +1,6 @@
-"""Calls that queue events, and the thread that delivers them. Both clients share them."""
+"""Calls that queue events, and the thread that delivers the events. Both clients share this
+module.
+"""
 
 import atexit
 import logging
@@ -25,8 +27,8 @@ _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "penstock_sdk:
 class Sending(ABC, Generic[Answer]):
     """Queues events in the outbox, and delivers them in a thread.
 
-    Queued events are also delivered when the process ends. After SIGTERM, this requires that the
-    main thread created the client, and that the program does not handle SIGTERM itself.
+    Queued events are also delivered when the process ends. After SIGTERM, this works only if the
+    main thread created the client and the program does not handle SIGTERM itself.
     """
 
     def __init__(
@@ -39,9 +41,10 @@ class Sending(ABC, Generic[Answer]):
         max_waiting: int = 10_000,
         on_refused: Callable[[events.Refusal], None] = _log_refusal,
     ) -> None:
-        """api_key: key with the scope `ingest`, and with `read` for results. spill_to: a folder
-        that preserves events if the process dies. max_waiting: maximum number of queued events;
-        beyond it, calls raise `Full`. on_refused: called with each event that the server rejects.
+        """api_key: key with the scope `ingest`; `results` also needs the scope `read`. spill_to: a
+        folder that stores queued events, so that they survive the process. max_waiting: maximum
+        number of queued events; beyond it, calls raise `Full`. on_refused: called with each event
+        that the server rejects.
         """
         if not host.startswith(("http://", "https://")):
             raise ValueError(f"host {host!r} needs its scheme, such as https://penstock.example")
@@ -115,12 +118,14 @@ class Sending(ABC, Generic[Answer]):
             self._changed.notify_all()
 
     def _flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until the server has answered for all entries. Returns False after a timeout."""
+        """Wait until the server has answered every entry. Returns False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def _close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver queued events and stop. Returns False if any are left; `spill_to` keeps them."""
+        """Deliver queued events and stop. Returns False if any are left; a `spill_to` folder keeps
+        them.
+        """
         is_empty = self._flush(timeout_s)
         with self._changed:
             self._is_closing = True
@@ -148,7 +153,7 @@ class Sending(ABC, Generic[Answer]):
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
             return self._delivery.record_answer(request, response)
-        except Exception as error:  # no error may end the delivery
+        except Exception as error:  # no error may end the delivery thread
             return 0.0 if self._is_closing else self._delivery.record_error(error)
 
 

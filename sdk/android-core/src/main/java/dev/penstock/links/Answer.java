@@ -2,9 +2,9 @@ package dev.penstock.links;
 
 import java.util.Map;
 
-/** An answer of the server. Status 0 means no answer. */
+/** An answer from the server. Status 0 means that there was no answer. */
 public final class Answer {
-    /** The next action: finish, stop because of a mistake of the app, or retry. */
+    /** The next action: finish, stop because the app made a mistake, or retry. */
     enum Action { FINISH, STOP, RETRY }
 
     final int status;
@@ -26,7 +26,7 @@ public final class Answer {
         return isMistake ? Action.STOP : Action.RETRY;
     }
 
-    /** The fields of a JSON object; null for anything else, such as the page of a proxy. */
+    /** The fields of a JSON object; null for anything else, such as a proxy's page. */
     @SuppressWarnings("unchecked")
     Map<String, Object> fields() {
         Object value = Json.read(body);

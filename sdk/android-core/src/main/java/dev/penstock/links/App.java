@@ -15,7 +15,7 @@ public final class App {
     final String appVersion;
 
     /**
-     * website: the ID of the app, from its page in the dashboard. linkHosts: hosts of links, such as go.example.com.
+     * website: the ID of the app, shown on its page in the dashboard. linkHosts: hosts of links, such as go.example.com.
      * visitorId, osVersion, appVersion: may be null.
      */
     public App(

@@ -5,9 +5,9 @@ import java.util.Map;
 /** The server's answer: what led to the installation of the app. */
 public final class FirstOpen {
     public final boolean matched;
-    /** Where to go in the app; null if no link led to it. */
+    /** The place in the app to open; null if no link led to the app. */
     public final String destinationPath;
-    /** The method, such as install_referrer; null without a match. */
+    /** The method of the match, such as install_referrer; null if there is no match. */
     public final String method;
     /** The visitor ID to use from now on. */
     public final String visitorId;

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.UUID;
 
 /**
- * Reports the first open until the server answers, and returns what led to it, once per install. Blocks: call it from a
+ * Reports the first open until the server answers, and returns the answer, once per install. Blocks: call it from a
  * background thread.
  */
 public final class FirstOpenResolver {
@@ -15,7 +15,7 @@ public final class FirstOpenResolver {
     private static final long FIRST_RETRY_MS = 1_000;
     private static final long LAST_RETRY_MS = 60_000;
 
-    /** Texts by key that outlive the process, such as SharedPreferences with commit. */
+    /** A store of texts by key that outlives the process, such as SharedPreferences with commit. */
     public interface Store {
         String get(String key);
 
@@ -32,7 +32,7 @@ public final class FirstOpenResolver {
         Answer post(String path, String body) throws IOException;
     }
 
-    /** Waits, such as Thread::sleep. */
+    /** Waits for some time, such as Thread::sleep. */
     public interface Pause {
         void pause(long ms) throws InterruptedException;
     }
@@ -62,7 +62,7 @@ public final class FirstOpenResolver {
         if (body == null) {
             String installId = UUID.randomUUID().toString();
             body = app.firstOpenBody(installId, read(installReferrer), read(openedUrl));
-            store.put(BODY, body); // Store it before sending: a retry sends the same body.
+            store.put(BODY, body); // Store it before sending it, so that a retry sends the same body.
         }
         for (int failures = 0; ; failures++) {
             Answer answer = post(body);

@@ -8,14 +8,14 @@ import java.net.HttpURLConnection;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 
-/** Posts with HttpURLConnection, which Android and the JDK have. */
+/** Sends posts with HttpURLConnection, which exists on Android and in the JDK. */
 public final class HttpTransport implements FirstOpenResolver.Transport {
     private static final int TIMEOUT_MS = 20_000;
     private static final int MAX_BYTES = 64 * 1024;
 
     private final String host;
 
-    /** host: where Penstock runs, such as https://penstock.example. */
+    /** host: the URL of Penstock, such as https://penstock.example. */
     public HttpTransport(String host) {
         this.host = host.endsWith("/") ? host.substring(0, host.length() - 1) : host;
     }

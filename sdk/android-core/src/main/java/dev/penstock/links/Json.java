@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A minimal JSON reader and writer. The JDK has none, and a library would be a dependency of every app. */
+/** A minimal JSON reader and writer. The JDK has none, and every app would depend on a library. */
 final class Json {
     private static final int MAX_DEPTH = 32;
 
@@ -141,7 +141,7 @@ final class Json {
     static final class Writer {
         private final StringBuilder out = new StringBuilder("{");
 
-        /** Leaves out null. */
+        /** Omits the field if the value is null. */
         Writer text(String name, String value) {
             return value == null ? this : field(name, quoted(value));
         }

@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Reads click tokens and URLs of links. No other part of a text leaves the device. */
+/** Finds click tokens and link URLs in texts. No other part of a text leaves the device. */
 public final class LinkEvidence {
     private static final Pattern TOKEN = Pattern.compile("[A-Za-z0-9_-]{16,64}");
     private static final Pattern LINK =
@@ -14,7 +14,7 @@ public final class LinkEvidence {
 
     private LinkEvidence() {}
 
-    /** The click token of Google Play's install referrer, or null. Some libraries pass it on percent-encoded. */
+    /** The click token in Google Play's install referrer, or null. Some libraries pass it on percent-encoded. */
     public static String tokenOfReferrer(String referrer) {
         if (referrer == null) {
             return null;
@@ -26,13 +26,13 @@ public final class LinkEvidence {
                 : tokenIn(text.replace("%3D", "=").replace("%3d", "=").replace("%26", "&"));
     }
 
-    /** The click token of a URL of one of our links, or null. linkHosts: in lower case, with a port if there is one. */
+    /** The click token in the URL of one of our links, or null. linkHosts: in lower case, with a port if there is one. */
     public static String tokenOfLink(String text, Collection<String> linkHosts) {
         String parameters = linkParameters(text, linkHosts);
         return parameters == null ? null : tokenIn(parameters);
     }
 
-    /** Whether a text is a URL of one of our links. */
+    /** Whether a text is the URL of one of our links. */
     public static boolean isLink(String text, Collection<String> linkHosts) {
         return linkParameters(text, linkHosts) != null;
     }
