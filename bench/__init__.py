@@ -1,1 +1,3 @@
-"""Benchmarks. Each measures a baseline in the same run. `make bench` writes `bench/results.md`."""
+"""Benchmarks. Each one measures a baseline in the same run. `make bench` writes
+`bench/results.md`.
+"""

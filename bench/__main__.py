@@ -150,7 +150,7 @@ def _git(*arguments: str) -> str:
 
 
 def _machine() -> dict[str, str]:
-    """Facts about the machine and the programs, by name."""
+    """Return facts about the machine and the programs, by name."""
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1024**3
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return {

@@ -3,7 +3,7 @@
     python -m bench.clocks [DEVICES]
 
 Prints how many events are stored more than a second from their true time, and how many consecutive
-events of a device swap places: by the rule before decision 0017, by today's rule for senders of
+events of a device swap places: with the rule before decision 0017, with today's rule for senders of
 `sentAt`, and for clients that measure their offset. Decision 0017 contains the figures.
 """
 
@@ -31,7 +31,7 @@ Rule = Callable[[list[Sent]], list[int]]
 
 
 def device(chance: random.Random, kind: str) -> list[Sent]:
-    """Twenty events of one device, some seconds apart."""
+    """Return twenty events of one device, some seconds apart."""
     error_ms = 0 if kind == "right" else chance.choice((-1, 1)) * 10 ** chance.uniform(3.7, 7.9)
     drift = chance.uniform(-1e-4, 1e-4) if kind == "drifting" else 0.0
     events, at_ms = [], 0
@@ -55,8 +55,8 @@ def arrived(events: list[Sent]) -> Iterable[tuple[int, Sent]]:
 
 
 def before(events: list[Sent]) -> list[int]:
-    """The old rule: a difference of more than five seconds between receipt and `sentAt` is a clock
-    error.
+    """Apply the old rule: a difference of more than five seconds between receipt and `sentAt` is a
+    clock error.
     """
     stored = []
     for at_ms, arrives_ms, clock_ms in events:
@@ -66,7 +66,7 @@ def before(events: list[Sent]) -> list[int]:
 
 
 def by_device(events: list[Sent]) -> list[int]:
-    """The server's rule for `sentAt`."""
+    """Apply the server's rule for `sentAt`."""
     stored, clock = [0] * len(events), None
     for place, (at_ms, arrives_ms, clock_ms) in arrived(events):
         reading = ClockReading(at_ms + clock_ms - arrives_ms)
@@ -76,7 +76,7 @@ def by_device(events: list[Sent]) -> list[int]:
 
 
 def measured(events: list[Sent]) -> list[int]:
-    """The rule of `/t.js`, in `sdk/js/src/core/clock.ts`.
+    """Apply the rule of `/t.js`, which is in `sdk/js/src/core/clock.ts`.
 
     Events before the first answer follow the rule for `sentAt`. Requests and answers each take half
     of the round trip.

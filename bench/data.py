@@ -1,7 +1,7 @@
 """Inserts generated funnel events into an event store, in the form that the intake stores.
 
-The attempts are realistic: they drop off, repeat steps, contain noise and sequence numbers, and
-include difficult cases: ties, a plan that changes or is missing, a second visitor. They are
+The attempts are realistic: they drop off, repeat steps, and contain noise and sequence numbers.
+They include difficult cases: ties, a plan that changes or is missing, a second visitor. They are
 generated in blocks of about a million step events, and each block covers its share of 60 days.
 Blocks differ only in attempts, visitors and times, so all sizes have the same rates.
 """
@@ -72,8 +72,8 @@ class Counts(NamedTuple):
 class Template:
     """The rows that all blocks share, in the table's order, by name and time.
 
-    Each array has an entry per row. attempt: number in the block, from 0. nth: position among the
-    attempt's events, from 1. after_ms: time since the start of the block.
+    Each array has one entry per row. attempt: the attempt's number in the block, from 0. nth:
+    position among the attempt's events, from 1. after_ms: time since the start of the block.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -155,7 +155,7 @@ class Template:
         texts = [ids[start : start + 32] for start in range(0, len(ids), 32)]
         digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
         hashes = np.frombuffer(digests, np.int64) & ~7 | STRING
-        # The exclamation mark is the character with the code 33, the length of the text.
+        # An exclamation mark is the character with code 33, which is the length of the text.
         tagged_ids = np.array([f"!s{text}".encode() for text in texts], "V34")
         columns = {
             **self.columns,
@@ -191,7 +191,7 @@ def fill(data: Path, dataset: Dataset, website_id: str = WEBSITE_ID) -> None:
 def insert(warehouse: Warehouse, dataset: Dataset, website_id: str, folder: Path) -> Counts:
     """Insert a dataset. Creates the next block while the engine stores one.
 
-    folder: for files that the engine reads.
+    folder: where to put files that the engine reads.
     """
     template, span_ms = Template(dataset), _SPAN_MS // dataset.blocks
     parameters = {"website": website_id}
@@ -230,7 +230,7 @@ def counts_of(data: Path) -> Counts:
 
 
 def _reach(random: np.random.Generator, attempts: int, steps: int) -> Numbers:
-    """Choose the number of steps that each attempt reaches. Most attempts reach many."""
+    """Choose the number of steps that each attempt reaches. Most attempts reach many steps."""
     share = np.log1p(random.integers(0, 1000, attempts) / 30.0) * 0.32
     reach: Numbers = (1 + np.minimum(steps - 1, share * (steps - 1))).astype(np.int64)
     return reach

@@ -1,4 +1,4 @@
-"""Bytes per event on disk, for imported events."""
+"""Measures the bytes per event on disk, for imported events."""
 
 from pathlib import Path
 

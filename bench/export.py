@@ -1,6 +1,6 @@
-"""Time and memory of exporting a funnel of a million attempts in 200,000 cohorts.
+"""Measures the time and memory of exporting a funnel with a million attempts in 200,000 cohorts.
 
-Each format runs in its own process, over the same data, so that its peak memory can be measured.
+Each format runs in a separate process over the same data, so that its peak memory can be measured.
 """
 
 import tempfile
@@ -58,7 +58,7 @@ def run(bench: Bench) -> list[Table]:
 def fill(data: Path, attempts: int, cohorts: int) -> None:
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
-    warehouse.command("DROP VIEW catalogue_feed")  # for the reason given in `bench.data`
+    warehouse.command("DROP VIEW catalogue_feed")  # The reason is given in `bench.data`.
     warehouse.command(
         Path(__file__).with_name("export.sql").read_text("utf-8"),
         {"attempts": attempts, "cohorts": cohorts, "started": STARTED_MS},
@@ -67,7 +67,9 @@ def fill(data: Path, attempts: int, cohorts: int) -> None:
 
 
 def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
-    """Measure an export. Returns seconds, file size in MB, peak memory and prior memory in GB."""
+    """Measure an export. Returns the seconds, the file size in MB, and the peak and earlier memory
+    in GB.
+    """
     warehouse = Warehouse(data=data, url=None)
     profile = read_profile(warehouse, _PARAMS)
     before_gb, start_s = peak_gb(), time.perf_counter()

@@ -1,7 +1,7 @@
-"""A six-step funnel over growing datasets: direct, stored, and in other engines.
+"""Measures a six-step funnel over growing datasets: direct, stored, and in other engines.
 
-Each measurement runs in its own process, so that its peak memory can be measured. Within a process,
-the queries take turns, and the best time counts.
+Each measurement runs in a separate process, so that its peak memory can be measured. Within a
+process, the queries take turns, and the best time counts.
 """
 
 from functools import partial
@@ -78,7 +78,8 @@ def _rows_of_size(bench: Bench, data: Path, size: int) -> list[list[Cell]]:
 def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
     """Measure direct reports.
 
-    Returns the best seconds by query, memory before the first report, and peak memory, in GB.
+    Returns the best seconds by query, and the memory before the first report and at its peak, in
+    GB.
     """
     warehouse = open_events(data)
     report, before = DirectFunnel(warehouse, funnel()).report, peak_gb()
@@ -91,7 +92,7 @@ def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
 
 
 def build(data: Path) -> tuple[float, float]:
-    """Store the outcomes, using all threads. Returns the seconds, and peak memory in GB."""
+    """Store the outcomes, using all threads. Returns the seconds, and the peak memory in GB."""
     warehouse = open_events(data)
     seconds = seconds_of(StoredFunnel(warehouse, funnel()).build)
     warehouse.close()
@@ -99,7 +100,7 @@ def build(data: Path) -> tuple[float, float]:
 
 
 def from_outcomes(data: Path, rounds: int) -> tuple[float, float, float]:
-    """Like `direct`, for the stored report only."""
+    """Like `direct`, but only for the stored report."""
     warehouse = open_events(data)
     report, before = StoredFunnel(warehouse, funnel()).report, peak_gb()
     report()

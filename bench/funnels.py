@@ -1,4 +1,4 @@
-"""The funnels that benchmarks measure, and queries about them without the service."""
+"""The funnels that benchmarks measure, and queries on them without the service."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ WINDOW_S = 604_800
 
 
 def params_of(website_id: str) -> QueryParams:
-    """Parameters that select all events of a website."""
+    """Return parameters that select all events of a website."""
     return QueryParams((WebsiteId(website_id),), (ScopeId(website_id),), None, None, ENDED_MS)
 
 
@@ -66,14 +66,14 @@ class DirectFunnel:
         return evaluate(self.warehouse, self.definition, self.params, profile=self.profile())
 
     def query(self, statement_of: Callable[[CountedUnits], Statement]) -> object:
-        """Run a statement about single units."""
+        """Run a statement about individual units."""
         statement = statement_of(CountedUnits(self.definition, self.params, self.profile()))
         settings = {**ENGINE_SETTINGS, **statement.settings}
         return self.warehouse.query(statement.sql, statement.parameters, settings)
 
 
 class StoredFunnel(DirectFunnel):
-    """A funnel counted from its stored outcomes. Call `build` first if there are none."""
+    """A funnel counted from its stored outcomes. If there are none, call `build` first."""
 
     def __init__(self, warehouse: Warehouse, definition: Definition) -> None:
         super().__init__(warehouse, definition)
@@ -101,7 +101,7 @@ class StoredFunnel(DirectFunnel):
         self.tables.save(self.mark)
 
     def merge(self) -> None:
-        """Merge the parts of the stored rows, as in the last step of a build."""
+        """Merge the parts of the stored rows, as the last step of a build does."""
         statement = merge_parts(self.mark.build)
         self.warehouse.query(statement.sql, statement.parameters)
 

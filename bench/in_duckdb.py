@@ -1,4 +1,4 @@
-"""The self-join in DuckDB."""
+"""Measures the self-join in DuckDB."""
 
 import tempfile
 import threading

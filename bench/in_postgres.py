@@ -1,4 +1,4 @@
-"""The self-join in PostgreSQL, installed from the machine's package."""
+"""Measures the self-join in PostgreSQL, which is installed from the machine's packages."""
 
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from bench.timing import best_seconds
 
 
 def seconds(file: Path, rounds: int) -> float | None:
-    """Return the best time of the self-join over a table loaded from CSV and indexed for it."""
+    """Return the best time of the self-join over a table loaded from CSV, with an index for the
+    join.
+    """
     folder = programs()
     assert folder is not None, "PostgreSQL is not installed (Debian: apt install postgresql)"
     server = PostgresServer(folder)

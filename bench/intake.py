@@ -1,9 +1,10 @@
-"""Rates of durably stored events, sent in every form, compared with an empty handler.
+"""Measures how many events per second are durably stored, sent in every form, compared with an
+empty handler.
 
 Each server is one process of Litestar on uvicorn with uvloop and httptools. The servers take turns
 and get the same requests from `wrk`. An event is on disk before the response, in the metadata DB
 with its dedupe key and visitor, while shipping to the event store continues. An import is timed
-from its upload until its last line is stored. Data from earlier rounds are kept, so later rounds
+from its upload until its last line is stored. Data from earlier rounds is kept, so later rounds
 search more data.
 """
 
@@ -68,7 +69,7 @@ class Load(NamedTuple):
 
 
 def run(bench: Bench) -> list[Table]:
-    """Measure each form on each server in turn, round by round."""
+    """Measure each form on each server, round by round; the servers take turns."""
     if shutil.which("wrk") is None:
         raise RuntimeError("needs wrk (Debian: apt install wrk)")
     seconds, rounds = (2, 1) if bench.small else (3, 4)
@@ -159,7 +160,7 @@ def _ratio(rates: list[float], base: list[float]) -> float:
 
 
 def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
-    """Load a server for the given number of seconds. prefix: beginning of the events' IDs."""
+    """Load a server for the given number of seconds. prefix: start of the events' IDs."""
     variables = {
         "BENCH_KEY": account.key,
         "BENCH_WEBSITE": account.website_id,

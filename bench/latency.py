@@ -1,8 +1,8 @@
-"""Latency of posts while reports run, and of reports while posts arrive.
+"""Measures the latency of posts while reports run, and of reports while posts arrive.
 
 One service has 10 million step events, and counts a funnel of 20 steps and three breakdowns
-directly from them. Single posts arrive at half the highest rate that the service accepted just
-before.
+directly from them. Single posts arrive at half of the highest rate that the service accepted in a
+test just before.
 """
 
 import threading
@@ -37,7 +37,7 @@ def run(bench: Bench) -> list[Table]:
             data,
             PENSTOCK_STORED_OUTCOMES="0",
             PENSTOCK_QUERY_TIMEOUT_S="300",
-            # At a low rate, some connections are idle, and the sender does not reopen any.
+            # At a low rate, some connections are idle, and the sender does not reopen them.
             PENSTOCK_IDLE_TIMEOUT_S=str(2 * _BUSY_S),
         ) as service,
         httpx.Client(

@@ -1,4 +1,4 @@
-"""A service with an account, and many events of attempts with 20 steps."""
+"""Prepares a service with an account, and many events of attempts with 20 steps."""
 
 import json
 from pathlib import Path

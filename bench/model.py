@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 Result = TypeVar("Result")
 
 Cell = str | float | int | None
-"""A cell of a table. None means not measured."""
+"""A cell of a table. None means that it was not measured."""
 
 
 class Column(NamedTuple):

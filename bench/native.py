@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 _FLATTENED = (3).to_bytes(8, "little")
 _PRESENT, _MISSING = 0, 1
-"""Type index of a row. Each path has one type here, and the next index means NULL."""
+"""Type index of a row. Each path has only one type here, and the next index means NULL."""
 
 
 class Column(NamedTuple):
-    """The rows of a column or path. present: whether each row has a value; None if all rows have
-    one.
+    """The rows of a column or path. present: whether each row has a value; None if all rows have a
+    value.
     """
 
     type: str

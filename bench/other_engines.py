@@ -3,8 +3,8 @@ PostgreSQL.
 
 They only count how many attempts completed each step, without sequence numbers, cohorts, medians,
 pending units or data quality. Simple tools use the self-join: at each step, it takes an attempt's
-first event after the previous step. It considers only the first entry; `windowFunnel` tries all
-entries.
+first event after the previous step. The self-join considers only the first entry; `windowFunnel`
+tries all entries.
 """
 
 from collections.abc import Callable

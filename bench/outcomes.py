@@ -1,7 +1,7 @@
-"""Stored outcomes: build time and size, queries about units, and reports after changes.
+"""Measures stored outcomes: build time and size, queries about units, and reports after changes.
 
-A report after changes first folds the changed attempts, and the time for both counts. Each change
-is one more event for a recent attempt, with different attempts each time.
+A report after changes first folds the changed attempts, and the time includes both. A change is one
+more event for a recent attempt; each time, different attempts change.
 """
 
 import time
@@ -138,7 +138,9 @@ def measure_refreshes(
 
 
 def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """Measure stored rows in several parts, as after changes, then merged, as after a build."""
+    """Measure stored rows in several parts, as they are after changes, and then merged, as after a
+    build.
+    """
     warehouse = open_events(data)
     direct, outcomes = DirectFunnel(warehouse, funnel()), StoredFunnel(warehouse, funnel())
     changed = best_seconds(_queries(outcomes), rounds)

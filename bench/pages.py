@@ -1,4 +1,4 @@
-"""Response time, store queries and size of each dashboard page, with the demo data.
+"""Measures the response time, store queries and size of each dashboard page, with the demo's data.
 
 Times and sizes come from HTTP requests to a `penstock demo` on loopback, with a session. Then the
 service stops, and another process opens its data folder and requests the same pages without

@@ -16,7 +16,7 @@ from bench.results import PartResult
 _SIZE_INCHES = (8.0, 4.5)
 _MARKERS = "osD^vP*X"
 _STYLE: Any = {
-    "svg.hashsalt": "penstock",  # for the IDs of elements
+    "svg.hashsalt": "penstock",  # for the IDs of SVG elements
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.spines.top": False,
@@ -58,7 +58,7 @@ def draw(table: Table, plot: Plot, file: Path) -> None:
 
 
 def _series(table: Table, plot: Plot) -> Series:
-    """The points of each line, or the bars of each colour, without empty cells."""
+    """Return the points of each line, or the bars of each colour, without empty cells."""
     place = {column.name: index for index, column in enumerate(table.columns)}
     series: dict[str, list[tuple[Cell, float]]] = {}
     for row in table.rows:

@@ -1,9 +1,9 @@
-"""Rate of link redirects, compared with the framework's plain redirect and with nginx.
+"""Measures the rate of link redirects, compared with the framework's plain redirect and with nginx.
 
 Penstock answers a desktop browser's `GET /l/{slug}` for a link with a fallback URL: it finds the
 link, parses the User-Agent and stores a click. The bare server is Litestar with a plain handler and
-the same uvicorn settings; nginx has `return 302` and one worker. They take turns and get the same
-requests from `wrk`.
+the same uvicorn settings; nginx has `return 302` and one worker. The servers take turns and get the
+same requests from `wrk`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Posts per second while stored outcomes are refreshed.
+"""Measures posts per second while stored outcomes are refreshed.
 
 Every post changes an attempt of the funnel, and a reader repeatedly requests the funnel's report. A
 second service has the same events, without stored outcomes or readers.

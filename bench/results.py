@@ -1,4 +1,4 @@
-"""Stores results in a JSON file, from which the Markdown and the plots are made."""
+"""Stores results in a JSON file, from which the Markdown page and the plots are made."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 _BANNER = re.compile(r"^Penstock \S+ serves (\S+)$", re.MULTILINE)
 _WAIT_S = 60
 _SETTINGS = {
-    # High limits, because all clients share one address here.
+    # The limits are high, because all clients share one address here.
     "PENSTOCK_ADDRESS_REQUESTS_PER_SECOND": "1000000",
     "PENSTOCK_WEBSITE_EVENTS_PER_SECOND": "1000000",
     "PENSTOCK_DAILY_EVENTS": "1000000000",
@@ -92,7 +92,7 @@ def create(client: httpx.Client, path: str, body: Mapping[str, Any]) -> dict[str
 
 @contextmanager
 def plain_server(program: str) -> Iterator[str]:
-    """Run a Python program that serves a given port. Yields its URL."""
+    """Run a Python program that serves on a given port. Yields its URL."""
     port = free_port()
     with process([sys.executable, "-c", program, str(port)]):
         url = f"http://127.0.0.1:{port}"
@@ -101,7 +101,7 @@ def plain_server(program: str) -> Iterator[str]:
 
 
 def responds(url: str) -> bool:
-    """Whether a server answers, with any status."""
+    """Whether a server answers, whatever the status."""
     try:
         httpx.get(url)
     except httpx.TransportError:

@@ -1,4 +1,4 @@
-"""Reports by number of steps and of breakdowns, for visitors and attempts."""
+"""Measures reports by number of steps and of breakdowns, for visitors and attempts."""
 
 from pathlib import Path
 

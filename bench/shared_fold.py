@@ -59,7 +59,7 @@ class Usage(NamedTuple):
 
 
 class Shards:
-    """Two servers with Penstock's tables. Queries go to the first server."""
+    """Two servers with Penstock's tables. Queries are sent to the first server."""
 
     def __init__(self, servers: Sequence[ClickHouseServer], whole: ShardedWarehouse) -> None:
         self.servers, self.whole = servers, whole
@@ -189,7 +189,9 @@ class Funnel:
 
 
 def _number_shipments(shards: Shards) -> None:
-    """Add the column: a thousand shipments by time, as if events had been shipped at once."""
+    """Add the column. It numbers a thousand shipments by time, as if events had been shipped
+    immediately.
+    """
     table = f"{DATABASE}.events_local"
     span_ms = 60 * 86_400_000 // _SHIPMENTS
     number = f"intDiv(toUnixTimestamp64Milli(occurred_at) - {STARTED_MS}, {span_ms})"

@@ -1,4 +1,6 @@
-"""Start-up time, from the command until the service is ready, and memory after the start."""
+"""Measures the start-up time, from the command until the service is ready, and the memory after the
+start.
+"""
 
 import subprocess
 import sys
@@ -27,7 +29,7 @@ def run(bench: Bench) -> list[Table]:
     rows: list[list[Cell]] = []
     for name, data in cases.items():
         bench.progress(f"start, {name}")
-        _start(data)  # creates the stores
+        _start(data)  # the first start creates the stores
         starts = [_start(data) for _ in range(rounds)]
         rows.append(
             [name, median(start[0] for start in starts), median(start[1] for start in starts)]

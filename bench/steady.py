@@ -1,7 +1,7 @@
 """Sends single posts at a steady rate, no matter how long responses take.
 
 Latency is measured from the time when a request is due, including the wait for a connection. So a
-server that stalls is charged for every request that could not be sent.
+server that stalls is also charged for every request that could not be sent.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class _Sender:
 def post_steadily(
     url: str, account: Account, rate: float, seconds: float, prefix: str
 ) -> Latencies:
-    """Post events at a rate for some seconds. prefix: beginning of the events' IDs."""
+    """Post events at a given rate for some seconds. prefix: start of the events' IDs."""
     return uvloop.run(_post(url, account, rate, seconds, prefix))
 
 

@@ -21,7 +21,8 @@ def in_new_process(
 ) -> Result:
     """Call a module's function in a new process, and return its result.
 
-    The embedded engine opens one data folder per process, and peak memory is per process.
+    The embedded engine opens only one data folder per process, and peak memory is measured per
+    process.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_call, partial(function, *args, **kwargs)).result()
@@ -53,13 +54,13 @@ def best_seconds(jobs: Mapping[Name, Callable[[], object]], rounds: int) -> dict
 
 
 def peak_gb() -> float:
-    """Peak memory of this process, in GB."""
+    """Return the peak memory of this process, in GB."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024**2
 
 
 def resident_mb(pid: int) -> float:
-    """Current memory of a process, in MB."""
+    """Return the current memory of a process, in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1024**2
 

@@ -1,4 +1,6 @@
-"""Builds the site without network: `python -m docsite build/docs`. Any warning is a failure."""
+"""Builds the site without network access: `python -m docsite build/docs`. Any warning is a
+failure.
+"""
 
 import shutil
 import sys
@@ -11,7 +13,9 @@ from docsite.source import write_source
 
 
 def build(folder: Path) -> int:
-    """Write source, cache and pages below a folder; the pages into `html`. Returns an exit code."""
+    """Write the site's source, cache and pages into subfolders of a folder; the pages go into
+    `html`. Returns an exit code.
+    """
     source, site = folder / "source", folder / "html"
     write_source(source)
     shutil.rmtree(site, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Settings of Sphinx."""
+"""Settings for Sphinx."""
 
 from typing import Any
 

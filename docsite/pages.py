@@ -1,4 +1,4 @@
-"""The pages of the site: their order, their names there, and what each is for."""
+"""The pages of the site: their order, their names in the site, and the purpose of each."""
 
 import re
 import tomllib
@@ -54,13 +54,13 @@ def _expand(name: str) -> Iterator[Path]:
 
 @cache
 def all_pages() -> Sequence[Path]:
-    """Every page of the site as a path in the repository, the home page first."""
+    """Return the path in the repository of every page of the site, home page first."""
     decisions = [path.relative_to(ROOT) for path in sorted((ROOT / DECISIONS).parent.glob("0*.md"))]
     return [HOME, *(page for section in sections() for page in section.pages), *decisions]
 
 
 def site_name(page: Path) -> Path:
-    """The path of a page in the site. A README becomes the page of its folder."""
+    """Return the path of a page in the site. A README becomes the page of its folder."""
     if page == HOME:
         return Path("index.md")
     parts = list(page.parts[1:] if page.parts[0] == "docs" else page.parts)
@@ -74,7 +74,7 @@ def title(text: str) -> str:
 
 
 def purpose(text: str) -> str:
-    """The first sentence of a page, without its links: what the page is for."""
+    """Return the first sentence of a page, without its links. It says what the page is for."""
     paragraph = " ".join(text.split("\n\n", 2)[1].split())
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
     return re.split(r"(?<=[.!?])\s", plain, maxsplit=1)[0]
@@ -92,7 +92,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def outside_blocks(text: str) -> Iterator[tuple[bool, str]]:
-    """Parts of a page in order. Each has a flag: whether it is outside fenced code."""
+    """Yield the parts of a page in order, each with a flag: whether it is outside fenced code."""
     end = 0
     for match in _FENCE.finditer(text):
         yield True, text[end : match.start()]

@@ -1,4 +1,4 @@
-"""The pages of the API reference, from the OpenAPI document of the routes."""
+"""The pages of the API reference, made from the OpenAPI document of the routes."""
 
 import json
 import re
@@ -31,7 +31,7 @@ the formats of times and IDs.
 
 @cache
 def document() -> Mapping[str, Any]:
-    """The OpenAPI document, built from the routes alone, without a service."""
+    """Return the OpenAPI document, built from the routes alone, without a service."""
     handlers = [
         (re.sub(r":\w+\}", "}", path), handler)
         for routes in (http_routes.ROUTES, *(room.routes for room in ROOMS))
@@ -43,7 +43,7 @@ def document() -> Mapping[str, Any]:
 
 @cache
 def reference_pages() -> Mapping[Path, str]:
-    """A page for each area of the API, and one for the schemas, by path."""
+    """Return a page for each area of the API and a page for the schemas, by path."""
     parts = reference(document())
     pages = {
         _FOLDER / f"{area.replace(' ', '-')}.md": _area_page(area, operations)
@@ -83,7 +83,7 @@ def _operation(operation: Operation) -> Iterator[str]:
 
 @cache
 def _examples() -> Mapping[str, Mapping[str, Any]]:
-    """The first example of each operation, such as `GET /api/goals/{goal_id}`."""
+    """Return the first example of each operation, such as `GET /api/goals/{goal_id}`."""
     examples = json.loads(EXAMPLES.read_text("utf-8"))
     return {example["operation"]: example for example in reversed(examples)}
 
@@ -116,7 +116,7 @@ def _shapes(shapes: Sequence[Shape]) -> Iterator[str]:
 
 
 def _field(field: Field, place: str = "") -> str:
-    """One item of a list."""
+    """Format a field as one item of a list."""
     name = f"`{field.name}`: " if field.name else ""
     required = ", required" if field.required and not place.startswith("path") else ""
     meaning = f". {' '.join(field.description.split())}" if field.description else ""

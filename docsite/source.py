@@ -1,4 +1,4 @@
-"""Writes the source of the site: copies of the pages whose links lead to pages of the site."""
+"""Writes the source of the site. Links in the copied pages lead to pages of the site."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _LINK = re.compile(r"(\]\()([^)\s#]*)(#[^)\s]*)?(\))")
 
 
 def write_source(folder: Path) -> None:
-    """Write all pages and the files that they link to into a new folder."""
+    """Write all pages, and the files that they link to, into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     texts = {page: page_text(page) for page in all_pages()}
     for page, text in texts.items():
@@ -48,7 +48,7 @@ def _relink(text: str, page: Path, folder: Path) -> str:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """The place in the site of a page or file. Copies a file there."""
+    """Return the place of a page or file in the site. Copies a file there."""
     if path in all_pages():
         return site_name(path)
     if not (ROOT / path).is_file():
@@ -77,7 +77,9 @@ def _toctree(caption: str, names: list[str], *flags: str) -> str:
 
 
 def _llms(texts: dict[Path, str]) -> str:
-    """Index of the site for language models: every page of the navigation and its purpose."""
+    """Return an index of the site for language models: every page of the navigation, and its
+    purpose.
+    """
     lines = [f"# {title(texts[HOME])}", "", f"> {purpose(texts[HOME])}"]
     for section in sections():
         lines += ["", f"## {section.title}", ""]

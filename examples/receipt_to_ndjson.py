@@ -2,7 +2,7 @@
 
     python examples/receipt_to_ndjson.py receipt.csv > receipt.ndjson
 
-A case is both the visitor and the attempt; the activity is the event name. Every other column with
+Each case becomes a visitor and an attempt, and each activity an event name. Every other column with
 a value becomes a property of the same name.
 """
 
