@@ -19,8 +19,8 @@ def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
 
     A case sees the data that earlier cases have stored. Use `parametrize` where that matters.
 
-    names: the parameter or parameters of the test. values: a value, a tuple or a `pytest.param` for
-    each case.
+    names: the names of the test's parameters. values: a value, a tuple or a `pytest.param` for each
+    case.
     """
     is_single = isinstance(names, str)
     parameters = (names,) if isinstance(names, str) else names

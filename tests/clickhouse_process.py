@@ -1,4 +1,4 @@
-"""A ClickHouse server for tests, made from the engine that Penstock embeds.
+"""Runs a ClickHouse server for tests, made from the engine that Penstock embeds.
 
 The embedded engine is `clickhouse-local`, which can open a server's listeners: ClickHouse's own
 handlers for HTTP and TCP, with its users, rights and distributed tables. The engine's Python client
@@ -25,7 +25,7 @@ SELECT sum(sleepEachRow(1)) FROM system.numbers
 SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0, max_threads = 1,
     log_queries = 0
 """
-"""Statements that start the listeners; the last one never ends."""
+"""Statements that start the listeners. The last statement never ends."""
 
 
 def _engine() -> Any:

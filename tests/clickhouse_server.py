@@ -23,8 +23,8 @@ from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
 CLUSTER, EVERYWHERE = "penstock", "penstock_everywhere"
-"""Names of two clusters. In the first, each server is a shard; in the second, each is a replica of
-the only shard.
+"""Names of two clusters. In the first cluster, each server is a shard. In the second, each server
+is a replica of the only shard.
 """
 
 DATABASE, USER, PASSWORD = "penstock", "penstock", "Secret-1"
@@ -36,13 +36,13 @@ RIGHTS = (
     "GRANT SELECT ON system.processes",
     "GRANT SELECT ON system.mutations",
 )
-"""Rights for one server, as listed in docs/scaling.md."""
+"""Rights of Penstock's user on a single server, as listed in docs/scaling.md."""
 
 CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*")
-"""Rights for a cluster."""
+"""Rights of Penstock's user in a cluster."""
 
 _PROGRAM = Path(__file__).with_name("clickhouse_process.py")
-_PORTS = range(10_000, 32_000)  # the system does not use these ports for outgoing connections
+_PORTS = range(10_000, 32_000)  # The system does not use these ports for outgoing connections.
 
 
 class Ports(NamedTuple):
@@ -69,7 +69,7 @@ class ClickHouseServer:
 
     @property
     def port(self) -> int:
-        """The HTTP port."""
+        """The port for HTTP."""
         return self._ports.http
 
     @property
@@ -96,7 +96,7 @@ class ClickHouseServer:
                 stdout=output,
                 stderr=output,
                 env=environment(),
-                start_new_session=True,  # keeps Ctrl-C from reaching the server
+                start_new_session=True,  # This keeps Ctrl-C from reaching the server.
             )
         eventually(self._answers)
 
@@ -116,7 +116,7 @@ class ClickHouseServer:
         return response.text.strip()
 
     def freeze(self) -> None:
-        """Suspend the process; its connections stay open."""
+        """Suspend the process. Its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

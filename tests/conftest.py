@@ -61,7 +61,7 @@ _LONG = tuple(
         *("segment/test_clients.py", "segment/test_snippets.py"),
     )
 )
-"""Tests that take long or need a client's packages."""
+"""Folders of tests that take long or need a client's packages."""
 
 _DISCONNECT_OTHERS = """
 SELECT pg_terminate_backend(pid)
@@ -78,8 +78,8 @@ WHERE database = currentDatabase() AND active AND table != 'schema_migrations'
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
-    # The objects of a collection live until the end, and searching them for garbage takes 5% of a
-    # run. `penstock serve` sets the same threshold.
+    # Objects created during collection live until the end, and searching them for garbage takes 5%
+    # of a run. `penstock serve` sets the same threshold.
     gc.set_threshold(50_000, 20, 100)
 
 
@@ -115,7 +115,7 @@ def _runs_on_postgres(item: pytest.Item) -> bool:
 
 
 def _repeats_on_postgres(item: pytest.Item) -> bool:
-    """Whether the test runs on both databases although it does not cover their differences.
+    """Whether the test would run on both databases although it does not cover their differences.
 
     `every_database` marks tests of differences: locks, conflicts, searches, order, unusual
     characters, large numbers, deletions. In addition, `tests/fuzz/test_api.py` calls every
@@ -158,7 +158,7 @@ def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
 class ShiftedClock:
     """The system's clock, which a test can move forward.
 
-    wrong_ms: error of the time of day in milliseconds. It does not affect elapsed time.
+    wrong_ms: error of the time of day, in milliseconds. It does not affect elapsed time.
     """
 
     ahead_ms = 0
@@ -193,13 +193,13 @@ def quick_passwords() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_live_list() -> None:
-    """Wait for recent events, however slow the machine is."""
+    """Give the list of live events enough time, however slow the machine is."""
     live_service._FRESH_WAIT_S = PATIENCE_S
 
 
 @pytest.fixture(scope="session", autouse=True)
 def plain_tracebacks() -> None:
-    """Log traces without local variables, which take seconds to print."""
+    """Log traces without local variables, which would take seconds to print."""
     *before, _ = structlog.get_config()["processors"]
     structlog.configure(
         processors=[
@@ -344,7 +344,7 @@ def postgres_url(_migrated_postgres: str) -> str:
             sql.SQL(";").join(
                 sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name))
                 for table in reversed(metadata.sorted_tables)
-                if table is not event_ledger  # its only row must stay
+                if table is not event_ledger  # its only row must remain
             )
         )
         connection.execute("UPDATE event_ledger SET stored = 0, removed = 0, shipment = 0")
@@ -378,7 +378,8 @@ def _settings() -> Settings:
     return Settings(
         public_url=BASE_URL,
         signup_open=True,
-        # On a slow machine, stored outcomes would answer when a test does not expect it.
+        # On a slow machine, a report could otherwise come from stored outcomes when a test does not
+        # expect it.
         stored_outcomes=0,
     ).with_limits(fresh_wait_s=PATIENCE_S)
 
@@ -420,7 +421,7 @@ def wire(server: TestClient[Litestar], edge: EdgeLayer, services: Services) -> I
 
 @pytest.fixture
 def forbid_framework(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that makes later requests fail if they reach the framework."""
+    """Return a function. After it is called, requests that reach the framework fail."""
 
     async def fail(*_: object) -> None:
         raise AssertionError("this request reached the framework")

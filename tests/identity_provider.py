@@ -1,4 +1,6 @@
-"""An identity provider for tests, on the loopback interface. It can send any wrong response."""
+"""An identity provider for tests, on the loopback interface. It can send any kind of wrong
+response.
+"""
 
 import json
 import threading
@@ -18,14 +20,16 @@ Answer = tuple[int, Any]
 
 @cache
 def _key() -> RSAKey:
-    """The key that every provider uses first. Cached because generating it takes a tenth of a
-    second.
+    """Create the key that every provider uses first. It is cached, because generating a key takes a
+    tenth of a second.
     """
     return RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
 
 
 class IdentityProvider:
-    """A fake provider. answers: wrong responses by path. requests: received forms by path."""
+    """A fake provider. answers: wrong responses to send, by path. requests: received forms, by
+    path.
+    """
 
     client_secret = "s3cret/+ &"
 

@@ -1,4 +1,4 @@
-"""`penstock` with limits that no setting can change: `TEST_LIMITS='{...}' python -m
+"""Runs `penstock` with limits that no setting can change: `TEST_LIMITS='{...}' python -m
 tests.limited`.
 """
 

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class MailServer:
-    """Stores accepted messages. answers: replies to the next messages, instead of 250."""
+    """Stores accepted messages. answers: replies to send for the next messages, instead of 250."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -50,7 +50,7 @@ def mail_server() -> Iterator[MailServer]:
         loop = asyncio.get_running_loop()
         return await loop.create_server(lambda: SMTP(server, loop=loop), "127.0.0.1", 0)
 
-    with start_blocking_portal() as portal:  # Playwright's loop may run in this thread
+    with start_blocking_portal() as portal:  # Playwright's loop may be running in this thread.
         listener = portal.call(listen)
         server.url = f"smtp+insecure://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         try:

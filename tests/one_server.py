@@ -6,6 +6,6 @@ import pytest
 
 
 def one_server(reason: str) -> pytest.MarkDecorator:
-    """Skip a test in `make test-shards` and `make test-cluster`."""
+    """Return a mark that skips a test in `make test-shards` and `make test-cluster`."""
     engine = os.environ.get("PENSTOCK_TEST_ENGINE")
     return pytest.mark.skipif(engine in ("shards", "cluster"), reason=reason)

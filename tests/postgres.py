@@ -1,4 +1,6 @@
-"""A PostgreSQL server for tests: the system's package, on a Unix socket in a temporary folder."""
+"""Runs a PostgreSQL server for tests: the system's package, on a Unix socket in a temporary
+folder.
+"""
 
 import os
 import pwd
@@ -37,11 +39,11 @@ class PostgresServer:
     """A running server. `fresh()` returns the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
-        # The path must be short: a Unix socket's path has at most about 100 characters.
+        # The path must be short, because a Unix socket's path has at most about 100 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
         self._numbers = count(1)
         self._as: dict[str, Any] = {}
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root.
             account = pwd.getpwnam("postgres")
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
@@ -96,7 +98,7 @@ class PostgresServer:
                 return
 
     def halt(self) -> None:
-        """Cut all connections and end the process."""
+        """Cut all connections and kill the process."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(timeout=PATIENCE_S)

@@ -39,7 +39,7 @@ from tests.quick_passwords import hash_cheaply
 
 
 def _load_engine() -> None:
-    """Load the engine's library, so that importing its package later is quick. Only needed on
+    """Load the engine's library, so that importing its package later is quick. Needed only on
     Linux.
     """
     if sys.platform != "linux":

@@ -68,14 +68,14 @@ class ForkedProcess:
         self._process = _CONTEXT.Process(
             target=_run,
             args=(module, arguments, dict(environment), Path.cwd(), stdout, stderr, descriptors),
-            daemon=True,  # the process ends with the tests
+            daemon=True,  # The process ends with the tests.
         )
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None if the process is running."""
+        """Return the exit code, negative for a signal; None if the process is running."""
         return self._process.exitcode
 
     def wait(self, timeout: float) -> int:
@@ -116,7 +116,7 @@ def _run(
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
-        atexit._run_exitfuncs()  # multiprocessing skips them at exit
+        atexit._run_exitfuncs()  # multiprocessing does not call them at exit
 
 
 def _stream(number: int, path: Path, flags: int) -> TextIO:

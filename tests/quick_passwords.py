@@ -1,4 +1,4 @@
-"""Cheap password hashes.
+"""Replaces password hashes with cheap ones.
 
 A real hash takes 0.2 s of CPU time, and tests sign up hundreds of times. Services that tests start
 with `new_python` use real hashes.

@@ -18,7 +18,9 @@ MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 
 
 AT_START = [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]
-"""Statements of the worker that maintains outcomes. They may run at any time."""
+"""Statements of the worker that maintains outcomes. They may run at any time and are not
+recorded.
+"""
 
 NO_REPORTS = [
     *AT_START,
@@ -58,7 +60,7 @@ class HeldStatements:
 
 
 class RecordingWarehouse(Warehouse):
-    """Wraps the engine of another warehouse.
+    """A warehouse that wraps the engine of another warehouse.
 
     reports: funnel statements that have run. before: a statement to run before each of them.
     """
@@ -104,7 +106,7 @@ class RecordingWarehouse(Warehouse):
 
     @contextmanager
     def running_before_reports(self, statement: str) -> Iterator[None]:
-        """Within the context, run this statement before each funnel statement."""
+        """During the context, run this statement before each funnel statement."""
         self.before = statement
         try:
             yield

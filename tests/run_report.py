@@ -81,7 +81,7 @@ class RunReport:
             self.slow.append((report.duration, report.nodeid))
 
     def _write_progress(self, test: str, tally: Tally) -> None:
-        """Print a line when a share of a long run ends, because each takes minutes."""
+        """Print a line when a share of a long run ends, because each share takes minutes."""
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if _IS_WORKER or terminal is None:
             return
@@ -108,7 +108,7 @@ class RunReport:
 
 
 def _earlier_runs() -> dict[str, dict[str, Tally]]:
-    """The tallies of earlier runs, by event store and test."""
+    """Return the tallies of earlier runs, by event store and test."""
     if _RUNS is None or not _RUNS.exists():
         return {}
     return json.decode(_RUNS.read_bytes(), type=dict[str, dict[str, Tally]])

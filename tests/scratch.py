@@ -12,8 +12,8 @@ _NEEDED_BYTES = 4 * 1024**3
 def use_memory() -> None:
     """Set `TMPDIR` to an in-memory file system with enough space, unless the caller has set it.
 
-    pytest, PostgreSQL, Chromium and every `penstock` process use `TMPDIR`. Waiting tests mostly
-    wait for a sync of one of the stores. A sync protects against a power failure, which no test
+    pytest, PostgreSQL, Chromium and every `penstock` process use `TMPDIR`. Tests that wait mostly
+    wait until a store has synced to disk. A sync protects against a power failure, which no test
     simulates. SIGKILL loses no written data, synced or not, so tests that kill a process behave the
     same on either kind of file system.
     """

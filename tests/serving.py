@@ -22,15 +22,16 @@ from tests.waiting import PATIENCE_S, eventually
 PENSTOCK = ("penstock.cli.main",)
 LIMITED = ("tests.limited",)
 Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
-"""Starts a process: `ForkedProcess` or `new_python`."""
+"""A function that starts a process: `ForkedProcess` or `new_python`."""
 
-_START_S = 2 * PATIENCE_S  # the demo stores its events before it is ready
+_START_S = 2 * PATIENCE_S  # The demo stores its events before it is ready.
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment and `more`, without the machine's `PENSTOCK_*` variables.
+    """Return this process's environment with `more`, but without the machine's `PENSTOCK_*`
+    variables.
 
-    Python may cache compiled modules, because compiling them takes half of the startup time.
+    Python may cache compiled modules, because compiling them takes half of the start-up time.
     """
     inherited = {
         name: value
@@ -41,13 +42,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def http_client(url: str) -> httpx.Client:
-    """A client for a service without TLS, because loading certificates takes 24 ms."""
+    """Create a client for a service without TLS, because loading certificates takes 24 ms."""
     return httpx.Client(base_url=url, timeout=PATIENCE_S, verify=False)
 
 
 @cache
 def _migrated_data() -> tempfile.TemporaryDirectory[str]:
-    """A data folder with empty stores. Creating them takes a third of a first start."""
+    """Create a data folder with empty stores. Creating them takes a third of a first start."""
     folder = tempfile.TemporaryDirectory()
     migrated = penstock("migrate", "--data", folder.name)
     assert migrated.returncode == 0, migrated.stderr
@@ -82,7 +83,7 @@ class Served:
             shutil.copytree(_migrated_data().name, data, symlinks=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
-        # A page or report that is read right after sending events must include these events.
+        # A page or report that is read right after events were sent must include these events.
         limits = {"fresh_wait_s": PATIENCE_S, **limits}
         module, *first = program
         self.process = start(
@@ -132,7 +133,8 @@ class Served:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        self.process.send_signal(signal.SIGUSR2)  # makes the service write the stack of each thread
+        # The signal makes the service write the stack of each thread.
+        self.process.send_signal(signal.SIGUSR2)
         time.sleep(0.5)
         self.kill()
         raise AssertionError(f"the service did not start:\n{self.output()}")

@@ -1,8 +1,8 @@
 """An event store on two shards, which are real servers that talk to each other over TCP.
 
 The statements are rendered by `penstock.warehouse.cluster`. Without Keeper, there are no replicated
-tables and no distributed DDL. So `ON CLUSTER` statements run on one server after the other, and a
-distributed table copies the merges of visitors to every server.
+tables and no distributed DDL. Therefore `ON CLUSTER` statements run on one server after another,
+and a distributed table copies the merges of visitors to every server.
 """
 
 import re
@@ -53,9 +53,8 @@ class ShardedWarehouse(Warehouse):
     """A warehouse on two shards. It stays open for later tests until `close_all`."""
 
     def __init__(self, data: Path, servers: Sequence[ClickHouseServer], **options: Any) -> None:
-        """servers: all servers of the cluster; reads and inserts use the first.
-
-        options: passed to `Warehouse`.
+        """servers: all servers of the cluster. The first server handles reads and inserts. options:
+        passed to `Warehouse`.
         """
         first, *others = servers
         self._cluster = ClusterWithoutKeeper()

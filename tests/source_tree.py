@@ -12,11 +12,11 @@ SOURCE = Path(penstock.__file__).parent
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file. Do not change it, because it is shared between tests."""
+    """Return the syntax tree of a file. Do not change it, because tests share it."""
     return ast.parse(path.read_text("utf-8"))
 
 
 @cache
 def nodes_of(path: Path) -> Sequence[ast.AST]:
-    """All nodes of a file, in the order of `ast.walk`."""
+    """Return all nodes of a file, in the order of `ast.walk`."""
     return tuple(ast.walk(tree_of(path)))

@@ -19,8 +19,8 @@ warehouse.close()
 
 
 def rows_of(data: Path, sql: str) -> list[list[Any]]:
-    """Return the rows of a query. Uses another process, because the engine opens one folder per
-    process.
+    """Return the rows of a query. Runs it in another process, because the engine opens only one
+    folder per process.
     """
     read = subprocess.run(
         [sys.executable, "-c", _READ, str(data), sql],

@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 
 def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = None) -> httpx.Client:
-    """A client for the running application, with its own cookies and headers."""
+    """Create a client for the running application, with its own cookies and headers."""
     transport: Any = TestClientTransport(server)
     return httpx.Client(
         transport=transport, base_url=BASE_URL, headers={**SAME_ID, **(headers or {})}
@@ -27,7 +27,7 @@ def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = No
 
 
 def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
-    """The application as seen by a client at this IP address."""
+    """Wrap the application, which then sees a client with this IP address."""
 
     async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -52,7 +52,7 @@ class Tenant:
 
 
 def new_browser(tenant: Tenant) -> httpx.Client:
-    """A browser without a session, on the same application."""
+    """Create a browser without a session, for the same application."""
     return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL, headers=SAME_ID)
 
 

@@ -167,4 +167,4 @@ ROBOTS = {
     "BarracudaCentral.org": "crawler",
     "": "no_user_agent",
 }
-"""User-Agents of robots -> the reason why they do not count as a person."""
+"""User-Agents of robots -> the reason why they do not count as people."""

@@ -1,8 +1,8 @@
-"""How tests wait: for a state, never for a fixed time.
+"""Lets tests wait for a state, never for a fixed time.
 
 A loaded machine is slow but not wrong. So a test polls until the state is reached, and gives up
-only after `PATIENCE_S`, which no working machine needs. Polls slow down the work that they wait
-for, so they become less frequent.
+only after `PATIENCE_S`, which no working machine needs. Polls slow down the work that the test
+waits for, so they become less frequent.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""A test's application served over its real protocol, on a loopback port."""
+"""Serves a test's application over its real protocol, on a loopback port."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Wire:
-    """An application behind its protocol. client: sends requests over the protocol.
+    """An application behind its real protocol. client: sends requests over the protocol.
 
     state: the server's state, including its connections.
     """
@@ -37,7 +37,7 @@ class Wire:
         return socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
 
     def begin_shutdown(self) -> None:
-        """Shut down the connections as a stopping server does."""
+        """Shut down the connections as a stopping server would."""
 
         def shut_down() -> None:
             for connection in list(self.state.connections):

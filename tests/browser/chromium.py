@@ -8,13 +8,14 @@ from typing import Any
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Programs in order of preference.
 
-The headless shell is the same engine without a browser around it. With it, a new context with three
-pages takes 0.7 s of CPU time instead of 2.0 s.
+The headless shell is the same engine without the browser's own windows. With it, a new context with
+three pages takes 0.7 s of CPU time instead of 2.0 s.
 """
 
 _DISABLED_FEATURES = (
-    "LocalNetworkAccessChecks",  # tests use invented sites that call the service on this machine
-    "SpareRendererForSitePerProcess",  # an extra process per context that few tests use
+    "LocalNetworkAccessChecks",  # Tests use invented sites that call the service on this machine.
+    # This would be an extra process per context that few tests use.
+    "SpareRendererForSitePerProcess",
     "HttpsUpgrades",
     "MediaRouter",
     "OptimizationHints",
@@ -35,5 +36,5 @@ LAUNCH: dict[str, Any] = {
 """Arguments for Playwright's `launch`.
 
 The sandbox needs rights that containers lack, and only our own pages are opened. Chromium uses only
-the last `--disable-features`, so the list repeats Playwright's entries that matter here.
+the last `--disable-features`, so the list repeats those of Playwright's entries that matter here.
 """

@@ -49,7 +49,7 @@ def browser_context_args(base_url) -> dict[str, Any]:
 
 
 def patient(context: BrowserContext) -> BrowserContext:
-    """The context, with the timeout of `expect` for elements and pages."""
+    """Return the context with the timeout that `expect` uses for elements and pages."""
     context.set_default_timeout(PATIENCE_MS)
     return context
 

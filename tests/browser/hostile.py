@@ -1,4 +1,4 @@
-"""Texts that try to run code, or to reverse or break a page, and workspaces full of such texts."""
+"""Texts that try to run code or to reverse or break a page, and workspaces full of such texts."""
 
 import json
 import time
@@ -23,7 +23,7 @@ TEXTS = {
     "markup": " ".join([*HOSTILE[:3], HOSTILE[4][:78]]),
     "turning": f"{HOSTILE[5]} {HOSTILE[3]}",
 }
-"""The same texts, combined into two of at most 200 bytes each, so that each page is opened only
+"""The same texts, combined into two texts of at most 200 bytes, so that each page is opened only
 twice.
 """
 

@@ -1,4 +1,5 @@
-"""Firefox over WebDriver BiDi and WebKitGTK over WebDriver; Playwright supports neither on Debian.
+"""Drives Firefox over WebDriver BiDi, and WebKitGTK over WebDriver. Playwright supports neither of
+them on Debian.
 
 `make browsers` installs them. `Firefox` and `WebKit` each open URLs and run scripts in one page.
 """
@@ -60,7 +61,7 @@ class WebSocket:
         assert b" 101 " in answer[0], answer
 
     def send(self, text: str) -> None:
-        data, mask = text.encode(), b"\1" * 4  # Firefox rejects an all-zero mask
+        data, mask = text.encode(), b"\1" * 4  # Firefox rejects an all-zero mask.
         size = len(data)
         header = struct.pack(">BB", 0x81, 0x80 | min(size, 126))
         long_size = struct.pack(">H", size) if size > 125 else b""
@@ -131,7 +132,7 @@ class Firefox:
         self._commands += 1
         self._socket.send(json.dumps({"id": self._commands, "method": method, "params": params}))
         answer: Json = {}
-        while answer.get("id") != self._commands:  # other messages are events
+        while answer.get("id") != self._commands:  # Other messages are events.
             answer = json.loads(self._socket.receive())
         assert answer["type"] == "success", answer
         return answer["result"]
@@ -142,7 +143,7 @@ class WebKit:
 
     @staticmethod
     def program() -> str | None:
-        """The path of the browser; None unless its driver and a virtual display are also
+        """The path of the browser; None unless the browser, its driver and a virtual display are
         installed.
         """
         browsers = Path("/usr").glob("lib*/*/webkit*/MiniBrowser")

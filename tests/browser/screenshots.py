@@ -1,6 +1,6 @@
 """`make screenshots`: takes screenshots of every demo page at three widths, into docs/images/.
 
-Arguments: names of pages, to take screenshots of these pages only.
+Arguments: names of the pages to take; without names, all pages.
 """
 
 import sys

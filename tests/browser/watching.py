@@ -17,7 +17,9 @@ _RULES: Mapping[Scheme, list[str]] = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "dark": ["color-contrast", "link-in-text-block"],
 }
-"""All rules in light mode. Dark mode checks only the colour rules, because nothing else differs."""
+"""All rules, for light mode. Dark mode checks only the colour rules, because nothing else
+differs.
+"""
 
 _TWO_FRAMES = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -43,7 +43,7 @@ _STYLE = """
 class Lane:
     """One unit in a picture. story: its events, in the notation of `Scene.story`.
 
-    words: the reader's name for the unit. running: whether it started a minute ago.
+    words: the name of the unit in the picture. running: whether the unit entered only a minute ago.
     """
 
     words: str
@@ -89,7 +89,9 @@ ATTEMPTS: dict[str, list[Lane]] = {
         Lane("checkout c-2", f"0/checkout_started {HOUR_S + 1}/address_entered", attempt="c-2"),
     ],
 }
-"""Units of an attempt funnel over `CHECKOUT` with a window of an hour, by file name."""
+"""The units of a picture, by file name. They belong to an attempt funnel over `CHECKOUT` with a
+window of an hour.
+"""
 
 VISITOR = [
     Lane("checkout c-1", "0/checkout_started 60/address_entered", attempt="c-1"),
@@ -99,7 +101,7 @@ VISITOR = [
         attempt="c-2",
     ),
 ]
-"""Two checkouts of one visitor."""
+"""Two checkouts by one visitor."""
 
 
 def attempts_picture(past: Scene, recent: Scene, lanes: list[Lane]) -> str:

@@ -1,4 +1,4 @@
-"""Examples of the API reference: requests to a running application, with its responses."""
+"""Examples for the API reference: requests to a running application, and its responses."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _PLACEHOLDERS = (
     (r"http://testserver\.local", "https://penstock.example.com"),
     (r'("(?:elapsedSeconds|rowsRead|rowsToRead)": )[\d.]+', r"\g<1>1"),
 )
-"""Values that differ from run to run, and their placeholders in the reference."""
+"""Values that differ from run to run, with their placeholders in the reference."""
 
 
 def with_placeholders(text: str) -> str:
@@ -31,7 +31,7 @@ def with_placeholders(text: str) -> str:
 
 @dataclass
 class Recorder:
-    """Sends requests and notes each with its response."""
+    """Sends requests, and records each request with its response."""
 
     tenant: Tenant
     examples: list[Json] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Recorder:
         client: httpx.Client | None = None,
         **parts: str,
     ) -> Any:
-        """path: a template such as `/api/goals/{goal_id}`, whose fields are in `parts`."""
+        """path: a template such as `/api/goals/{goal_id}`. Its fields are in `parts`."""
         address = httpx.URL(path.format(**parts), params=query or {})
         answer = (client or self.tenant.client).request(method, address, json=body)
         assert answer.is_success, answer.text

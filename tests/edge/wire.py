@@ -48,11 +48,11 @@ def answer_in(received: bytes) -> RawAnswer:
 
 
 def answer_to(client: socket.socket) -> RawAnswer:
-    """Return the only response before the service closes the connection."""
+    """Return the only response that the service sends before it closes the connection."""
     return answer_in(read_to_end(client))
 
 
 def memory_mb(service: Served) -> float:
-    """Resident memory of the process, in MB."""
+    """Return the resident memory of the process, in MB."""
     pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
     return pages * 4096 / 2**20

@@ -65,7 +65,7 @@ def post_event(workspace: Tenant, site: str) -> Post:
 
 @pytest.fixture
 def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[dict[str, Any]]]:
-    """A website's events in the warehouse, ordered by time, without empty fields."""
+    """Return a website's events in the warehouse, ordered by time, without empty fields."""
 
     def read(website_id: str) -> list[dict[str, Any]]:
         assert services.shipper.wait_until_shipped(PATIENCE_S)
@@ -94,7 +94,7 @@ def stored(stored_at: Callable[[str], list[dict[str, Any]]], site: str) -> Store
 
 
 def faults(answer: httpx.Response) -> dict[str, str]:
-    """Error codes of a rejection by field."""
+    """Return the error codes of a rejection, by field."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     return {error["field"]: error["code"] for error in answer.json()["errors"]}
 

@@ -4,10 +4,10 @@
 Each attack sends eight bodies, two at a time, to a separate service, while another workspace posts
 an event every 20 ms. One line per run shows the growth of resident memory (final and peak), the CPU
 time, and the slowest post of the other workspace. The first run has no attack. Import files are
-sent with an API key, and are measured until they have been read; meanwhile, the other workspace
+sent with an API key. Their runs last until the files have been read; meanwhile, the other workspace
 repeatedly imports a one-line file.
 
-Environment variables: `BODIES=1000` sends more bodies, `RUNS=1` repeats less.
+Environment variables: `BODIES=1000` sends more bodies, and `RUNS=1` repeats each attack less often.
 """
 
 import gzip
@@ -59,7 +59,7 @@ def _zipped(body: Callable[[str], bytes]) -> Callable[[str], bytes]:
 def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]:
     """Return a function that builds a body with a list of equal items.
 
-    count: number of items; by default, as many as fit.
+    count: number of items; by default, as many as fit into the body.
     """
 
     def body(website_id: str) -> bytes:
@@ -71,7 +71,7 @@ def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]
 
 
 def _beside(website_id: str) -> bytes:
-    """A body with empty objects in a field that the route does not know."""
+    """Build a body with empty objects in a field that the route does not know."""
     return b'{"websiteId":"%s","events":[{}],"junk":[%s0]}' % (
         website_id.encode(),
         b"{}," * (_SIZE // 3),
@@ -79,15 +79,15 @@ def _beside(website_id: str) -> bytes:
 
 
 def _one_item(website_id: str) -> bytes:
-    """A body with one event, which has a property of many empty objects."""
+    """Build a body with one event that has a property with many empty objects."""
     event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
     head = json.dumps(event, separators=(",", ":")).encode()[:-1]
     return head + b',"properties":{"a":[%s0]}}' % (b"{}," * (_SIZE // 3))
 
 
 def _wide_items(website_id: str) -> bytes:
-    """A body with the maximum number of events. Each is below the size limit and has many empty
-    lists.
+    """Build a body with the maximum number of events. Each is below the size limit and has many
+    empty lists.
     """
     event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
     head = json.dumps(event, separators=(",", ":")).encode()[:-1]

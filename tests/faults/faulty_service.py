@@ -79,7 +79,7 @@ KILLS = {
     "backup_frozen": ("penstock.backup.fence", "freeze", "after"),
     "backup_before_freeze": ("penstock.backup.fence", "freeze", "before"),
 }
-"""Points on the path of the data at which the process can be killed, in order."""
+"""Points on the path of the data at which the process can be killed, in the order of the path."""
 
 
 def die() -> None:
@@ -125,7 +125,7 @@ def refuse(number: int) -> None:
 
 
 def jump(number: int) -> None:
-    """Jump hours forward and back again, always within a day."""
+    """Jump forward by hours or back again, always within a day."""
     readings = count(1)
 
     def time_ns() -> int:

@@ -1,4 +1,5 @@
-"""Measures what strangers' claims of one user cost: `python -m tests.faults.many_claims [NUMBER]`.
+"""Measures the cost of claims by strangers on one user: `python -m tests.faults.many_claims
+[NUMBER]`.
 
 NUMBER browsers publicly claim one user ID, and the website's quarantine is full. Then the website's
 backend sends the first event with that user and another visitor. Finally, the user is deleted.
@@ -63,14 +64,14 @@ class Attack:
         )
 
     def claim(self, number: int) -> None:
-        """Send public identify calls from different browsers for one user."""
+        """Send public identify calls for one user from different browsers."""
         for start in range(0, number, _BATCH):
             ids = [f"stranger-{at:06}" for at in range(start, min(start + _BATCH, number))]
             calls = [{"type": "identify", "anonymousId": own, "userId": _USER} for own in ids]
             self._send("/v1/batch", {"writeKey": self._website_id, "batch": calls})
 
     def fill_quarantine(self) -> None:
-        """Send rejected events that exceed a quarantine's limits in number and size."""
+        """Send more rejected events than a quarantine may hold, in number and in size."""
         event = {"websiteId": self._website_id, "type": "nothing", "text": "stranger-" * 1_200}
         for _ in range(12):
             self._send("/api/track", {"events": [event] * 100})
@@ -91,7 +92,7 @@ class Attack:
         assert (answer.status_code, answer.json()["visitorId"]) == (202, "laptop"), answer.text
 
     def await_releases(self) -> None:
-        """Wait until the rows of every released visitor have changed."""
+        """Wait until the rows of every released visitor have been changed."""
 
         def is_done() -> bool:
             with closing(sqlite3.connect(self._service.data / "penstock.sqlite3")) as db:
@@ -122,7 +123,7 @@ def _neighbour(service: Served, key: str, website_id: str) -> Iterator[list[floa
 
 
 def run(number: int, planted_with: Sequence[str]) -> None:
-    """Run one service: claims, the first event, and the deletion of a user with that many
+    """Run one service with claims, the first event, and the deletion of a user with that many
     claims.
     """
     folder = Path(tempfile.mkdtemp(prefix="penstock-claims-"))

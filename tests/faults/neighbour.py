@@ -1,4 +1,4 @@
-"""Another workspace during an attack: measures its calls, and the memory of the service."""
+"""Another workspace during an attack. Measures its calls, and the memory of the service."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from tests.serving import Served
 
 
 def memory_mb(service: Served, name: str) -> float:
-    """Memory in MB. name: VmRSS for current resident memory, VmHWM for its peak."""
+    """Return the memory in MB. name: VmRSS for current resident memory, VmHWM for its peak."""
     lines = Path(f"/proc/{service.process.pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 

@@ -52,7 +52,7 @@ class Latencies:
             self.failed += answer.status_code >= 400
 
     def take(self) -> dict[str, float]:
-        """The 99th percentile of each kind, in milliseconds."""
+        """Return the 99th percentile for each kind, in milliseconds, and start over."""
         with self._lock:
             seconds, self._seconds = self._seconds, defaultdict(list)
         return {
@@ -169,7 +169,7 @@ class Sample(NamedTuple):
 
 
 def _growth(samples: Sequence[Sample]) -> str:
-    """Growth of memory and descriptors: the slope of a line through all samples."""
+    """Format the growth of memory and descriptors: the slope of a line through all samples."""
     if len(samples) < 3:
         return "too short to tell a growth"
     minutes = [sample.minute for sample in samples]

@@ -1,4 +1,4 @@
-"""Work for a service with a fault, and checks of the result.
+"""Gives a faulty service work to do, and checks the result.
 
 The work is a fixed set of checkouts: posted, imported, and some of them deleted. Like real senders,
 the tasks repeat each request with the same IDs until it is acknowledged. So the final report is
@@ -27,7 +27,7 @@ class NoAnswer(Exception):
 
 
 def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
-    """The events of one checkout, which reaches step 1 + number % 3."""
+    """Return the events of one checkout, which reaches step 1 + number % 3."""
     user = DELETED_USER if number % 10 == 9 else f"{kind}-{number}"
     return [
         {
@@ -43,8 +43,8 @@ def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
 
 
 def expected_counts(*, deleted: bool) -> list[int]:
-    """Number of checkouts that reached each step. deleted: leave out the deleted user's
-    checkouts.
+    """Return the number of checkouts that reached each step. deleted: whether to leave out the
+    deleted user's checkouts.
     """
     reached_steps = [
         number % len(STEPS)
@@ -56,7 +56,7 @@ def expected_counts(*, deleted: bool) -> list[int]:
 
 
 class Workload:
-    """One installation with its account, funnel and link; each task runs once."""
+    """One installation with its account, funnel and link. Each task runs once."""
 
     def __init__(self, service: Served, *, deletes: bool = True) -> None:
         """deletes: whether a user is deleted. Set it to False if the service's clock is wrong,
@@ -148,8 +148,8 @@ class Workload:
         _await_end(service, f"/api/deletions/{job['id']}")
 
     def counts(self, service: Served) -> list[int] | None:
-        """Reported number of checkouts that reached each step; None if the report is not
-        complete.
+        """Return the number of checkouts that reached each step, from the report; None if it is
+        incomplete.
         """
         try:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")

@@ -1,4 +1,4 @@
-"""Fixtures for the property tests, and a count of their examples."""
+"""Fixtures for the property tests, including a count of their examples."""
 
 from collections.abc import Iterator
 

@@ -16,12 +16,12 @@ _NUMBER = os.environ.get("PENSTOCK_EXAMPLES")
 
 
 def example_count(default: int) -> int:
-    """The total number of cases in all shares of a property."""
+    """Return the total number of cases in all shares of a property."""
     return int(_NUMBER or default)
 
 
 def shares_of(count: int, least: int) -> range:
-    """Shares of a property with `count` cases, for the workers to run in parallel.
+    """Divide the `count` cases of a property into shares, which workers run in parallel.
 
     A share has at most 50 cases, so that no worker of a long run starts an hour of work last.
     """

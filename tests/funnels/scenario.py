@@ -21,7 +21,7 @@ _EVENT = re.compile(r"([\d.]+)/([^\s(]+)(?:\((.*?)\))?")
 
 
 def step(name: str, *alternatives: str, **more: Any) -> Json:
-    """A row that matches an event with this name or one of `alternatives`."""
+    """Return a row that matches an event with this name or one of `alternatives`."""
     others: Json = (
         {"or": [{"type": "Event", "value": other} for other in alternatives]}
         if alternatives
@@ -31,7 +31,7 @@ def step(name: str, *alternatives: str, **more: Any) -> Json:
 
 
 class Scene:
-    """A website with stories. They start 100 days ago by default, so every window has ended."""
+    """A website with stories. By default, they start 100 days ago, so every window has ended."""
 
     def __init__(self, tenant: Tenant, clock: ShiftedClock, ago_s: float = 100 * DAY_S) -> None:
         self.tenant, self.client = tenant, tenant.client
@@ -106,7 +106,7 @@ class Scene:
         return funnel_id
 
     def attempts(self, *rows: str | Json, **definition: Any) -> str:
-        """Like `funnel`, counting attempts by `attempt`, ordered by `n`, within one hour."""
+        """Like `funnel`, but counts attempts by `attempt`, ordered by `n`, within one hour."""
         usual: Json = {
             "countingUnit": "attempt",
             "attemptProperty": "attempt",
@@ -125,18 +125,18 @@ class Scene:
         return report
 
     def counts(self, funnel_id: str, **query: Any) -> list[int]:
-        """Number of units that reached each step."""
+        """Return the number of units that reached each step."""
         return [row["count"] for row in self.results(funnel_id, **query)["aggregate"]["steps"]]
 
 
 def outcome(part: Json) -> tuple[int, int, int, int]:
-    """Numbers of entered, completed, pending and dropped-off units."""
+    """Return the numbers of entered, completed, pending and dropped-off units."""
     return part["entered"], part["completed"], part["pending"], part["droppedOff"]
 
 
 def by_cohort(report: Json, *properties: str) -> dict[Any, int]:
-    """Number of entered units by cohort. The key is the cohort's value, or the tuple of its
-    values.
+    """Return the number of entered units by cohort. The key is the cohort's value, or the tuple of
+    its values.
     """
     entered = {}
     for row in report["cohorts"]["data"]:

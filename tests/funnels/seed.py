@@ -1,4 +1,4 @@
-"""Stores a history directly in the warehouse, like the shipper."""
+"""Stores a history directly in the warehouse, as the shipper would."""
 
 import json
 from collections import Counter
@@ -46,12 +46,12 @@ _stored = Counter[str]()
 
 
 def stored_cases() -> int:
-    """Number of cases that this process has stored."""
+    """Return the number of cases that this process has stored."""
     return _stored["cases"]
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test on its own websites, like `isolated`."""
+    """Store the history of a property test on separate websites, as `isolated` does."""
     make_room(warehouse)
     history, mark = isolated(history)
     store(warehouse, history, inserts)
@@ -67,8 +67,8 @@ def make_room(warehouse: Warehouse) -> None:
 
 
 def isolated(history: History) -> tuple[History, str]:
-    """Return the same history on unused websites and in unused scopes, and the prefix of
-    their IDs.
+    """Return the same history on unused websites and in unused scopes, and the prefix of their
+    IDs.
     """
     mark = f"{next(_numbers)}_"
     events = tuple(
@@ -85,7 +85,7 @@ def isolated(history: History) -> tuple[History, str]:
 
 
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
-    """Insert the events in order, in `inserts` portions, and the merges.
+    """Insert the events in order, in `inserts` portions, and then the merges.
 
     Each absorbed visitor also gets an older alias that points to another visitor.
     """

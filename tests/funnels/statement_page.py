@@ -54,7 +54,7 @@ PROFILE = DataProfile(
 
 
 def page(warehouse: Warehouse) -> str:
-    """The statement formatted by the engine, with long lines wrapped."""
+    """Return the statement as formatted by the engine, with long lines wrapped."""
     statement = build(DEFINITION, PARAMS, PROFILE, Strategy.PACKED)
     [[formatted]] = warehouse.query("SELECT formatQuery({sql:String})", {"sql": statement.sql})[1]
     values = [f"--     {name}: {value}" for name, value in statement.parameters.items()]
@@ -76,7 +76,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def _longest_bracket(text: str) -> tuple[int, int] | None:
-    """Positions of the outermost pair of brackets that contains the most text."""
+    """Return the positions of the outermost pair of brackets that contains the most text."""
     pairs, opened = [], 0
     for place, depth_before, depth in _depths(text):
         if depth_before == 0 and depth == 1:
@@ -101,8 +101,8 @@ def _items(text: str) -> list[str]:
 
 
 def _depths(text: str) -> list[tuple[int, int, int]]:
-    """For each character outside quotes: its position, and the bracket depth before and after
-    it.
+    """Return, for each character outside quotes, its position and the bracket depth before and
+    after it.
     """
     depths, depth, quoted = [], 0, False
     for place, character in enumerate(text):

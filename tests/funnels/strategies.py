@@ -1,8 +1,8 @@
 """Random funnels and histories for the property tests.
 
 The alphabet is small, so that ties, repeats and edge cases are common. Events loosely follow the
-definition's rows, with noise, so that many units get far. Most choices for an event are drawn at
-once as a tuple of indexes, which keeps an example cheap.
+definition's rows, with noise, so that many units get far. Most choices for an event are drawn
+together, as a tuple of indexes, which keeps examples cheap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,7 @@ DATES = (
     "0001-01-01",
 )
 BEYOND_DATES = ("9999-12-31T23:59:59-23:59",)
-"""Values that are allowed in a property, but not in a filter."""
+"""Values that a property may have but a filter may not."""
 NOT_DATES = (
     *("2024-02-30", "2024", "soon", "2024-1-2", "1704164645000"),
     *("2024-00-10", "2024-01-00", "0000-01-02", "2024-01-02T03:04+05:75", "2024-01-02T24:00Z"),
@@ -156,7 +156,7 @@ VALUES_OF: Mapping[Operand[Any], Sequence[str]] = {
     NUMBER: ("1", "1.5", "-3", "1e3", "0"),
     TIME: DATES,
 }
-"""Operands by kind of operand."""
+"""Operands for filters, by kind of operand."""
 
 PATH_VALUES: Mapping[Operand[Any], Sequence[str]] = {
     **VALUES_OF,
@@ -389,8 +389,8 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """Choices for one event, each from 0 to 255. In the simplest example all are 0, the usual
-    case.
+    """Choices for one event, each from 0 to 255. In the simplest example all are 0, which stands
+    for the usual case.
     """
 
     target_choice: int
@@ -485,8 +485,8 @@ class Script:
 
 
 def _targets(definition: Json) -> list[list[Json]]:
-    """The matches that a unit must satisfy in order: every part of a group, and one option of other
-    rows.
+    """Return the matches that a unit must satisfy, in order: every part of a group, and one option
+    of any other row.
     """
     targets: list[list[Json]] = []
     for row in definition["steps"]:
@@ -509,7 +509,7 @@ def _property_keys(definition: Json) -> list[str]:
 
 
 def satisfy(match: Json, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
-    """Set values that satisfy the match's filters, where possible."""
+    """Set values that satisfy the filters of the match, where possible."""
     for condition in match["filters"]:
         key = condition["property"]
         if key in ("$country", "$referrer_host", *TOUCHES):
@@ -523,7 +523,9 @@ def satisfy(match: Json, properties: dict[str, Any], fields: dict[str, str], fir
 
 
 def _own_field(key: str) -> str:
-    """The event's own field behind a touch field; other keys are returned unchanged."""
+    """Return the event's own field that a touch field is taken from. Any other key is returned
+    unchanged.
+    """
     return f"${TOUCH_FIELDS[key][1]}" if key in TOUCH_FIELDS else key
 
 
@@ -541,7 +543,7 @@ def _with_id(event: Event, event_id: str) -> Event:
 
 
 def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
-    """Random merges within scopes. Canonical visitors are never absorbed."""
+    """Draw random merges within scopes. Canonical visitors are never absorbed."""
     random, merges = Random(seed), dict[tuple[str, str], str]()
     for scope in sorted({event.scope_id for event in events}):
         visitors = sorted({event.visitor_id for event in events if event.scope_id == scope})

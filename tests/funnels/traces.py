@@ -22,7 +22,7 @@ from tests.funnels.strategies import Case
 
 
 def differing_traces(case: Case, units: Units) -> Iterator[str]:
-    """Find the traces that differ from the reference evaluation."""
+    """Yield a message for each trace that differs from the reference evaluation."""
     for unit, events in units.by_unit.items():
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
         traced = sorted(map(matched_event, events), key=lambda event: event.order)

@@ -1,7 +1,7 @@
 """The number and choice of random cases that the tests in this folder try.
 
-`make test` tries the same few each time, so that only a change can make it fail. `make fuzz` tries
-`PENSTOCK_FUZZ_EXAMPLES` new cases of each kind.
+`make test` tries the same few cases each time, so that only a change can make it fail. `make fuzz`
+tries `PENSTOCK_FUZZ_EXAMPLES` new cases of each kind.
 """
 
 import os
@@ -13,7 +13,7 @@ BY_HAND = _NUMBER is not None
 
 
 def fuzz_examples(sample: int) -> int:
-    """Number of cases to try. sample: the number in `make test`."""
+    """Return the number of cases to try. sample: the number in `make test`."""
     return int(_NUMBER or sample)
 
 

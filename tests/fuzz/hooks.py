@@ -25,14 +25,16 @@ ANSWERS = "PENSTOCK_FUZZ_ANSWERS"
 """File that receives the number of responses by operation and status."""
 
 _MAX_IMPORTS = 10
-"""Maximum unfinished imports. As documented, a workspace that already has 20 gets a 503."""
+"""Maximum number of unfinished imports. As documented, a workspace that already has 20 of them gets
+a 503.
+"""
 _known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
 _codes = frozenset(entry.name for entry in PROBLEMS)
 
 
 @schemathesis.serializer("application/x-ndjson")
 def as_lines(_: Any, value: Any) -> bytes:
-    """Bytes unchanged; other values as one or more lines of JSON."""
+    """Return bytes unchanged, and any other value as one or more lines of JSON."""
     if isinstance(value, bytes):
         return value
     lines = value if isinstance(value, list) else [value]

@@ -1,5 +1,5 @@
-"""A model of Penstock's state in dictionaries and lists, without stores, HTTP or Penstock's
-code.
+"""A model of Penstock's state in dictionaries and lists. It uses no stores, no HTTP and none of
+Penstock's code.
 """
 
 from collections.abc import Collection, Sequence
@@ -78,7 +78,9 @@ class SiteModel:
             del self.visitor_of[user]
 
     def reached(self, steps: Sequence[str]) -> list[int]:
-        """Number of visitors that reached each step, at any later time."""
+        """Return the number of visitors that reached each step, each step at any time after the
+        previous one.
+        """
         times: dict[str, list[tuple[int, str]]] = {}
         for event in self.events:
             times.setdefault(self.canonical(event.person), []).append((event.at_ms, event.name))
@@ -96,7 +98,9 @@ def _furthest(happened: Sequence[tuple[int, str]], steps: Sequence[str]) -> int:
 
 @dataclass
 class KeyModel:
-    """An API key. website_id: the only website that it can access; None if not limited."""
+    """An API key. website_id: the only website that it can access; None if the key is not
+    limited.
+    """
 
     id: str
     secret: str

@@ -17,16 +17,16 @@ JSON_VALUES = st.recursive(
     lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=8), values),
     max_leaves=12,
 )
-"""Any JSON value, including numbers at the limits of types."""
+"""Any JSON value, including numbers at the limits of number types."""
 
 
 def spliced(*pieces: str) -> st.SearchStrategy[str]:
-    """Texts of these pieces in any order, with other characters between them."""
+    """Generate texts of these pieces in any order, with other characters between them."""
     return st.lists(st.sampled_from(pieces) | st.text(max_size=3), max_size=12).map("".join)
 
 
 def repeated(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
-    """Long texts of repeated pieces. They expose code that takes more than linear time."""
+    """Generate long texts of repeated pieces. They expose code that takes more than linear time."""
 
     def long_text(start: str, middle: Sequence[str], end: str) -> str:
         unit = "".join(middle)
@@ -42,13 +42,15 @@ def texts(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
 
 
 def objects(*fields: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with some of these fields and arbitrary values, and occasionally an unknown field."""
+    """Generate objects with some of these fields and arbitrary values, and occasionally an unknown
+    field.
+    """
     names = st.sampled_from(fields) | st.text(max_size=6)
     return st.dictionaries(names, JSON_VALUES, max_size=10)
 
 
 def _broken(encode: Callable[[Any], bytes]) -> st.SearchStrategy[bytes]:
-    """Encoded values with some bytes changed, cut off or added."""
+    """Generate encoded values with some bytes changed, cut off or added."""
 
     def change(value: Any, at: int, other: bytes, cut: int | None) -> bytes:
         content = encode(value)
@@ -75,4 +77,4 @@ JSON_BODIES = (
 )
 GZIP_BODIES = st.binary() | _broken(lambda value: gzip.compress(_json(value)))
 HEADER_VALUES = st.text(st.characters(max_codepoint=255, exclude_characters="\0\r\n"), max_size=300)
-"""Header values as servers read them: ISO 8859-1 without line breaks."""
+"""Header values as servers decode them: ISO 8859-1 without line breaks."""

@@ -14,7 +14,7 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 
 @pytest.fixture
 def without_merges(warehouse: Warehouse) -> Iterator[None]:
-    """Stop merges of parts. After a merge, data count as changed, and jobs would count them
+    """Stop merges of parts. After a merge, the data would count as changed, and jobs would count it
     again.
     """
     warehouse.command("SYSTEM STOP MERGES")

@@ -92,7 +92,9 @@ def open_on_wire(wire):
 
 @pytest.fixture
 def clicks(services):
-    """A link's clicks in the warehouse, in order. Waits until the expected number has arrived."""
+    """Return a link's clicks in the warehouse, in order. Waits until the expected number has
+    arrived.
+    """
 
     def clicks(link, expected):
         statement = (

@@ -1,1 +1,1 @@
-"""The metadata DB: its errors and its time limits."""
+"""Tests of the metadata DB's errors and time limits."""

@@ -1,1 +1,1 @@
-"""Several nodes that share a PostgreSQL database: each learns about the others' changes."""
+"""Tests of several nodes that share a PostgreSQL database and notify each other of changes."""

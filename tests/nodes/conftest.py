@@ -74,7 +74,7 @@ def workspace(servers: list[tuple[Services, TestClient[Litestar]]]) -> Tenant:
 def nodes(
     servers: list[tuple[Services, TestClient[Litestar]]], workspace: Tenant
 ) -> tuple[Node, Node]:
-    """Two nodes: the first has created everything so far."""
+    """Two nodes. The first node has created everything so far."""
     key = {"Authorization": workspace.client.headers["Authorization"]}
     (services, server), (others, other) = servers
     browser = visitor(other)

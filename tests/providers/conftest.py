@@ -1,4 +1,6 @@
-"""Webhooks signed with the providers' own libraries, and the events that result."""
+"""Fixtures for webhooks signed with the providers' own libraries, and for the events that
+result.
+"""
 
 import json
 from collections.abc import Callable
@@ -140,7 +142,7 @@ def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
 
 @pytest.fixture
 def stored(services: Any, warehouse: Any, workspace: Tenant) -> Callable[[], list[Json]]:
-    """The website's provider events in the warehouse, ordered by time."""
+    """Return the website's provider events in the warehouse, ordered by time."""
 
     def read() -> list[Json]:
         assert services.shipper.wait_until_shipped(PATIENCE_S)

@@ -43,7 +43,9 @@ class Client:
 
 
 def write_key_of(tenant: Tenant, website_id: str, *scopes: str) -> str:
-    """A new API key limited to the website and, unless scopes are given, to `ingest`."""
+    """Create an API key limited to the website and, unless scopes are given, to the scope
+    `ingest`.
+    """
     form = {"name": "backend", "scopes": scopes or ["ingest"], "websiteId": website_id}
     key: str = tenant.browser.post("/api/settings/api-keys", json=form).json()["key"]
     return key
@@ -62,7 +64,7 @@ def trusted(server: TestClient[Litestar], workspace: Tenant, site: str) -> Clien
 
 
 def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
-    """The error codes of each rejected call: field -> code, by the index of the call."""
+    """Return the error codes of each rejected call: field -> code, by the index of the call."""
     assert answer.status_code == 200, answer.text
     return {
         record["index"]: {error["field"]: error["code"] for error in record["errors"]}
@@ -71,7 +73,7 @@ def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
 
 
 def plans_of(tenant: Tenant, user_id: str) -> set[str]:
-    """The stored values of the user's trait `plan`."""
+    """Return the stored values of the user's trait `plan`."""
     params = {"websiteId": tenant.website_id, "userId": user_id}
     lines = tenant.client.get("/api/personal-data", params=params).text.splitlines()
     users = [line["data"] for line in map(json.loads, lines) if line["type"] == "user"]

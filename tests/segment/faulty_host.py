@@ -1,7 +1,7 @@
-"""A host for clients that forwards to the service, and fails like a service under stress.
+"""A host for clients. It forwards to the service, and fails like a service under stress.
 
 The first posts are rejected with 429, lost before they arrive, or stored without a response, as if
-the service were killed before or after the commit.
+the service had been killed before or after the commit.
 """
 
 from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ PYTHON_PATH = {"PYTHONPATH": str(ROOT / ".venv/segment-clients")}
 
 
 def node() -> str:
-    """The Node.js program that `scripts/setup` uses."""
+    """Return the Node.js program that `scripts/setup` uses."""
     program = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
     assert program is not None
     return program
@@ -54,14 +54,14 @@ class Service:
 
 @dataclass(frozen=True)
 class Site:
-    """A website of the service, and an API key for it that serves as the write key."""
+    """A website of the service, with an API key for it that serves as the write key."""
 
     service: Service
     website_id: str
     write_key: str
 
     def results(self, funnel_id: str) -> Json:
-        """The funnel's report, without fields that differ even if the events are equal."""
+        """Return the funnel's report, without fields that differ even if the events are equal."""
         answer = self.service.client.get(
             f"/api/funnels/{funnel_id}/results", params={"websiteId": self.website_id}
         )
@@ -70,7 +70,7 @@ class Site:
         return {name: report[name] for name in ("aggregate", "cohorts", "dataQuality")}
 
     def counts(self) -> tuple[int, int]:
-        """Numbers of stored and rejected events."""
+        """Return the numbers of stored and rejected events."""
         records = self.service.client.get("/api/events/counts").json()["data"]
         [counts] = [record for record in records if record["websiteId"] == self.website_id]
         return counts["stored"] + counts["waiting"], counts["refused"]

@@ -1,9 +1,9 @@
-"""Migrates both stores and is killed during the migration.
+"""Migrates both stores, and is killed during the migration.
 
     python -m tests.stores.killed_migration STORE VERSION MOMENT DATA
 
-STORE: `database` or `warehouse`. MOMENT: `inside`, after the migration's statements but before they
-are committed or recorded; or `after`, right after that.
+STORE: `database` or `warehouse`. MOMENT: `inside` means after the migration's statements, but
+before they are committed or recorded; `after` means right after that.
 """
 
 import os

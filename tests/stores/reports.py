@@ -5,14 +5,14 @@ from typing import Any
 import httpx
 
 _NOT_COMPARED = {
-    *("evaluatedAt", "computedAt", "nextCursor"),  # differ between calls
-    *("servedFrom", "directReason"),  # depend on cached or stored data
-    *("notes", "changes"),  # sentences for people, whose wording may improve
+    *("evaluatedAt", "computedAt", "nextCursor"),  # these fields differ between calls
+    *("servedFrom", "directReason"),  # these depend on cached or stored data
+    *("notes", "changes"),  # These are sentences for people, whose wording may improve.
 }
 
 
 def report_paths(client: httpx.Client, funnel_ids: list[str], website_id: str) -> list[str]:
-    """Paths of every kind of report on the funnels, and of records in each store."""
+    """Return the paths of every kind of report on the funnels, and of records in each store."""
     funnels = [
         f"/api/funnels/{funnel_id}{part}"
         for funnel_id in funnel_ids
@@ -28,7 +28,7 @@ def report_paths(client: httpx.Client, funnel_ids: list[str], website_id: str) -
 
 
 def comparable(answer: Any) -> Any:
-    """The answer without the fields that an upgrade may change."""
+    """Return the answer without the fields that an upgrade may change."""
     if isinstance(answer, dict):
         fields = answer.items()
         return {name: comparable(value) for name, value in fields if name not in _NOT_COMPARED}

@@ -14,7 +14,7 @@ from tests.proxy import FaultyProxy
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests that can use an installed server: `pytest -m clickhouse`."""
+    """Mark tests that can use an installed server, to select them with `pytest -m clickhouse`."""
     assert isinstance(item, pytest.Function)
     if "clickhouse_url" in item.fixturenames:
         item.add_marker("clickhouse")

@@ -1,1 +1,1 @@
-"""Tests of background workers and of stores that fail."""
+"""Tests of background workers, and of stores that fail."""

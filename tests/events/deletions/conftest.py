@@ -1,4 +1,6 @@
-"""Runs the tests of deletions, which change both stores, on both kinds of metadata DB."""
+"""Runs the tests of deletions on both kinds of metadata DB, because deletions change both
+stores.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,8 +53,8 @@ def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Js
 
 @pytest.fixture
 def delete(workspace: Tenant) -> Delete:
-    """Delete a visitor, a user or a time span from the workspace's website, and wait until it is
-    done.
+    """Delete a visitor, a user or a period from the workspace's website, and wait until the
+    deletion is done.
     """
 
     def run(website_id: str | None = None, **target: Any) -> Json:

@@ -51,7 +51,7 @@ def settings(settings: Settings) -> Settings:
 
 
 class Phone:
-    """Taps links and opens the app, with the given network address and platform."""
+    """A phone that taps links and opens the app, with the given network address and platform."""
 
     def __init__(
         self,
