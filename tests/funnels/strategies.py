@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.builtins import TOUCH_FIELDS
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.definitions.operands import (
@@ -31,6 +32,7 @@ from penstock.funnels.definitions.operands import (
     Operand,
 )
 from penstock.funnels.definitions.operators import Operator
+from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.statements.query import Strategy
 from penstock.http.schema import faults_of
 from tests.funnels.definitions import resolved
@@ -228,7 +230,8 @@ class Case:
     """One example: a funnel, a history, and the parameters of a query.
 
     funnel: in the API's format. goals: the match of each goal by name. definition: the funnel as
-    read by the service.
+    read by the service, with the filters of the request. filters, settled: parameters of the
+    request.
     """
 
     funnel: Json
@@ -243,6 +246,13 @@ class Case:
     page: Page
     inserts: int
     strategy: Strategy
+    filters: Sequence[Json] = ()
+    settled: bool = False
+
+    @property
+    def settled_at_ms(self) -> int | None:
+        """The time at which windows must have ended; None if it does not matter."""
+        return self.evaluated_at_ms if self.settled else None
 
 
 def filter_of(key: str, operator: Operator, choice: int) -> Json:
@@ -366,10 +376,16 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         START_MS + ms
         for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)
     )
+    asks_filters, asks_settled = draw(
+        st.sampled_from([(False, False)] * 3 + [(True, False)] * 2 + [(False, True), (True, True)])
+    )
+    conditions = entry_filters(script, events, draw(choice)) if asks_filters else []
     return Case(
         funnel=funnel,
         goals=goals,
-        definition=definition,
+        definition=with_filters(definition, conditions),
+        filters=conditions,
+        settled=asks_settled and definition.window_s is not None,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
         evaluated_at_ms=draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:])),
@@ -554,6 +570,50 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     return merges
 
 
+def with_filters(definition: Definition, filters: Sequence[Json]) -> Definition:
+    """Return the definition with the filters of a request, as the service reads them."""
+    saved = tuple(SavedFilter(**item) for item in filters)
+    return AdHocChanges(filters=saved).change(definition, lambda _: None)
+
+
+def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Json]:
+    """Draw one or two filters that some entries pass and others do not, where possible."""
+    random = Random(seed)
+    starts = entry_events(script.definition, events)
+    keys = [*script.keys, *script.definition["breakdownProperties"], *BUILTINS[:3]]
+    drawn: list[Json] = []
+    for key in random.sample(keys, random.choice([1, 1, 1, 2])):
+        operators = [Operator.EQUALS, Operator.NOT_EQUALS, Operator.IS_SET, Operator.IS_NOT_SET]
+        operators += [random.choice(list(Operator))]
+        candidates = [
+            filter_of(key, operator, random.randrange(len(TEXTS))) for operator in operators
+        ]
+        for value in {value_of(event, _own_field(key)) for event in starts} - {None}:
+            assert value is not None
+            candidates += [
+                {"property": key, "operator": operator.value, "value": value[1]}
+                for operator in (Operator.EQUALS, Operator.NOT_EQUALS)
+            ]
+        random.shuffle(candidates)
+        divides = (
+            item
+            for item in candidates
+            if len({holds(item, value_of(event, _own_field(key))) for event in starts}) > 1
+        )
+        drawn.append(next(divides, candidates[0]))
+    return drawn
+
+
+def entry_events(definition: Json, events: Sequence[Event]) -> list[Event]:
+    """Return the events that match step 1."""
+    first_step = next(row for row in definition["steps"] if not row["diagnostic"])
+    return [
+        event
+        for event in events
+        if any(matches_event(match, event) for match in first_step["matches"])
+    ]
+
+
 def cohort_filter(definition: Json, events: Sequence[Event], seed: int) -> dict[str, Scalar | None]:
     """Draw a cohort filter for a quarter of the examples.
 
@@ -563,13 +623,7 @@ def cohort_filter(definition: Json, events: Sequence[Event], seed: int) -> dict[
     if seed % 4 != 3 or not breakdowns:
         return {}
     random = Random(seed)
-    first_step = next(row for row in definition["steps"] if not row["diagnostic"])
-    entries = [
-        event
-        for event in events
-        if any(matches_event(match, event) for match in first_step["matches"])
-    ]
-    example = random.choice(entries[:1] or events)
+    example = random.choice(entry_events(definition, events)[:1] or events)
     keys = random.sample(breakdowns, random.randint(1, len(breakdowns)))
     cohort = {key: as_json(value_of(example, _own_field(key))) for key in keys}
     return (

@@ -57,7 +57,7 @@ def test_csv_equals_the_golden_file(scene: Scene, funnel_id: str) -> None:
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     head, total, *cohorts = answer.text.splitlines()
     figures, facts = head.split(',"definition_revision"')
-    assert facts.startswith(',"period_start_at","period_end_at","quality_')
+    assert facts.startswith(',"period_start_at","period_end_at","asked_')
     blanks = "," * (facts.count(",") + 1)
     lines = [figures, *(line.removesuffix(blanks) for line in cohorts)]
     head, golden_total, *golden = GOLDEN.splitlines()

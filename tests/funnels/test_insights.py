@@ -318,8 +318,8 @@ def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
         60,
         30,
     ]
-    assert (second["units"], record["overall"]["units"], record["asked"]["units"]) == (3, 3, 3)
-    assert record["asked"] == record["overall"]
+    assert (second["units"], record["overall"]["units"], record["pair"]["units"]) == (3, 3, 3)
+    assert record["pair"] == record["overall"]
     assert [(row["fromMinutes"] * 60, row["units"]) for row in first["histogram"]] == [
         (10, 1),
         (20, 1),
@@ -341,7 +341,7 @@ def test_timing_without_units_has_nulls(scene: Scene) -> None:
         record["overall"]["medianMinutes"],
         record["overall"]["histogram"],
     ) == (0, None, [])
-    assert record["asked"] is None
+    assert record["pair"] is None
 
 
 @pytest.mark.parametrize(

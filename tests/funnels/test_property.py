@@ -128,7 +128,9 @@ def test_two_entries_of_a_group_in_one_millisecond(
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
-    units = read_units(history, case.funnel, websites, case.evaluated_at_ms, case.goals)
+    units = read_units(
+        history, case.funnel, websites, case.evaluated_at_ms, case.goals, case.filters
+    )
     if differing := "\n".join(differing_traces(case, units)):
         raise AssertionError(f"traces differ\n{differing}\n\n{description(case)}")
     expected = report(
@@ -139,6 +141,7 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
         case.cohort,
         case.page.number,
         case.page.size,
+        settled=case.settled,
     )
     params = QueryParams(
         website_ids=websites,
@@ -148,6 +151,7 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
         evaluated_at_ms=case.evaluated_at_ms,
         cohort=case.cohort,
         page=case.page,
+        settled=case.settled,
     )
     answer = evaluate(warehouse, case.definition, params, strategy=case.strategy)
     counted = {part: answer[part] for part in expected}
@@ -210,7 +214,8 @@ def description(case: Case) -> str:
     ]
     lines.append(
         f"query: period {ends[0]}..{ends[1]}, evaluated at {ends[2]},"
-        f" websites {case.website_ids}, cohort {case.cohort}, {case.page}"
+        f" websites {case.website_ids}, cohort {case.cohort}, {case.page},"
+        f" filters {list(case.filters)}, settled {case.settled}"
     )
     for event in sorted(case.history.events, key=lambda event: (event.at_ms, event.event_id)):
         lines.append(

@@ -183,7 +183,9 @@ def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:
         case.evaluated_at_ms,
         cohort=case.cohort,
         page=case.page,
+        settled=case.settled,
     )
+    case = replace(case, definition=replace(case.definition, entry_filters=()), filters=())
     funnels = [StoredFunnel(warehouse, case.definition, params, random)]
     portions = split(events, random)
     times = evaluation_times(case, events, len(portions) - 1, random)

@@ -65,11 +65,22 @@ class StoredCase:
         websites = tuple(mark + website for website in case.website_ids)
         scopes = tuple(sorted({event.scope_id for event in history.events}))
         self.params = QueryParams(
-            websites, scopes, case.start_ms, case.end_ms, case.evaluated_at_ms
+            websites,
+            scopes,
+            case.start_ms,
+            case.end_ms,
+            case.evaluated_at_ms,
+            settled=case.settled,
         )  # type: ignore[arg-type]
         self.profile = read_profile(warehouse, self.params)
-        self.units = read_units(history, case.funnel, websites, case.evaluated_at_ms, case.goals)
-        self.selected = self.units.counted(case.start_ms, case.end_ms)
+        self.units = read_units(
+            history, case.funnel, websites, case.evaluated_at_ms, case.goals, case.filters
+        )
+        self.selected = self.counted_runs(case.start_ms, case.end_ms)
+
+    def counted_runs(self, start_ms: int | None, end_ms: int | None) -> dict[Unit, Run]:
+        """The run of each unit that the query counts, by the reference evaluation."""
+        return self.units.counted(start_ms, end_ms, settled_at_ms=self.case.settled_at_ms)
 
     def counted(self, edges_ms: Sequence[int] | None = None) -> CountedUnits:
         strategy = Strategy.GENERAL if self.case.strategy is Strategy.AUTO else self.case.strategy
@@ -229,7 +240,7 @@ def assert_trend(stored: StoredCase) -> None:
         run
         for events in units.by_unit.values()
         for run in all_runs(units.funnel, events)
-        if start_ms <= run.entry_ms < end_ms
+        if start_ms <= run.entry_ms < end_ms and run.entry.passes
     ]
     entries = sorted(run.entry_ms for run in runs)
     if not entries:
@@ -238,7 +249,7 @@ def assert_trend(stored: StoredCase) -> None:
     rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
     n = len(units.funnel.steps)
     for from_ms, to_ms in pairwise([*edges, LATEST_MS]):
-        own = units.counted(max(from_ms, start_ms), min(to_ms, end_ms)).values()
+        own = stored.counted_runs(max(from_ms, start_ms), min(to_ms, end_ms)).values()
         done = [run for run in own if run.reached == n]
         expected = {
             "entered": len(own),

@@ -42,6 +42,7 @@ def matched_event(event: runs.UnitEvent) -> MatchedEvent:
         matched=tuple(map(frozenset, event.satisfied)),
         values=tuple(tagged(as_json(value)) for value in event.values),
         coarse=event.is_whole_second,
+        passes=event.passes,
     )
 
 

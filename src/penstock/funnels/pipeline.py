@@ -103,10 +103,10 @@ class FunnelQueryRunner:
         this method or `fetch` raises `NotCached`.
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace,
-        Invalid for a bad cohort filter, Malformed for an unknown revision, Unavailable if the
-        engine does not respond, and Conflict under the same conditions as `FunnelService.resolve`.
+        Invalid for a bad cohort filter, Unavailable if the engine does not respond, and the same
+        errors as `resolve_definition`.
         """
-        funnel = resolve_definition(self._funnels, workspace_id, source)
+        funnel = resolve_definition(self._funnels, workspace_id, source, selection.ad_hoc)
         check_cohort(funnel.definition, selection.cohort)
         scope = authorise_websites(self._websites, workspace_id, selection.website_id)
         is_fresh = self._wait_until_shipped(0 if only_cached else self._fresh_wait_s)
@@ -125,12 +125,13 @@ class FunnelQueryRunner:
             funnel_id=funnel.funnel_id,
             revision=funnel.revision,
             definition=funnel.definition,
-            saved_definition=funnel.definition,
+            saved_definition=funnel.saved_definition,
             website_id=selection.website_id,
             is_fresh=is_fresh,
             params=snapshot.params,
             profile=snapshot.profile,
             version=snapshot.version,
+            ad_hoc=selection.ad_hoc,
             only_cached=only_cached,
         )
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from tests.funnels.reference.history import Event, History
-from tests.funnels.reference.matching import Json, Value, as_json, matches, scalar, value_of
+from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
 from tests.funnels.reference.runs import (
     Funnel,
     Row,
@@ -43,13 +43,22 @@ class Units:
     left_out: Sequence[Event]
     visitors: Mapping[str, tuple[str, str]]
 
-    def counted(self, start_ms: int | None, end_ms: int | None) -> dict[Unit, Run]:
-        """The run of each unit that entered in a period."""
+    def counted(
+        self, start_ms: int | None, end_ms: int | None, *, settled_at_ms: int | None = None
+    ) -> dict[Unit, Run]:
+        """The run of each unit that entered in a period.
+
+        settled_at_ms: leave out units whose window is open at this time.
+        """
         runs = {
             unit: counted_run(self.funnel, own, start_ms, end_ms)
             for unit, own in self.by_unit.items()
         }
-        return {unit: run for unit, run in runs.items() if run is not None}
+        return {
+            unit: run
+            for unit, run in runs.items()
+            if run is not None and (settled_at_ms is None or not is_open(self, run, settled_at_ms))
+        }
 
 
 def read_units(
@@ -58,9 +67,13 @@ def read_units(
     website_ids: Sequence[str],
     evaluated_at_ms: int,
     goals: Mapping[str, Json] | None = None,
+    filters: Sequence[Json] = (),
 ) -> Units:
-    """Read the units of a definition. goals: matches of the goals in use, by goal name."""
-    definition = with_defaults(definition, goals or {})
+    """Read the units of a definition.
+
+    goals: matches of the goals in use, by goal name. filters: those of the request.
+    """
+    definition = {**with_defaults(definition, goals or {}), "entryFilters": filters}
     events = history.read(website_ids, evaluated_at_ms)
     visitors = {event.event_id: history.visitor(event) for event in events}
     members: dict[Unit, list[Event]] = {}
@@ -161,6 +174,9 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
             for row in definition["steps"]
         ),
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
+        passes=all(
+            holds(item, value_of(event, item["property"])) for item in definition["entryFilters"]
+        ),
     )
 
 
@@ -198,10 +214,13 @@ def evaluate(
     cohort: Mapping[str, Any] | None = None,
     page: int = 1,
     page_size: int = 20,
+    filters: Sequence[Json] = (),
+    settled: bool = False,
 ) -> dict[str, Any]:
     """`aggregate`, `cohorts` and `dataQuality` of a report."""
-    units = read_units(history, definition, website_ids, evaluated_at_ms, goals)
-    return report(units, evaluated_at_ms, start_ms, end_ms, cohort or {}, page, page_size)
+    units = read_units(history, definition, website_ids, evaluated_at_ms, goals, filters)
+    period = start_ms, end_ms
+    return report(units, evaluated_at_ms, *period, cohort or {}, page, page_size, settled=settled)
 
 
 def report(
@@ -212,9 +231,11 @@ def report(
     cohort: Mapping[str, Any],
     page: int,
     page_size: int,
+    *,
+    settled: bool = False,
 ) -> dict[str, Any]:
     keys = units.definition["breakdownProperties"]
-    selected = units.counted(start_ms, end_ms)
+    selected = units.counted(start_ms, end_ms, settled_at_ms=evaluated_at_ms if settled else None)
     counted = {
         unit: run
         for unit, run in selected.items()

@@ -45,7 +45,7 @@ class UnitEvent:
 
     number: its usable sequence number. is_invalid: whether the sequence property has an unusable
     value. satisfied: for each row, the positions of the matches that the event satisfies. values:
-    values of the breakdown properties.
+    values of the breakdown properties. passes: whether the event passes the filters of the request.
     """
 
     id: str
@@ -55,6 +55,7 @@ class UnitEvent:
     is_invalid: bool
     satisfied: tuple[tuple[int, ...], ...]
     values: tuple[Value, ...]
+    passes: bool = True
 
     @property
     def last_ms(self) -> int:
@@ -132,7 +133,8 @@ class Run:
 def counted_run(
     funnel: Funnel, events: Sequence[UnitEvent], start_ms: int | None, end_ms: int | None
 ) -> Run | None:
-    """Return the run that counts for a unit; None if the unit has no entry in the period.
+    """Return the run that counts for a unit; None if it has no entry in the period that passes the
+    filters of the request.
 
     An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, the
     earliest of them.
@@ -142,6 +144,7 @@ def counted_run(
         for run in all_runs(funnel, events)
         if (start_ms is None or start_ms <= run.entry_ms)
         and (end_ms is None or run.entry_ms < end_ms)
+        and run.entry.passes
     ]
     # `max` returns the first of equal runs
     return max(inside, key=lambda run: run.reached, default=None)

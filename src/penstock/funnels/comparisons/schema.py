@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, field_validator
 
 from penstock.base.scalar import Scalar
-from penstock.funnels.queries.schema import CohortKeyRecord, CoverageRecord, HeadRecord, PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery, CohortKeyRecord, CoverageRecord, HeadRecord
 from penstock.funnels.results.schema import RangeRecord, SettledRecord
 from penstock.http.schema import Record, RuleBroken
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
-class CompareQuery(PeriodQuery):
+class CompareQuery(AdHocQuery):
     """The query parameters for a comparison."""
 
     property_: Annotated[

@@ -45,14 +45,17 @@ class MatchCost(NamedTuple):
 
 def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
     """Return the cost of a match in units, including the goal that it refers to."""
-    units = _value_units(match.value)
+    units = _value_units(match.value) + filter_units(match.filters)
     if match.type == "Pageview" and "*" in match.value:
         units += _PATTERN_UNITS
-    for item in match.filters:
-        units += _COSTS.get(item.operator, 1) + _value_units(item.value)
     if match.type == GOAL and match.value in goals:
         units += match_units(goals[match.value], {})
     return units
+
+
+def filter_units(filters: Sequence[SavedFilter]) -> int:
+    """Return the cost of filters in units."""
+    return sum(_COSTS.get(item.operator, 1) + _value_units(item.value) for item in filters)
 
 
 def row_costs(steps: Sequence[SavedStep], goals: Mapping[str, SavedMatch]) -> list[MatchCost]:

@@ -25,7 +25,7 @@ def resolve_match(
     Raises RulesBroken with all faults of the match and of its goal.
     """
     faults: list[Fault] = []
-    filters = tuple(_load_filters(match.filters, check_regex, faults))
+    filters = tuple(load_filters(match.filters, check_regex, faults))
     loaded = None
     if match.type == GOAL:
         try:
@@ -43,10 +43,10 @@ def resolve_match(
     return Match(loaded.type, loaded.value, loaded.filters + filters)
 
 
-def _load_filters(
+def load_filters(
     filters: Sequence[SavedFilter], check_regex: Callable[[str], None], faults: list[Fault]
 ) -> Iterator[Filter]:
-    """Read stored filters by the same rules as new filters.
+    """Read stored filters, or those of a query, by the same rules as new filters.
 
     faults: list to which the faults of invalid filters are added.
     """

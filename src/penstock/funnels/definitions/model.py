@@ -72,7 +72,8 @@ class Definition:
     """A funnel that is ready to be evaluated.
 
     window_s: conversion window in seconds; None if unlimited (visitor funnels only).
-    goals: the goals in use, sorted by name.
+    goals: the goals in use, sorted by name. entry_filters: conditions of a query on the event with
+    which a unit enters. They choose units and do not change their progress.
     """
 
     rows: tuple[Row, ...]
@@ -82,6 +83,7 @@ class Definition:
     sequence_property: str | None = None
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
+    entry_filters: tuple[Filter, ...] = ()
 
     def units(self, count: int) -> str:
         """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
@@ -115,9 +117,8 @@ class Definition:
     def read_properties(self) -> list[str]:
         """The properties that the funnel reads, for attempts, sequence, cohorts and filters."""
         names = (self.attempt_property, self.sequence_property, *self.breakdown_properties)
-        filtered = (
-            item.property for row in self.rows for match in row.matches for item in match.filters
-        )
+        filters = [item for row in self.rows for match in row.matches for item in match.filters]
+        filtered = [item.property for item in (*filters, *self.entry_filters)]
         return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
 
     @property

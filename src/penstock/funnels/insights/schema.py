@@ -91,11 +91,11 @@ class DurationsRecord(Record):
 
 
 class TimingRecord(HeadRecord):
-    """Times between steps. asked: times of the requested pair `from` and `to`, if any."""
+    """Times between steps. pair: times between the steps `from` and `to` of the request, if any."""
 
     overall: DurationsRecord
     steps: list[DurationsRecord]
-    asked: DurationsRecord | None
+    pair: DurationsRecord | None
 
 
 class NextQuery(CohortQuery):

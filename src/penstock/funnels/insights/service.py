@@ -28,7 +28,7 @@ from penstock.funnels.queries.history import spans_after_last_pause
 from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.settled import final_rate, settled_figures
 from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
@@ -147,7 +147,7 @@ class InsightService:
                 **head_of(context, result.provenance),
                 "overall": overall,
                 "steps": others[: n - 1],
-                "asked": others[n - 1] if extra else None,
+                "pair": others[n - 1] if extra else None,
             }
         )
 
@@ -199,7 +199,7 @@ class InsightService:
         )
 
     def _prepare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery
+        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery
     ) -> QueryContext:
         source = SavedFunnel(funnel_id, query.revision)
         return self._runner.prepare(workspace_id, source, query.selection())

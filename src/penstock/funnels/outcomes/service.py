@@ -48,6 +48,8 @@ class OutcomeService:
 
     def find_build(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Return rows that include all events of the query's data, or the reason to read events."""
+        if not _is_answered_by_rows(context):
+            return DirectReason.AD_HOC
         subject = _subject_of(context)
         outcome = subject.outcome
         if self._registry.mark(outcome) is None:
@@ -131,6 +133,7 @@ class OutcomeService:
             not self._maintenance.is_enabled
             or context.funnel_id is None
             or not context.is_fresh
+            or not _is_answered_by_rows(context)
             or took_s * 1000 < self._settings.limits.stored_outcomes_after_ms
             or not is_storable(context.saved_definition)
         ):
@@ -265,6 +268,18 @@ class OutcomeService:
 
 def _subject_of(context: QueryContext) -> Subject:
     return Subject(context.saved_definition, context.params.website_ids)
+
+
+def _is_answered_by_rows(context: QueryContext) -> bool:
+    """Whether the rows of the saved definition answer the query.
+
+    They depend on its steps and window, and have its breakdown properties and no others. Entry
+    filters read any property, so they need events.
+    """
+    definition, saved = context.definition, context.saved_definition
+    keys = saved.breakdown_properties
+    is_same = replace(definition, breakdown_properties=keys) == saved
+    return is_same and set(definition.breakdown_properties) <= set(keys)
 
 
 def _places(context: QueryContext) -> tuple[int, ...]:

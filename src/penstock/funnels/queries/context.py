@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.versions import DataVersion
 from penstock.funnels.statements.query import DataProfile, QueryParams
@@ -14,8 +15,8 @@ class QueryContext:
 
     funnel_id, revision: None for a draft. website_id: the website that the caller selected; None
     for all websites. is_fresh: whether all events acknowledged before the query can be read.
-    saved_definition: the complete definition; `definition` may have fewer breakdown properties.
-    only_cached: read rows only from the cache.
+    definition: the definition to evaluate. saved_definition: the same without ad hoc changes.
+    ad_hoc: those changes. only_cached: read rows only from the cache.
     """
 
     workspace_id: WorkspaceId
@@ -28,4 +29,5 @@ class QueryContext:
     params: QueryParams
     profile: DataProfile
     version: DataVersion
+    ad_hoc: AdHocChanges = NO_CHANGES
     only_cached: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.paging import Page
 from penstock.base.paths import page_path_or_text
+from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
 from penstock.funnels.definitions.builtins import PATH
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.scope import WebsiteScope
@@ -20,7 +21,8 @@ class Selection:
     """The units that a caller selects, and the page and order of their cohorts.
 
     website_id: None for all websites. start_ms, end_ms: the reporting period; both or neither are
-    set. cohort: exact value by breakdown property; None if the value is missing.
+    set. cohort: exact value by breakdown property; None if the value is missing. ad_hoc: what is
+    asked of the funnel instead of what was saved.
     """
 
     website_id: str | None = None
@@ -30,6 +32,7 @@ class Selection:
     page: Page = field(default_factory=Page)
     sort: Sort = Sort.ENTERED
     descending: bool = True
+    ad_hoc: AdHocChanges = NO_CHANGES
 
 
 def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:
@@ -70,6 +73,7 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
         page=selection.page,
         sort=selection.sort,
         descending=selection.descending,
+        settled=selection.ad_hoc.settled,
     )
 
 

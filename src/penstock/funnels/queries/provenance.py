@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.base.clock import iso, iso_or_none
+from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.schema import DirectReason, ServedFrom
+from penstock.funnels.queries.schema import AskedRecord, DirectReason, ServedFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +68,14 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
             "endAt": iso_or_none(context.params.end_ms),
         },
         "websiteId": context.website_id,
+        "asked": None if context.ad_hoc == NO_CHANGES else ad_hoc_record(context.ad_hoc),
     }
+
+
+def ad_hoc_record(changes: AdHocChanges) -> AskedRecord:
+    return AskedRecord(
+        breakdown=None if changes.breakdown is None else list(changes.breakdown),
+        filters=None if changes.filters is None else list(changes.filters),
+        window=changes.window,
+        settled=changes.settled,
+    )

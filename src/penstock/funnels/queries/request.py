@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.queries.resolve import SavedFunnel, resolve_definition
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.bodies import read_query
@@ -54,10 +55,13 @@ class FunnelRequest:
     ) -> Response[bytes]:
         """Return the response of `answer` to the query parameters, now or as a job.
 
-        An unknown funnel or revision is reported immediately, before a job starts.
+        An unknown funnel or revision, and ad hoc changes that do not fit, are reported immediately,
+        before a job starts.
         """
         query = read_query(self._request, model)
-        check = partial(self._funnels.definition_at, self._workspace_id, self.id, query.revision)
+        source = SavedFunnel(self.id, query.revision)
+        changes = query.selection().ad_hoc
+        check = partial(resolve_definition, self._funnels, self._workspace_id, source, changes)
         return await self._respond(partial(answer, self._workspace_id, self.id, query), check=check)
 
 

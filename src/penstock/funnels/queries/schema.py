@@ -1,5 +1,7 @@
 """Wire types that all responses about a funnel share. Source: contract, "Funnels"."""
 
+import csv
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -13,13 +15,28 @@ from pydantic import (
 )
 
 from penstock.base.scalar import Scalar
+from penstock.funnels.definitions.ad_hoc import AdHocChanges, window_seconds
+from penstock.funnels.definitions.filters import check_event_field
 from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.schema import (
+    MAX_FILTERS,
+    FilterIn,
+    SavedFilter,
+    ValidationContext,
+    limit_items,
+    saved_filters,
+)
 from penstock.funnels.queries.parameters import Selection
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.http.period import AS_TIME, TIME, InPeriod
-from penstock.http.schema import Record, RuleBroken
+from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of
 
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
+_FILTERS = TypeAdapter(Annotated[list[FilterIn], limit_items(MAX_FILTERS)])
+_ANY_REGEX = ValidationContext({}, lambda _: None)
+"""Accepts every pattern: the engine compiles them when the query is answered."""
+_NOT_A_LIST = ("json_invalid", "json_type", "list_type")
 
 
 class PeriodQuery(InPeriod):
@@ -48,7 +65,88 @@ class PeriodQuery(InPeriod):
         return Selection(self.website_id, self.start_at, self.end_at)
 
 
-class CohortQuery(PeriodQuery):
+class AdHocQuery(PeriodQuery):
+    """Query parameters that also ask for something else than what was saved."""
+
+    breakdown: Annotated[
+        tuple[str, ...] | None,
+        WithJsonSchema({"type": "string"}),
+        Field(
+            description="Breakdown properties instead of the saved ones: at most three names, "
+            "separated by commas. A name with a comma stands in double quotes. Empty: none."
+        ),
+    ] = None
+    filters: Annotated[
+        tuple[SavedFilter, ...] | None,
+        WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
+        Field(
+            description="Only units whose entry event passes these filters: a JSON array of "
+            'filters as in a step, such as [{"property": "plan", "operator": "equals", "value": '
+            '"pro"}]. They do not change how far a unit gets.'
+        ),
+    ] = None
+    window: Annotated[
+        str | None,
+        Field(
+            description="Conversion window instead of the saved one, such as 30m, 12h or 45d: one "
+            "minute to 366 days."
+        ),
+    ] = None
+    settled: Annotated[
+        bool,
+        Field(
+            description="Only settled units: those whose conversion window has ended at "
+            "evaluatedAt."
+        ),
+    ] = False
+
+    @field_validator("breakdown", mode="before")
+    @classmethod
+    def _read_keys(cls, text: Any) -> tuple[str, ...]:
+        try:
+            keys = next(csv.reader([str(text)], strict=True), [])
+        except csv.Error:
+            raise RuleBroken(
+                "not_a_list", 'Must be names separated by commas, such as plan,"a, b".'
+            ) from None
+        if len(keys) > MAX_BREAKDOWNS:
+            raise RuleBroken("too_many", f"Must have at most {MAX_BREAKDOWNS} names.")
+        for key in keys:
+            check_event_field(key)
+        if len(set(keys)) < len(keys):
+            raise RuleBroken("repeated", "Name each property only once.")
+        return tuple(keys)
+
+    @field_validator("filters", mode="before")
+    @classmethod
+    def _read_filters(cls, text: Any) -> tuple[SavedFilter, ...]:
+        try:
+            filters = _FILTERS.validate_json(text, context=_ANY_REGEX)
+        except ValidationError as error:
+            if error.errors(include_url=False, include_input=False)[0]["type"] in _NOT_A_LIST:
+                raise RuleBroken(
+                    "not_a_list",
+                    'Must be a JSON array of filters, such as [{"property": "plan", '
+                    '"operator": "is_set"}].',
+                ) from None
+            raise RulesBroken(faults_of(error, model=FilterIn)) from None
+        return tuple(saved_filters(filters))
+
+    @field_validator("window")
+    @classmethod
+    def _check_window(cls, window: str | None) -> str | None:
+        if window is not None:
+            window_seconds(window)
+        return window
+
+    def selection(self) -> Selection:
+        return replace(
+            super().selection(),
+            ad_hoc=AdHocChanges(self.breakdown, self.filters, self.window, self.settled),
+        )
+
+
+class CohortQuery(AdHocQuery):
     """Query parameters that also select entry cohorts."""
 
     cohort: Annotated[
@@ -71,7 +169,7 @@ class CohortQuery(PeriodQuery):
             ) from None
 
     def selection(self) -> Selection:
-        return Selection(self.website_id, self.start_at, self.end_at, self.cohort or {})
+        return replace(super().selection(), cohort=self.cohort or {})
 
 
 class CohortKeyRecord(Record):
@@ -151,12 +249,14 @@ class ServedFrom(StrEnum):
 class DirectReason(StrEnum):
     """The reason why a response was computed from events instead of stored outcomes.
 
+    AD_HOC: the query changes the saved definition in a way that stored outcomes cannot answer.
     NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.
     """
 
     OFF = "off"
     PREVIEW = "preview"
+    AD_HOC = "ad_hoc"
     VISITOR_FUNNEL = "visitor_funnel"
     TOO_MANY_MATCHES = "too_many_matches"
     TOUCHES = "touches"
@@ -164,6 +264,15 @@ class DirectReason(StrEnum):
     NOT_STORED = "not_stored"
     BUILDING = "building"
     BEHIND = "behind"
+
+
+class AskedRecord(Record):
+    """Parameters of a request that replace parts of the saved definition; null if not sent."""
+
+    breakdown: list[str] | None
+    filters: list[SavedFilter] | None
+    window: str | None
+    settled: bool
 
 
 class HeadRecord(Record):
@@ -199,3 +308,10 @@ class HeadRecord(Record):
     ]
     period: PeriodRecord
     website_id: str | None
+    asked: Annotated[
+        AskedRecord | None,
+        Field(
+            description="`breakdown`, `filters`, `window` and `settled` of the request; null if it "
+            "had none of them."
+        ),
+    ]

@@ -19,9 +19,9 @@ from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.provenance import empty_result
+from penstock.funnels.queries.provenance import ad_hoc_record, empty_result
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import CoverageRecord
+from penstock.funnels.queries.schema import AskedRecord, CoverageRecord
 from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.results.settled import settled_figures
@@ -41,8 +41,8 @@ from penstock.http.answers import file_name
 Details = Mapping[str, Any]
 """Details of the whole report by column, such as data quality. Only the total row has them."""
 
-_QUALITY, _COVERAGE = "quality_", "coverage_"
-"""Prefixes of the columns for data quality and coverage."""
+_AD_HOC, _QUALITY, _COVERAGE = "asked_", "quality_", "coverage_"
+"""Prefixes of the columns for what the request asked, data quality and coverage."""
 _TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
 """Type of a column by type of the API field. All other fields become JSON."""
 
@@ -97,6 +97,7 @@ class ReportExporter:
             "definition_revision": context.revision,
             "period_start_at": iso_or_none(context.params.start_ms),
             "period_end_at": iso_or_none(context.params.end_ms),
+            **_fields(_AD_HOC, ad_hoc_record(context.ad_hoc)),
             **_fields(_QUALITY, DataQualityRecord.model_validate(quality)),
             **_fields(
                 _COVERAGE, self._results.coverage(context, provenance, total["open_windows"])
@@ -158,6 +159,7 @@ _DETAILS = [
     Column("definition_revision"),
     Column("period_start_at", str),
     Column("period_end_at", str),
+    *_columns(_AD_HOC, AskedRecord),
     *_columns(_QUALITY, DataQualityRecord),
     *_columns(_COVERAGE, CoverageRecord),
 ]

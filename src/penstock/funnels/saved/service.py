@@ -1,5 +1,6 @@
 """Creates, reads, replaces and deletes saved funnels."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -9,6 +10,8 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
+from penstock.funnels.definitions.cost import MatchCost, cost_fault, filter_units, row_costs
 from penstock.funnels.definitions.definition import goal_names, resolve
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.regexes import regex_checker
@@ -59,16 +62,44 @@ class FunnelService:
         Raises Conflict if a goal no longer exists, a filter is no longer valid, or the filters cost
         too much.
         """
-        names, goals = goal_names(definition), dict[str, GoalRecord]()
-        if names:
-            with self._database.read() as db:
-                goals = dict(goals_store.goals_by_name(db, workspace_id))
-        if missing := sorted(names - goals.keys()):
+        goals = self._goals(workspace_id, definition)
+        if missing := sorted(goal_names(definition) - goals.keys()):
             raise Conflict(
                 f"This definition uses the goal {missing[0]}, which no longer exists.",
                 code="goal_gone",
             )
         return resolve(definition, goals, self._check_regex)
+
+    def change(
+        self,
+        workspace_id: WorkspaceId,
+        saved: SavedDefinition,
+        definition: Definition,
+        changes: AdHocChanges,
+    ) -> Definition:
+        """Return a definition with the ad hoc changes of a query.
+
+        saved: the definition as it was stored. definition: the same as `resolve` returned it.
+
+        Raises Malformed if a change does not fit the funnel, or if its filters and those of the
+        definition cost too much.
+        """
+        if changes.filters:
+            goals = self._goals(workspace_id, saved)
+            costs = row_costs(saved.steps, {name: goal.match for name, goal in goals.items()})
+            costs.append(MatchCost("filters", filter_units(changes.filters)))
+            if (too_costly := cost_fault(costs, "filters")) is not None:
+                raise bad_parameter(too_costly)
+        return changes.change(definition, self._check_regex)
+
+    def _goals(
+        self, workspace_id: WorkspaceId, definition: SavedDefinition
+    ) -> Mapping[str, GoalRecord]:
+        """Return the workspace's goals by name; none if the definition uses none."""
+        if not goal_names(definition):
+            return {}
+        with self._database.read() as db:
+            return goals_store.goals_by_name(db, workspace_id)
 
     def validate(self, workspace_id: WorkspaceId, body: bytes) -> DefinitionRecord:
         """Return the definition that `create` would save. Raises the same errors as `read`."""

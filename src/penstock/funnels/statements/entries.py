@@ -48,12 +48,14 @@ def max_entries(plan: Plan) -> str:
 
 
 def _starts(plan: Plan) -> str:
-    """Whether `x` completes a plain step 1 and, for a visitor, is in the period.
+    """Whether `x` completes a plain step 1 and, for a visitor, is in the period and may enter.
 
-    An attempt's first entry is its only entry, whether or not it is in the period.
+    An attempt's first entry is its only entry, whether or not it counts.
     """
     condition = plan.overlaps("x.mask", plan.steps[0].all)
-    return condition if plan.by_attempt else f"{condition} AND {plan.in_period('x.ts')}"
+    if plan.by_attempt:
+        return condition
+    return f"{condition} AND {plan.in_period('x.ts')}{plan.may_enter('x.')}"
 
 
 def least_next_number(seq: str, otherwise: str) -> str:
@@ -80,7 +82,8 @@ def _group_entries(plan: Plan) -> str:
     counts = (
         "empty(s.entries)"
         if plan.by_attempt
-        else f"{plan.in_period('x.ts')} AND length(s.entries) <= {max_entries(plan)}"
+        else f"{plan.in_period('x.ts')}{plan.may_enter('x.')}"
+        f" AND length(s.entries) <= {max_entries(plan)}"
     )
     pushed = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
     entries = f"if({counts}, {pushed}, s.entries)"

@@ -12,6 +12,7 @@ from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import (
     KINDS,
+    filter_condition,
     is_pattern,
     is_whole_second,
     match_condition,
@@ -50,6 +51,7 @@ def matched_events(
         "coarse": is_whole_second(binder) if plan.has_whole_seconds else "toUInt8(0)",
         **{f"key_{j}": property_hash(name, binder) for j, name in breakdowns},
         **_number_columns(plan),
+        **_entry_columns(plan),
     }
     columns = ",\n           ".join(f"{column} AS {name}" for name, column in read.items())
     attempt, unit = "", "visitor"
@@ -107,6 +109,12 @@ def _number_columns(plan: Plan) -> dict[str, str]:
         "number_sent": property_sent(name, plan.binder),
         "big": f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))",
     }
+
+
+def _entry_columns(plan: Plan) -> dict[str, str]:
+    """Return the column that shows whether an event passes the query's entry filters, if any."""
+    filters = [filter_condition(item, plan.binder) for item in plan.definition.entry_filters]
+    return {"passes": f"toUInt8({' AND '.join(filters)})"} if filters else {}
 
 
 def small_number(number: str) -> str:

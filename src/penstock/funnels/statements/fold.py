@@ -52,9 +52,10 @@ def _event_type(plan: Plan) -> str:
     Fields are named explicitly, because inferred names get lost on the way to cluster shards.
     """
     late = ", late Int64" if plan.has_whole_seconds else ""
+    passes = ", passes UInt8" if plan.has_entry_filters else ""
     return (
         f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
-        f"keys Array(UInt64), invalid UInt8, visitor UInt64{late})"
+        f"keys Array(UInt64), invalid UInt8, visitor UInt64{late}{passes})"
     )
 
 
@@ -66,11 +67,12 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     late = f", {late_time('ts', 'coarse')}" if plan.has_whole_seconds else ""
+    passes = ", passes" if plan.has_entry_filters else ""
     histories = f"""
         SELECT unit,
                arraySort(groupArray(CAST(
                    (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor
-                    {late}),
+                    {late}{passes}),
                    '{_event_type(plan)}'))) AS events,
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
@@ -89,7 +91,8 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SELECT *, {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
                            history) AS tied_events
-        FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
+        FROM ({entries})
+        WHERE {plan.in_period("entry_ts")}{plan.may_enter("first_event.")}"""
     tied = f"""
         SELECT *, length(tied_events) > 1
                    AND (has(tied_events.seq, {UNUSABLE})
@@ -115,11 +118,12 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_stored_columns(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded_units(plan, values, detailed=detailed)})"""
-    if plan.by_attempt:
+    if not plan.by_attempt:
+        columns = UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS
+        outcome = _select_furthest(plan, outcome, columns)
+    if not plan.params.settled:
         return outcome
-    return _select_furthest(
-        plan, outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS
-    )
+    return f"SELECT * FROM ({outcome}) WHERE 1{plan.has_settled(plan.window_end('entry_ts'))}"
 
 
 def _coarse_times(plan: Plan) -> str:

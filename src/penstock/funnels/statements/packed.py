@@ -14,6 +14,8 @@ complex if it has
     - an event of a diagnostic row, of a payment provider (for a visitor: if its time is a whole
       second), or with an unusable sequence value
     - events of several visitors, if the plan keeps a unit's visitors
+    - for a visitor: an event of step 1 that does not pass the query's entry filters, at the time of
+      the entry or before
     - for a visitor: a window that closed before the next step, since a later entry may lead
       further; and entries in several spans, if the plan has any
 
@@ -110,8 +112,9 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     steps, with options numbered from the last. value: hash of all entry values together, 0 when all
     are missing.
     """
+    passes = ", passes" if plan.has_entry_filters else ""
     positions = f"""
-        SELECT unit, ts, visitor, mask, {_values_hash(plan)} AS value,
+        SELECT unit, ts, visitor, mask{passes}, {_values_hash(plan)} AS value,
                {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
     first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
@@ -119,6 +122,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     if plan.spans is not None:
         last_start = f"maxIf(ts, {_starts(plan)}) AS last_start_ts,"
         other_span = f" OR {plan.span('entry_ts')} != {plan.span('last_start_ts')}"
+    filtered, shared_time = _filtered_entries(plan, layout), _shares_entry_time(plan, layout)
     firsts = f"""
         SELECT unit, [{", ".join(_firsts(plan, reverse=False))}] AS firsts,
                CAST([{", ".join(_firsts(plan, reverse=True))}], 'Array(UInt64)') AS last_options,
@@ -126,7 +130,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                              {_starts(plan)}) AS starts,
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
-               {_over_limit(plan)} AS over_limit,{first_ts}{last_start}
+               {_over_limit(plan)} AS over_limit,{first_ts}{last_start}{filtered}
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
@@ -148,12 +152,13 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     classes = f"""
         SELECT *, multiIf(
                    unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
-                   firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
+                   firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}{_is_refused(plan)}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
-                       OR {_tied_options(plan, layout)}{other_span},
+                       OR {_tied_options(plan, layout)}{other_span}{shared_time},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
+    open_units = f" AND NOT (class = {SIMPLE} AND waiting)" if plan.params.settled else ""
     stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
     return f"""
     SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
@@ -161,7 +166,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
            if(class = {SIMPLE}, {stop}, 0) AS reached,
            {layout.time("firsts[reached]")} AS done_ts,
            {plan.evaluated_at()} <= window_end AS waiting
-    FROM ({classes}) WHERE class != {ABSENT}"""
+    FROM ({classes}) WHERE class != {ABSENT}{open_units}"""
 
 
 def _over_limit(plan: Plan) -> str:
@@ -221,9 +226,45 @@ def _unitless(plan: Plan) -> str:
 
 
 def _starts(plan: Plan) -> str:
-    """Whether an event can be an entry: for a visitor only in the period, for an attempt always."""
+    """Whether an event can be an entry.
+
+    For a visitor only in the period and if it passes the query's filters, for an attempt always.
+    """
     condition = plan.overlaps("mask", plan.steps[0].all)
-    return condition if plan.by_attempt else f"{condition} AND {plan.in_period('ts')}"
+    if plan.by_attempt:
+        return condition
+    return f"{condition} AND {plan.in_period('ts')}{plan.may_enter()}"
+
+
+def _filtered_entries(plan: Plan, layout: Layout) -> str:
+    """Select what the query's entry filters say about a unit's possible entries, if there are any.
+
+    may_enter: whether the first event of step 1 passes, for an attempt. refused: position in time
+    of the first event of step 1 that does not pass, for a visitor; 0 for none.
+    """
+    if not plan.has_entry_filters:
+        return ""
+    if plan.by_attempt:
+        return f" argMinIf(passes, position, {_starts(plan)}) AS may_enter,"
+    starts = f"{plan.overlaps('mask', plan.steps[0].all)} AND {plan.in_period('ts')}"
+    time = f"bitShiftRight(position, {layout.time_shift})"
+    return f" minIf({time}, {starts} AND NOT passes) AS refused,"
+
+
+def _is_refused(plan: Plan) -> str:
+    """Whether the only possible entry of an attempt does not pass the entry filters."""
+    has_filters = plan.has_entry_filters and plan.by_attempt
+    return " OR (starts = 1 AND NOT may_enter)" if has_filters else ""
+
+
+def _shares_entry_time(plan: Plan, layout: Layout) -> str:
+    """Whether a visitor's entry may share its time with an event of step 1 that does not pass.
+
+    Such an event helps to decide the entry values. Source: semantics, "Entry values".
+    """
+    if plan.by_attempt or not plan.has_entry_filters:
+        return ""
+    return f" OR (refused != 0 AND refused <= bitShiftRight(firsts[1], {layout.time_shift}))"
 
 
 def _firsts(plan: Plan, *, reverse: bool) -> list[str]:

@@ -59,7 +59,7 @@ class QueryParams:
     start_ms, end_ms: the reporting period in milliseconds since 1970. Both are set, or both are
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
-    cohorts.
+    cohorts. settled: whether to count only units whose window has ended.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -71,6 +71,7 @@ class QueryParams:
     page: Page = field(default_factory=Page)
     sort: Sort = Sort.ENTERED
     descending: bool = True
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ class Plan:
         )
         self.spans = None if self.by_attempt else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
+        self.has_entry_filters = bool(definition.entry_filters)
 
     def mask(self, bits: int) -> str:
         """Return a constant of the mask's type."""
@@ -205,6 +207,21 @@ class Plan:
             self.binder.bind("Int64", at_ms) for at_ms in (self.params.start_ms, self.params.end_ms)
         )
         return f"({at} >= {start} AND {at} < {end})"
+
+    def may_enter(self, event: str = "") -> str:
+        """Whether an event may be an entry: an expression that starts with AND, or nothing.
+
+        Source: semantics, "Filters of a question". event: name of a tuple with the event's fields,
+        followed by a dot.
+        """
+        return f" AND {event}passes" if self.has_entry_filters else ""
+
+    def has_settled(self, window_end: str) -> str:
+        """Whether a unit may count: an expression that starts with AND, or nothing.
+
+        Without the query parameter `settled`, all units count.
+        """
+        return f" AND {window_end} < {self.evaluated_at()}" if self.params.settled else ""
 
     def span(self, at: str) -> str:
         """Return the start of the span that contains a time in milliseconds."""

@@ -19,7 +19,8 @@ def stored_units(plan: Plan) -> str:
            arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
            {plan.window_end("entry_ts")} AS window_end
     FROM funnel_outcomes FINAL
-    WHERE {_is_of_build(plan)} AND reached > 0 AND {plan.in_period("entry_ts")}"""
+    WHERE {_is_of_build(plan)} AND reached > 0 AND {plan.in_period("entry_ts")}
+          {plan.has_settled(plan.window_end("entry_ts"))}"""
 
 
 def _build(plan: Plan) -> StoredBuild:

@@ -198,7 +198,7 @@ def possible_entries(
     sql = f"""
         SELECT roundDown(ts, {edges}) AS bucket, min(ts) AS first_ms, max(ts) AS last_ms
         FROM ({matched_events(plan)})
-        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}{plan.may_enter()}
         GROUP BY bucket ORDER BY bucket"""
     return Statement(sql, plan.binder.values)
 

@@ -133,6 +133,8 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
         return f"{matches}step 1 was never completed, so nothing counts."
     n = len(required_rows(definition))
     if event.late_order < path.entry.order:
+        if 1 in steps and not event.passes:
+            return "Matches step 1, but does not pass the filters of the request."
         if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
             return (
                 "Matches step 1, but another entry of this visitor counts: the one that leads "

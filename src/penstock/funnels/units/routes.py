@@ -7,7 +7,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 
 from penstock.funnels.queries.request import FunnelRequest, describe_query
-from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.units.schema import (
     ExplainQuery,
     ExplainRecord,
@@ -33,7 +33,7 @@ async def list_units(
 
 @get(
     "/api/funnels/{funnel_id:str}/units/{unit:path}",
-    opt=describe_query("Trace of one unit", PeriodQuery, TraceRecord),
+    opt=describe_query("Trace of one unit", AdHocQuery, TraceRecord),
 )
 async def read_trace(
     request: AnyRequest,
@@ -41,7 +41,7 @@ async def read_trace(
     traces: NamedDependency[TraceReader],
 ) -> Response[bytes]:
     """Returns all events of an attempt or a visitor in reading order, each with its decision."""
-    return await funnel.respond(PeriodQuery, partial(traces.trace, unit=unit_in_path(request)))
+    return await funnel.respond(AdHocQuery, partial(traces.trace, unit=unit_in_path(request)))
 
 
 def unit_in_path(request: AnyRequest) -> str:

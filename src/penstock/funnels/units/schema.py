@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
-from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality
 from penstock.funnels.units.trace import Decision
 from penstock.http.schema import Record
@@ -158,7 +158,11 @@ class TraceRecord(HeadRecord):
 
     unit: str
     selected: Annotated[
-        bool, Field(description="Whether the unit is in the report: it entered in the period.")
+        bool,
+        Field(
+            description="Whether the unit is in the report: it entered in the period, and passes "
+            "the `filters` and `settled` of the request."
+        ),
     ]
     summary: str
     visitors: list[str]
@@ -186,7 +190,7 @@ class TraceRecord(HeadRecord):
     events: list[TracedEventRecord]
 
 
-class ExplainQuery(PeriodQuery):
+class ExplainQuery(AdHocQuery):
     """Query parameters for an explanation."""
 
     event_id: Annotated[

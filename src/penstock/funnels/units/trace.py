@@ -48,7 +48,7 @@ class MatchedEvent:
     number: its usable sequence number. invalid: whether it has a sequence value that is not usable.
     matched: for each row of the definition, the indexes of the matches that it satisfies. values:
     tagged entry values, one per breakdown property. coarse: whether its provider states times in
-    whole seconds ("Whole seconds").
+    whole seconds ("Whole seconds"). passes: whether it passes the query's entry filters.
     """
 
     event_id: str
@@ -58,6 +58,7 @@ class MatchedEvent:
     matched: tuple[frozenset[int], ...]
     values: tuple[str, ...]
     coarse: bool = False
+    passes: bool = True
 
     @property
     def order(self) -> Order:
@@ -430,16 +431,20 @@ def chosen_path(
     start_ms: int | None,
     end_ms: int | None,
     check: Callable[[], None] = lambda: None,
+    *,
+    is_filtered: bool = True,
 ) -> FunnelPath | None:
-    """Return the path that counts for a unit, if its entry is inside the period.
+    """Return the path that counts for a unit, if its entry is inside the period and may count.
 
     For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest, and
     the earliest among equals. check: called for each path; raises when no time is left.
+    is_filtered: whether an entry must pass the query's entry filters.
     """
 
     def inside(path: FunnelPath) -> bool:
         check()
-        return is_in_period(path.entry_ms, start_ms, end_ms)
+        may_count = path.entry.passes or not is_filtered
+        return may_count and is_in_period(path.entry_ms, start_ms, end_ms)
 
     if definition.counting_unit is CountingUnit.ATTEMPT:
         first = next(funnel_paths(definition, events), None)

@@ -9,10 +9,10 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.parameters import Selection, unfit_parameters
+from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
     attempt_named,
@@ -49,7 +49,7 @@ class TraceReader:
         self._runner, self._units = runner, units
 
     def trace(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str
+        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery, unit: str
     ) -> TraceRecord:
         """Return the trace of a unit.
 
@@ -107,11 +107,10 @@ class TraceReader:
         return explain_record(context, provenance, event, unit)
 
     def _prepare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery
+        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery
     ) -> QueryContext:
-        # A trace follows one unit, whatever cohort it is in.
-        selection = Selection(query.website_id, query.start_at, query.end_at)
-        return self._runner.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), selection)
+        source = SavedFunnel(funnel_id, query.revision)
+        return self._runner.prepare(workspace_id, source, query.selection())
 
     def _unit(
         self,

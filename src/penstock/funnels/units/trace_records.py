@@ -10,6 +10,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.funnels.statements.matching import TYPES
+from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.units.explanation import Explanation
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
@@ -21,7 +22,7 @@ from penstock.funnels.units.schema import (
 )
 from penstock.funnels.units.service import outcome_of
 from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, is_in_period
-from penstock.funnels.units.traced_unit import Unit, matched_event
+from penstock.funnels.units.traced_unit import Unit, fits_settled, matched_event
 
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
 
@@ -233,5 +234,17 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
     else:
         end = iso(path.window_end_ms)
         outcome = f"and reached step {reached} of {n}; the window ended at {end}."
-    in_report = unit.selected or is_in_period(path.entry_ms, params.start_ms, params.end_ms)
-    return f"{entry} {outcome}{'' if in_report else ' The entry is outside the period.'}"
+    return f"{entry} {outcome}{_reason_to_leave_out(unit, path, params)}"
+
+
+def _reason_to_leave_out(unit: Unit, path: FunnelPath, params: QueryParams) -> str:
+    """Return a sentence that says why the report does not count a unit; empty if it does."""
+    if unit.selected:
+        return ""
+    if not is_in_period(path.entry_ms, params.start_ms, params.end_ms):
+        return " The entry is outside the period."
+    if not path.entry.passes:
+        return " The entry does not pass the filters of the request."
+    if not fits_settled(path, params):
+        return " It is not settled: the request leaves out units whose window is open."
+    return ""

@@ -15,9 +15,10 @@ from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
 class Unit:
     """The events of a unit, and the decisions on them.
 
-    path: the path that counts; for a unit outside the period, the path that would count without
-    the period. matching_only: whether events that match no row are left out. truncated: whether
-    only the first of the events that match a row were read.
+    path: the path that counts; for a unit that does not count, the path that would count without
+    the period and the query's entry filters. selected: whether the unit counts. matching_only:
+    whether events that match no row are left out. truncated: whether only the first of the events
+    that match a row were read.
     """
 
     name: str
@@ -54,11 +55,12 @@ def trace_unit(
     outside_ids = {row["event_id"] for row in outside}
     events = [event for event, _ in in_order if event.event_id not in outside_ids]
     period = params.start_ms, params.end_ms
+    is_filtered = True
     path = chosen_path(definition, events, *period, check)
-    selected = path is not None
+    selected = path is not None and fits_settled(path, params)
     if path is None:
-        period = None, None
-        path = chosen_path(definition, events, *period, check)
+        period, is_filtered = (None, None), False
+        path = chosen_path(definition, events, *period, check, is_filtered=is_filtered)
     decisions = explain_events(definition, path, events)
     decisions |= {row["event_id"]: explain_left_out(verified=row["verified"]) for row in outside}
     if also is not None and also["event_id"] not in decisions:
@@ -66,10 +68,17 @@ def trace_unit(
             decisions[also["event_id"]] = explain_left_out(verified=also["verified"])
         elif _is_settled(definition, path, rows[-1]["ts"], also["ts"]):
             event = matched_event(definition, also)
-            whole_path = chosen_path(definition, [*events, event], *period, check)
+            whole_path = chosen_path(
+                definition, [*events, event], *period, check, is_filtered=is_filtered
+            )
             decisions |= explain_events(definition, whole_path, [event])
     in_order_rows = [row for _, row in in_order]
     return Unit(name, in_order_rows, path, selected, decisions, matching_only, truncated)
+
+
+def fits_settled(path: FunnelPath, params: QueryParams) -> bool:
+    """Whether a unit with this path counts in a query that may be about settled units only."""
+    return not (params.settled and path.is_open(params.evaluated_at_ms))
 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
@@ -109,4 +118,5 @@ def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEven
         tuple(matched),
         values,
         bool(row["coarse"]),
+        bool(row.get("passes", True)),
     )

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.base.clock import parse_time
-from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
@@ -119,7 +119,7 @@ async def trace(
         unit = unit_in_path(view.request)
 
         def load() -> dict[str, Any]:
-            query = PeriodQuery.model_validate(page.parameters(cohort=False))
+            query = AdHocQuery.model_validate(page.parameters(cohort=False))
             return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
 
         return view.render(

@@ -24,7 +24,7 @@ def times(context: ReportContext) -> dict[str, Any]:
     timing = context.insights.compute_timing(
         context.shared_query, TimingQuery.model_validate(context.page.parameters(**more))
     )
-    durations = timing.asked or timing.overall
+    durations = timing.pair or timing.overall
     return {
         "durations": durations,
         "bins": _bins(durations),

@@ -1,0 +1,76 @@
+"""Ad hoc changes: what a query asks of a saved funnel without saving it.
+
+Source: funnel semantics, "Filters of a question" and "Settled".
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from penstock.base.errors import Fault
+from penstock.funnels.definitions.matches import load_filters
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.schema import SavedFilter
+from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
+from penstock.http.bodies import bad_parameter
+from penstock.http.schema import RuleBroken
+
+_WINDOW = re.compile(r"([0-9]{1,6})([mhd])")
+_UNITS: dict[str, WindowUnit] = {"m": "minute", "h": "hour", "d": "day"}
+
+
+@dataclass(frozen=True, slots=True)
+class AdHocChanges:
+    """Changes of a definition for one query.
+
+    breakdown: keys instead of the saved ones; None to keep those. filters: conditions on the event
+    with which a unit enters; None if none were sent. window: length such as `30m`, `12h` or `45d`;
+    None to keep the saved one. settled: whether to count only units whose window has ended.
+    """
+
+    breakdown: tuple[str, ...] | None = None
+    filters: tuple[SavedFilter, ...] | None = None
+    window: str | None = None
+    settled: bool = False
+
+    def change(self, definition: Definition, check_regex: Callable[[str], None]) -> Definition:
+        """Return the definition with these changes.
+
+        Raises Malformed if a filter cannot be read, and for settled units of a funnel without a
+        window.
+        """
+        faults: list[Fault] = []
+        filters = tuple(load_filters(self.filters or (), check_regex, faults))
+        changed = replace(
+            definition,
+            breakdown_properties=definition.breakdown_properties
+            if self.breakdown is None
+            else self.breakdown,
+            window_s=definition.window_s if self.window is None else window_seconds(self.window),
+            entry_filters=filters,
+        )
+        if self.settled and changed.window_s is None:
+            message = (
+                "This funnel has no conversion window, so its units never settle. Leave out "
+                "settled, or send a window, such as window=30d."
+            )
+            faults.append(Fault("settled", "needs_window", message))
+        if faults:
+            raise bad_parameter(*faults)
+        return changed
+
+
+NO_CHANGES = AdHocChanges()
+
+
+def window_seconds(text: str) -> int:
+    """Return the seconds of a length such as `30m`. Raises RuleBroken for any other text."""
+    parts = _WINDOW.fullmatch(text)
+    seconds = int(parts[1]) * UNIT_S[_UNITS[parts[2]]] if parts else 0
+    if not 60 <= seconds <= MAX_WINDOW_S:
+        raise RuleBroken(
+            "not_a_window",
+            "Must be a number of minutes, hours or days, such as 30m, 12h or 45d: one minute to "
+            "366 days.",
+        )
+    return seconds
