@@ -18,6 +18,7 @@ STATEMENTS = {
     "timing": (SNAPSHOT + FETCH, {}),
     "next": (SNAPSHOT + FETCH, {"step": 1}),
     "verdict": (SNAPSHOT + FETCH, {}),
+    "drivers": (SNAPSHOT + 3 * FETCH, {"step": 1}),
     "compare": (SNAPSHOT + FETCH, {"property": "plan"}),
     "export": (SNAPSHOT + 0, {}),
     "units": (SNAPSHOT + 2 * FETCH, {}),

@@ -13,6 +13,8 @@ from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.comparisons import routes as comparison_routes
 from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.drivers import routes as driver_routes
+from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
@@ -49,6 +51,7 @@ class FunnelsRoom(Room):
     exports: ReportExporter
     comparisons: CompareService
     verdicts: VerdictService
+    drivers: DriverService
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_maintenance: OutcomeMaintenance
@@ -61,6 +64,7 @@ class FunnelsRoom(Room):
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
         *verdict_routes.ROUTES,
+        *driver_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
@@ -104,7 +108,7 @@ def build(
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
     )
-    units = UnitService(runner)
+    units, insights = UnitService(runner), InsightService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
         goals=GoalService(database, warehouse, clock),
@@ -112,10 +116,11 @@ def build(
         results=results,
         units=units,
         traces=TraceReader(runner, units),
-        insights=InsightService(runner),
+        insights=insights,
         exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),
         verdicts=VerdictService(results),
+        drivers=DriverService(runner, insights),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),

@@ -1,6 +1,6 @@
 """Counted units, one row each, for lists of units, trends, times and next events."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 
 from penstock.funnels.definitions.model import Definition
@@ -38,12 +38,13 @@ class CountedUnits:
         self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
         self._relations = counted_units(self.plan, strategy)
 
-    def statement(self, tail: str, **more: str) -> Statement:
+    def statement(self, tail: str, *, kept: Collection[str] = (), **more: str) -> Statement:
         """Return a statement that ends with `tail`.
 
-        more: other relations by name. They and the tail may read `counted`.
+        more: other relations by name. They and the tail may read `counted`. kept: names of
+        relations whose rows the engine keeps, because they are read several times.
         """
-        return compose(self.plan, {**self._relations, **more}, tail)
+        return compose(self.plan, {**self._relations, **more}, tail, kept)
 
 
 def counted_units(

@@ -10,21 +10,14 @@ from enum import StrEnum
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
-from penstock.funnels.statements.events import (
-    event_scope,
-    event_source,
-    matched_events,
-    unit_key,
-    visitor_key,
-)
-from penstock.funnels.statements.matching import is_whole_second
-from penstock.funnels.statements.providers import TAKES_PART, attempt_visitors
+from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
     QueryParams,
     Statement,
 )
+from penstock.funnels.statements.unit_events import unit_events
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
@@ -252,63 +245,20 @@ def next_events(
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
     if outcome is not None:
         conditions.append(_outcome(plan, outcome, len(plan.steps)))
-    stopped_units = f"""
-        SELECT unit, unit AS owner, done_ts, window_end
-        FROM counted WHERE {" AND ".join(conditions)}"""
-    events = f"""
-        SELECT {unit_key(plan)} AS unit, {visitor_key(plan)} AS visitor,
-               events.source = 'provider' AS provider, events.verified AS verified,
-               events.event_id AS event_id,
-               toString(events.kind) AS kind, toString(events.name) AS name,
-               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-               {_end_of_time(plan)} AS end_ts
-        FROM {event_source(plan)} WHERE {event_scope(plan)}"""
-    relations = {"stopped_units": stopped_units}
-    if of_visitors:
-        if plan.profile.build is not None:  # stored outcomes come without the relation `matched`
-            relations["matched"] = matched_events(plan)
-        members = _participating_events(plan, "matched")
-        relations["stopped"] = f"""
-        SELECT DISTINCT members.unit AS unit, members.visitor AS owner, done_ts, window_end
-        FROM {members} AS members
-        INNER JOIN stopped_units ON members.unit = stopped_units.unit"""
-        events = f"SELECT *, visitor AS owner FROM ({events}) WHERE owner != 0"
-    else:
-        relations["stopped"] = "SELECT * FROM stopped_units"
-        taking_part = _participating_events(plan, f"({events})")
-        events = f"SELECT *, unit AS owner FROM {taking_part} WHERE owner != 0"
+    stopped = f"""
+        SELECT unit, done_ts, window_end FROM counted WHERE {" AND ".join(conditions)}"""
+    relations, events = unit_events(
+        plan, stopped, ("done_ts", "window_end"), of_visitors=of_visitors
+    )
     later = f"""
-        SELECT stopped.unit AS unit, kind, name, event_id,
-               row_number() OVER (PARTITION BY stopped.unit ORDER BY end_ts, event_id) = 1
-                   AS is_first
-        FROM ({events}) AS later INNER JOIN stopped ON later.owner = stopped.owner
-        WHERE end_ts > stopped.done_ts AND ts != stopped.done_ts AND ts <= stopped.window_end"""
+        SELECT unit, kind, name, event_id,
+               row_number() OVER (PARTITION BY unit ORDER BY end_ts, event_id) = 1 AS is_first
+        FROM ({events}) WHERE end_ts > done_ts AND ts != done_ts AND ts <= window_end"""
     tail = f"""
         SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units,
                uniqExact(event_id) AS events, countIf(is_first) AS first_units,
-               (SELECT uniqExact(unit) FROM stopped) AS stopped
+               (SELECT uniqExact(unit) FROM owners) AS stopped
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
         ORDER BY is_total DESC, units DESC, events DESC, kind, name
         LIMIT {plan.binder.bind("UInt64", limit + 1)}"""
     return counted.statement(tail, **relations)
-
-
-def _end_of_time(plan: Plan) -> str:
-    """Return the last millisecond of an event's time, which may stand for a whole second."""
-    if not plan.has_whole_seconds:
-        return "ts"
-    return f"if({is_whole_second(plan.binder)}, intDiv(ts, 1000) * 1000 + 999, ts)"
-
-
-def _participating_events(plan: Plan, events: str) -> str:
-    """Remove the payment provider events that don't count in their attempt.
-
-    events: a relation with the columns unit, visitor, provider and verified.
-    """
-    if not (plan.by_attempt and plan.profile.has_provider_events):
-        return events
-    visitors = attempt_visitors(plan, "SELECT unit FROM stopped_units")
-    return f"""(
-        SELECT candidates.* FROM {events} AS candidates
-        LEFT ANY JOIN ({visitors}) AS attempt_visitors ON candidates.unit = attempt_visitors.unit
-        WHERE {TAKES_PART})"""

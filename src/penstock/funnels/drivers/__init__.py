@@ -1,0 +1,1 @@
+"""Properties and events that go with a loss after a step."""

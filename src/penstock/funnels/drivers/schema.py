@@ -1,0 +1,90 @@
+"""Wire types for drivers of a loss."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from penstock.base.scalar import Scalar
+from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.results.schema import RangeRecord
+from penstock.http.schema import Record
+
+
+class DriversQuery(CohortQuery):
+    """The query parameters for drivers."""
+
+    step: Annotated[
+        int, Field(ge=1, le=19, description="The loss after this step: before the next one.")
+    ]
+    of: Annotated[
+        Literal["unit", "visitor"],
+        Field(
+            description="unit: events of the unit, which for an attempt have its ID. visitor: all "
+            "events of the attempt's visitors."
+        ),
+    ] = "unit"
+
+
+class DriverRecord(Record):
+    """Units with a property value at entry, or with an event after the step, against the others."""
+
+    kind: Literal["property", "event"]
+    property: Annotated[str | None, Field(description="null for an event.")]
+    value: Annotated[
+        Scalar | None, Field(description="Value at entry; null if it is missing, and for an event.")
+    ]
+    event_type: Annotated[str | None, Field(description="null for a property.")]
+    name: Annotated[str | None, Field(description="Name of the event; null for a property.")]
+    units: int
+    lost: Annotated[int, Field(description="Those of `units` that dropped off after the step.")]
+    loss_rate: float
+    other_units: int
+    other_lost: int
+    other_loss_rate: float
+    difference: Annotated[float, Field(description="lossRate minus otherLossRate.")]
+    difference_interval: Annotated[
+        RangeRecord, Field(description="95% confidence interval of the difference (Newcombe).")
+    ]
+    excess_lost: Annotated[
+        float,
+        Field(
+            description="Lost units beyond those that otherLossRate would give; negative if fewer "
+            "were lost. Effects are ranked by its size."
+        ),
+    ]
+    test: Annotated[str, Field(description="z or fisher, as in a comparison.")]
+    p_value: Annotated[float, Field(description="Two-sided p-value of this group only.")]
+    p_value_corrected: Annotated[
+        float, Field(description="p-value corrected for the number of `tested` groups (Holm).")
+    ]
+    clear: Annotated[bool, Field(description="Whether pValueCorrected is below 0.05.")]
+
+
+class DriversRecord(HeadRecord):
+    """Properties and events that go with the loss after a step, over settled units.
+
+    An effect shows what goes together, not why. Without a conversion window, no unit is settled,
+    and `data` is empty.
+    """
+
+    step: int
+    at_risk: Annotated[int, Field(description="Settled units that reached the step.")]
+    examined: Annotated[
+        int, Field(description="Those that were examined: a random part if there are over 100,000.")
+    ]
+    lost: Annotated[int, Field(description="Examined units that got no further.")]
+    within_minutes: Annotated[
+        float | None,
+        Field(
+            description="Events count within this time after the step, the median time until the "
+            "next step. Units that continued sooner are left out, because units that stay longer "
+            "have more time for events. null if no unit continued."
+        ),
+    ]
+    tested: Annotated[
+        int, Field(description="Number of groups with at least 30 units in it and outside it.")
+    ]
+    data: Annotated[
+        list[DriverRecord],
+        Field(description="At most 50 groups: clear effects first, then the largest."),
+    ]

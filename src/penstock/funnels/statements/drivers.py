@@ -1,0 +1,124 @@
+"""Statements about the loss after a step: lost and all units by entry property and by event.
+
+Both look at settled units that reached the step. They read at most `MAX_UNITS` of these, chosen by
+their keys, which are hashes.
+"""
+
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.statements.cohorts import in_cohort_filter
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.events import (
+    event_scope,
+    event_source,
+    name_scope,
+    period_scope,
+    unit_key,
+)
+from penstock.funnels.statements.matching import match_condition
+from penstock.funnels.statements.query import Plan, Statement
+from penstock.funnels.statements.unit_events import unit_events
+
+MAX_UNITS = 100_000
+MAX_VALUES = 10
+"""Maximum number of values per property, most frequent first."""
+MAX_EVENTS = 50
+"""Maximum number of different events, most frequent first."""
+
+_MAX_ROWS = 1_000
+_MAX_VALUE_BYTES = 256
+
+
+def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
+    """Count units by the properties of their entry event.
+
+    Columns: name, value (JSON text), units, lost (those that got no further), at_risk (number of
+    all such units, which may be more than the statement reads). An empty name stands for all units,
+    and an empty value for all units with the property. If several events are tied for the entry, a
+    property counts only if they agree on it. min_units: leaves out smaller groups.
+    """
+    plan = counted.plan
+    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    chosen = f"""
+        SELECT unit, entry_ts, reached = {step} AS is_lost, count() OVER () AS at_risk
+        FROM counted WHERE {_at_risk(plan, step)} ORDER BY unit LIMIT {MAX_UNITS}"""
+    entries = f"""
+        SELECT {unit_key(plan)} AS unit,
+               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
+               arrayDistinct(arrayConcat({_builtins(plan)}, {_properties()})) AS pairs
+        FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}"""
+    per_unit = f"""
+        SELECT any(chosen.is_lost) AS is_lost, any(chosen.at_risk) AS at_risk,
+               groupArrayIntersect(entries.pairs) AS pairs
+        FROM ({entries}) AS entries
+        INNER JOIN chosen ON entries.unit = chosen.unit AND entries.ts = chosen.entry_ts
+        GROUP BY chosen.unit"""
+    items = "arrayConcat([('', '')], arrayMap(pair -> (pair.1, ''), pairs), pairs)"
+    return counted.statement(
+        f"""
+        SELECT item.1 AS name, item.2 AS value, count() AS units, countIf(is_lost) AS lost,
+               any(at_risk) AS at_risk
+        FROM (SELECT is_lost, at_risk, arrayJoin({items}) AS item FROM ({per_unit}))
+        GROUP BY name, value HAVING units >= {plan.binder.bind("UInt64", min_units)} OR name = ''
+        ORDER BY name != '', units DESC, name, value
+        LIMIT {MAX_VALUES + 1} BY name LIMIT {_MAX_ROWS}""",
+        chosen=chosen,
+    )
+
+
+def event_groups(
+    counted: CountedUnits, step: int, within_ms: int, min_units: int, *, of_visitors: bool
+) -> Statement:
+    """Count units by the events soon after a step.
+
+    within_ms: time after the step. Units that completed the next step within this time are left
+    out, because the others have more time for events. of_visitors: see `unit_events`. Columns:
+    kind, name, units, lost (those that got no further). An empty kind stands for all units.
+    """
+    plan = counted.plan
+    until = f"done[{step}] + {plan.binder.bind('Int64', within_ms)}"
+    chosen = f"""
+        SELECT unit, reached = {step} AS is_lost, done[{step}] AS since,
+               least({until}, window_end + 1) AS until
+        FROM counted
+        WHERE {_at_risk(plan, step)} AND (reached = {step} OR done[{step + 1}] >= {until})
+        ORDER BY unit LIMIT {MAX_UNITS}"""
+    columns = ("is_lost", "since", "until")
+    relations, events = unit_events(plan, chosen, columns, of_visitors=of_visitors)
+    between = f"""
+        SELECT unit, kind, name, any(is_lost) AS is_lost FROM ({events})
+        WHERE end_ts > since AND ts != since AND ts < until GROUP BY unit, kind, name"""
+    return counted.statement(
+        f"""
+        SELECT '' AS kind, '' AS name, count() AS units, countIf(is_lost) AS lost FROM chosen
+        UNION ALL
+        SELECT * FROM (
+            SELECT kind, name, count() AS units, countIf(is_lost) AS lost FROM ({between})
+            GROUP BY kind, name HAVING units >= {plan.binder.bind("UInt64", min_units)}
+            ORDER BY units DESC, kind, name LIMIT {MAX_EVENTS})""",
+        kept=("chosen",),
+        **relations,
+    )
+
+
+def _at_risk(plan: Plan, step: int) -> str:
+    """Whether a unit reached a step and its window has ended."""
+    return f"{in_cohort_filter(plan)} AND reached >= {step} AND {plan.evaluated_at()} > window_end"
+
+
+def _builtins(plan: Plan) -> str:
+    """Return the built-in fields of an event that have a value, as pairs of name and JSON text."""
+    pairs = ", ".join(
+        f"({plan.binder.bind('String', name)}, toString(events.{column}))"
+        for name, column in BUILTIN_COLUMNS.items()
+    )
+    present = f"arrayFilter(pair -> pair.2 != '', [{pairs}])"
+    return f"arrayMap(pair -> (pair.1, toJSONString(pair.2)), {present})"
+
+
+def _properties() -> str:
+    """Return the scalar properties of an event, as pairs of name and JSON text."""
+    return f"""arrayFilter(
+            pair -> pair.2 != 'null' AND substring(pair.2, 1, 1) NOT IN ('{{', '[')
+                AND length(pair.2) <= {_MAX_VALUE_BYTES},
+            JSONExtractKeysAndValuesRaw(events.properties))"""

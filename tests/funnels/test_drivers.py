@@ -1,0 +1,303 @@
+"""Drivers of a loss: what goes with it, on data with known effects and on data without any."""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.funnels.drivers.effects import Effect, Group, rank
+from penstock.funnels.drivers.service import Key, property_groups
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import HOUR_S, Json, Scene
+from tests.tenant import Tenant
+
+SETS, MOST_FALSE_ALARMS = 1_000, 65
+
+
+def made_rows(
+    random: np.random.Generator, units: int, values: list[int], effect: float = 0.0
+) -> list[Json]:
+    """The rows of properties, as the engine counts them, of units of which about 40% are lost.
+
+    values: number of values of each property. effect: added to the loss of units with the first
+    value of the first property.
+    """
+    columns = [random.integers(count, size=units) for count in values]
+    risk = np.full(units, 0.4)
+    if effect:
+        risk[columns[0] == 0] += effect
+    lost = random.random(units) < risk
+    rows = [{"name": "", "value": "", "units": units, "lost": int(lost.sum()), "at_risk": units}]
+    for place, column in enumerate(columns):
+        rows.append({**rows[0], "name": f"p{place}"})
+        for value, count in Counter(column.tolist()).most_common(10):
+            of_value = int(lost[column == value].sum())
+            rows.append(
+                {"name": f"p{place}", "value": str(value), "units": count, "lost": of_value}
+            )
+    return rows
+
+
+def effects_in(rows: list[Json]) -> list[Effect[Key]]:
+    return rank(property_groups(rows, set()))
+
+
+def made_sets(effect: float) -> Iterator[list[Effect[Key]]]:
+    random = np.random.default_rng(20_261_127)
+    for _ in range(SETS):
+        units = int(random.choice([100, 300, 1_000, 5_000]))
+        values = random.integers(2, 13, size=random.integers(1, 16)).tolist()
+        yield effects_in(made_rows(random, units, values, effect))
+
+
+def test_of_1000_sets_without_effect_at_most_65_report_one() -> None:
+    alarms = sum(any(effect.is_clear for effect in effects) for effects in made_sets(0.0))
+    assert 0 < alarms <= MOST_FALSE_ALARMS
+
+
+def test_an_effect_of_20_points_is_found_first() -> None:
+    random = np.random.default_rng(1)
+    first = Counter[Any]()
+    for _ in range(100):
+        effects = effects_in(made_rows(random, 2_000, [4, 3, 6, 10], effect=0.2))
+        first[effects[0].group.key if effects[0].is_clear else None] += 1
+    assert first["p0", 0] >= 99
+
+
+def test_an_interval_holds_the_true_effect_in_95_of_100_sets() -> None:
+    random, held = np.random.default_rng(2), 0
+    for _ in range(400):
+        effects = effects_in(made_rows(random, 2_000, [4], effect=0.2))
+        [low, high] = next(item.interval for item in effects if item.group.key == ("p0", 0))
+        held += low <= 0.2 <= high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_clear_effects_come_first_then_the_largest_number_of_units() -> None:
+    groups = [
+        Group("small and strong", lost=60, units=60, other_lost=4_000, other_units=9_940),
+        Group("large and weaker", lost=2_300, units=5_000, other_lost=1_760, other_units=5_000),
+        Group("unclear", lost=1_230, units=3_000, other_lost=2_830, other_units=7_000),
+        Group("too small", lost=29, units=29, other_lost=4_031, other_units=9_971),
+    ]
+    assert [(effect.group.key, effect.is_clear) for effect in rank(groups)] == [
+        ("large and weaker", True),
+        ("small and strong", True),
+        ("unclear", False),
+    ]
+
+
+def rows_of(**values: tuple[int, int]) -> list[Json]:
+    """The rows of one property `p`. values: units and lost by JSON text; `all` for all units."""
+    (units, lost), present = values.pop("all"), values.pop("present", None)
+    total = {"name": "", "value": "", "units": units, "lost": lost}
+    has = present or (units, lost)
+    rows = [total, {"name": "p", "value": "", "units": has[0], "lost": has[1]}]
+    return rows + [
+        {"name": "p", "value": value, "units": of[0], "lost": of[1]} for value, of in values.items()
+    ]
+
+
+def keys(rows: list[Json]) -> list[Any]:
+    return [group.key for group in property_groups(rows, {"hidden"})]
+
+
+def test_of_two_values_that_cover_all_only_the_worse_is_tested() -> None:
+    assert keys(rows_of(all=(200, 100), **{'"a"': (100, 20), '"b"': (100, 80)})) == [("p", "b")]
+    missing = rows_of(all=(200, 100), present=(100, 20), **{'"a"': (100, 20)})
+    assert keys(missing) == [("p", None)]
+    three = {'"a"': (100, 50), '"b"': (100, 60), '"c"': (100, 70)}
+    assert keys(rows_of(all=(300, 180), **three)) == [("p", "a"), ("p", "b"), ("p", "c")]
+
+
+def test_spellings_of_one_number_are_one_value_and_types_are_kept_apart() -> None:
+    rows = rows_of(
+        all=(400, 0), **{"1": (100, 0), "1.0": (100, 0), '"1"': (100, 0), "true": (100, 0)}
+    )
+    groups = list(property_groups(rows, set()))
+    assert [(group.key.value, group.units) for group in groups] == [  # type: ignore[union-attr]
+        (1, 200),
+        ("1", 100),
+        (True, 100),
+    ]
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def read_drivers(scene: Scene, funnel_id: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/drivers", params={"step": 1, **query})
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def track(
+    scene: Scene, number: int, text: str, entry: Json | None = None, **more: Any
+) -> list[Json]:
+    """The events of one attempt: `0/A 20/help 60/B`. entry: properties of events named A."""
+    at = number * 7
+    return [
+        scene.item(
+            at + float(seconds),
+            name,
+            f"v{number}",
+            attempt=f"a{number}",
+            **(entry or {} if name == "A" else {}),
+            **more,
+        )
+        for seconds, name in (event.split("/") for event in text.split())
+    ]
+
+
+def send(scene: Scene, items: list[Json]) -> None:
+    for start in range(0, len(items), 400):
+        scene.track(items[start : start + 400])
+
+
+def clear(record: Json) -> list[Any]:
+    return [
+        (row["property"], row["value"]) if row["kind"] == "property" else row["name"]
+        for row in record["data"]
+        if row["clear"]
+    ]
+
+
+def test_properties_and_events_with_known_effects_are_found(scene: Scene) -> None:
+    random, items = Random(3), []
+    for number in range(600):
+        plan = random.choice(["basic", "pro", "max"])
+        failed = random.random() < 0.2
+        lost = random.random() < (0.9 if failed else 0.6 if plan == "basic" else 0.2)
+        entry = {"plan": plan, "colour": random.choice(["red", "blue", "green", "grey"])}
+        text = "0/A" + (" 5/failed" if failed else "") + (" 1800/chat" if lost else " 60/B")
+        items += track(scene, number, text, entry)
+    send(scene, items)
+    funnel_id = scene.attempts("A", "B")
+    record = read_drivers(scene, funnel_id)
+    assert clear(record)[0] == ("plan", "basic")
+    assert "failed" in clear(record)
+    assert not any(
+        row["property"] in ("colour", "attempt") for row in record["data"] if row["clear"]
+    )
+    first = next(row for row in record["data"] if row["value"] == "basic")
+    aggregate = scene.results(funnel_id)["aggregate"]
+    assert (record["atRisk"], record["examined"]) == (600, 600)
+    assert record["lost"] == aggregate["droppedOff"] == first["lost"] + first["otherLost"]
+    assert first["units"] + first["otherUnits"] == 600
+    assert first["difference"] > 0.2
+    assert first["differenceInterval"]["lower"] > 0
+    assert record["withinMinutes"] == 1
+    assert "chat" not in [row["name"] for row in record["data"]]  # long after the step
+
+
+def test_an_event_that_only_takes_time_is_no_driver(scene: Scene) -> None:
+    """Lost units stay an hour, so they have more of an event that happens at random to all."""
+    random, items = Random(4), []
+    for number in range(400):
+        end = HOUR_S if random.random() < 0.5 else random.randint(10, 600)
+        ticks = [at for at in range(1, HOUR_S, 60) if at < end and random.random() < 0.1]
+        text = " ".join(["0/A", *(f"{at}/tick" for at in ticks)])
+        items += track(scene, number, text + (f" {end}/B" if end < HOUR_S else ""))
+    send(scene, items)
+    record = read_drivers(scene, scene.attempts("A", "B"))
+    assert "tick" in [row["name"] for row in record["data"]]
+    assert clear(record) == []
+
+
+def test_only_settled_units_of_the_cohort_and_period_count(
+    scene: Scene, clock: ShiftedClock
+) -> None:
+    items = []
+    for number in range(80):
+        entry = {"plan": "pro" if number % 2 else "basic", "late": number % 4 < 2}
+        items += track(scene, number, "0/A" if number % 4 < 2 else "0/A 10/B", entry)
+    send(scene, items)
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["plan"])
+    everyone = read_drivers(scene, funnel_id)
+    assert (everyone["atRisk"], everyone["lost"]) == (80, 40)
+    assert clear(everyone) == [("late", True)]
+    pro = read_drivers(scene, funnel_id, cohort='{"plan": "pro"}')
+    assert (pro["atRisk"], pro["lost"]) == (40, 20)
+    assert pro["tested"] == 0  # 20 units on each side
+    early = read_drivers(scene, funnel_id, startAt=scene.at(0), endAt=scene.at(70))
+    assert early["atRisk"] == 10
+    scene.start_ms = clock() - 7_607_000
+    send(scene, track(scene, 1000, "0/A") + track(scene, 1001, "0/A 1/B"))
+    assert read_drivers(scene, funnel_id)["atRisk"] == 80
+
+
+def test_later_steps_and_visitor_funnels_have_drivers(scene: Scene) -> None:
+    items = []
+    for number in range(120):
+        text = "0/A 10/B 15/slow" if number % 2 else "0/A 10/B 40/C"
+        items += track(scene, number, text, {"plan": "basic" if number % 2 else "pro"})
+    items += [item for number in range(120, 160) for item in track(scene, number, "0/A")]
+    send(scene, items)
+    for funnel_id in (
+        scene.attempts("A", "B", "C"),
+        scene.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S),
+    ):
+        record = read_drivers(scene, funnel_id, step=2)
+        assert (record["atRisk"], record["lost"]) == (120, 60)
+        assert clear(record) == [("plan", "basic"), "slow"]
+        assert record["data"][1]["eventType"] == "Event"
+
+
+def test_events_of_the_attempts_visitors_count_if_asked(scene: Scene) -> None:
+    items = []
+    for number in range(120):
+        items += track(scene, number, "0/A" if number % 2 else "0/A 60/B")
+        if number % 2:
+            items.append(scene.item(number * 7 + 5, "help", f"v{number}"))
+    send(scene, items)
+    funnel_id = scene.attempts("A", "B")
+    assert clear(read_drivers(scene, funnel_id)) == []
+    assert clear(read_drivers(scene, funnel_id, of="visitor")) == ["help"]
+
+
+def test_tied_entries_count_with_the_values_on_which_they_agree(scene: Scene) -> None:
+    items = []
+    for number in range(80):
+        text = "0/A" if number % 2 else "0/A 10/B"
+        items += track(scene, number, text, {"plan": "basic" if number % 2 else "pro"})
+        if number % 2:
+            items += track(scene, number, "0/A", {"plan": "max"})
+    send(scene, items)
+    record = read_drivers(scene, scene.attempts("A", "B", sequenceProperty=None))
+    assert clear(record) == [("plan", None)]
+
+
+def test_without_a_window_or_units_nothing_is_found(scene: Scene) -> None:
+    send(scene, track(scene, 1, "0/A"))
+    for funnel_id in (
+        scene.funnel("A", "B", conversionWindowSeconds=None),
+        scene.funnel("X", "Y"),
+    ):
+        record = read_drivers(scene, funnel_id)
+        assert (record["atRisk"], record["tested"], record["data"]) == (0, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"step": 2}, "step"),
+        ({"step": 0}, "step"),
+        ({"step": ""}, "step"),
+        ({"step": 1, "of": "me"}, "of"),
+        ({"step": 1, "page": 1}, "page"),
+    ],
+)
+def test_a_wrong_parameter_is_refused(scene: Scene, query: Json, field: str) -> None:
+    funnel_id = scene.attempts("A", "B")
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/drivers", params=query)
+    assert answer.status_code == 400, answer.text
+    assert [fault["field"] for fault in answer.json()["errors"]] == [field]
