@@ -17,7 +17,7 @@ from tests.tenant import Tenant
 SETS, MOST_FALSE_ALARMS = 1_000, 65
 
 
-def made_rows(
+def simulated_rows(
     random: np.random.Generator, units: int, values: list[int], effect: float = 0.0
 ) -> list[Json]:
     """The rows of properties, as the engine counts them, of units of which about 40% are lost.
@@ -45,16 +45,16 @@ def effects_in(rows: list[Json]) -> list[Effect[Key]]:
     return rank(property_groups(rows, set()))
 
 
-def made_sets(effect: float) -> Iterator[list[Effect[Key]]]:
+def simulated_sets(effect: float) -> Iterator[list[Effect[Key]]]:
     random = np.random.default_rng(20_261_127)
     for _ in range(SETS):
         units = int(random.choice([100, 300, 1_000, 5_000]))
         values = random.integers(2, 13, size=random.integers(1, 16)).tolist()
-        yield effects_in(made_rows(random, units, values, effect))
+        yield effects_in(simulated_rows(random, units, values, effect))
 
 
 def test_of_1000_sets_without_effect_at_most_65_report_one() -> None:
-    alarms = sum(any(effect.is_clear for effect in effects) for effects in made_sets(0.0))
+    alarms = sum(any(effect.is_clear for effect in effects) for effects in simulated_sets(0.0))
     assert 0 < alarms <= MOST_FALSE_ALARMS
 
 
@@ -62,7 +62,7 @@ def test_an_effect_of_20_points_is_found_first() -> None:
     random = np.random.default_rng(1)
     first = Counter[Any]()
     for _ in range(100):
-        effects = effects_in(made_rows(random, 2_000, [4, 3, 6, 10], effect=0.2))
+        effects = effects_in(simulated_rows(random, 2_000, [4, 3, 6, 10], effect=0.2))
         first[effects[0].group.key if effects[0].is_clear else None] += 1
     assert first["p0", 0] >= 99
 
@@ -70,7 +70,7 @@ def test_an_effect_of_20_points_is_found_first() -> None:
 def test_an_interval_holds_the_true_effect_in_95_of_100_sets() -> None:
     random, held = np.random.default_rng(2), 0
     for _ in range(400):
-        effects = effects_in(made_rows(random, 2_000, [4], effect=0.2))
+        effects = effects_in(simulated_rows(random, 2_000, [4], effect=0.2))
         [low, high] = next(item.interval for item in effects if item.group.key == ("p0", 0))
         held += low <= 0.2 <= high
     assert 0.92 <= held / 400 <= 0.98

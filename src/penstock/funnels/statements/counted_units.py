@@ -38,13 +38,13 @@ class CountedUnits:
         self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
         self._relations = counted_units(self.plan, strategy)
 
-    def statement(self, tail: str, *, kept: Collection[str] = (), **more: str) -> Statement:
+    def statement(self, tail: str, *, materialized: Collection[str] = (), **more: str) -> Statement:
         """Return a statement that ends with `tail`.
 
-        more: other relations by name. They and the tail may read `counted`. kept: names of
+        more: other relations by name. They and the tail may read `counted`. materialized: names of
         relations whose rows the engine keeps, because they are read several times.
         """
-        return compose(self.plan, {**self._relations, **more}, tail, kept)
+        return compose(self.plan, {**self._relations, **more}, tail, materialized)
 
 
 def counted_units(

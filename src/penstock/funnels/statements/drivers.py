@@ -96,7 +96,7 @@ def event_groups(
             SELECT kind, name, count() AS units, countIf(is_lost) AS lost FROM ({between})
             GROUP BY kind, name HAVING units >= {plan.binder.bind("UInt64", min_units)}
             ORDER BY units DESC, kind, name LIMIT {MAX_EVENTS})""",
-        kept=("chosen",),
+        materialized=("chosen",),
         **relations,
     )
 

@@ -75,16 +75,16 @@ def _is_packed(strategy: Strategy, profile: DataProfile) -> bool:
 
 
 def compose(
-    plan: Plan, relations: Mapping[str, str], tail: str, kept: Collection[str] = ()
+    plan: Plan, relations: Mapping[str, str], tail: str, more: Collection[str] = ()
 ) -> Statement:
     """Return the statement that ends with `tail` and may read the relations.
 
     The engine keeps the rows of relations with several readers. The packed fold also reads
     `matched` twice, but reading many events again is faster than keeping them.
-    kept: other relations whose rows the engine keeps.
+    more: other relations whose rows the engine keeps.
     """
     is_packed, has_few_events = "chains" in relations, plan.profile.events < _MANY_EVENTS
-    materialized = {*kept, "entry_values", "tallies" if "tallies" in relations else "chains"}
+    materialized = {*more, "entry_values", "tallies" if "tallies" in relations else "chains"}
     if is_packed and has_few_events:
         materialized.add("matched")
     settings: Mapping[str, Any] = {}

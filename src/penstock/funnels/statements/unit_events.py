@@ -47,11 +47,11 @@ def unit_events(
         relations["owners"] = f"SELECT unit, unit AS owner{more} FROM chosen"
         taking_part = _participating_events(plan, f"({events})")
         events = f"SELECT *, unit AS owner FROM {taking_part} WHERE owner != 0"
-    kept = "".join(f", owners.{column} AS {column}" for column in columns)
+    carried = "".join(f", owners.{column} AS {column}" for column in columns)
     return (
         relations,
         f"""
-        SELECT owners.unit AS unit, kind, name, event_id, ts, end_ts{kept}
+        SELECT owners.unit AS unit, kind, name, event_id, ts, end_ts{carried}
         FROM ({events}) AS later INNER JOIN owners ON later.owner = owners.owner""",
     )
 
