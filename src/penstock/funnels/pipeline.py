@@ -48,8 +48,8 @@ _LOOKUPS = counter(
     "penstock_funnel_cache_lookups", "Lookups in the cache of funnel results.", ["outcome"]
 )
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
-"""Maximum rows in the cache, and per result. A row contains the numbers of one cohort and takes one
-to two kilobytes.
+"""Maximum number of rows in the cache, and per result. A row contains the numbers of one cohort and
+takes one to two kilobytes.
 """
 
 T = TypeVar("T")
@@ -58,7 +58,9 @@ RowBlocks = Iterator[list[dict[str, Any]]]
 """Blocks of rows. Each row is a dictionary by column name."""
 
 BuildStatement = Callable[[DataProfile], Statement]
-"""Builds the statement for a data profile, which may describe events or stored outcomes."""
+"""A function that builds the statement for a data profile, which may describe events or stored
+outcomes.
+"""
 
 
 class FunnelQueryRunner:
@@ -235,8 +237,9 @@ class FunnelQueryRunner:
                         return result, None
                 reason = DirectReason.BEHIND
             except (QueryFailed, StoreUnavailable) as error:
-                # The query was neither stopped nor over a limit; in both cases, reading events
-                # would fail too. A stream that breaks off looks like a store that does not respond.
+                # The query was neither stopped nor over a limit; in both of these cases, reading
+                # events would fail too. A stream that breaks off looks like a store that does not
+                # respond.
                 log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
                 self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED

@@ -19,12 +19,12 @@ class GroupBy(StrEnum):
 
     @property
     def column(self) -> str:
-        """The column in clicks and events. A touch field has the same name after its prefix."""
+        """The column of clicks and events. A touch field has the same name after its prefix."""
         return self.value if self is GroupBy.LINK else f"utm_{self.value}"
 
 
 class AttributionSelection(InPeriod):
-    """The query parameters that select and group the figures."""
+    """The query parameters that select and group the report's figures."""
 
     website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
     group_by: Annotated[GroupBy, Field(description="Field that each row has one value of.")] = (

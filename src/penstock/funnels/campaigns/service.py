@@ -40,7 +40,7 @@ ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
 """Returns the slugs of a workspace's links by ID. Provided by the links room."""
 
 WaitForClicks = Callable[[], bool]
-"""Waits until clicks and events acknowledged before the call can be queried."""
+"""A function that waits until clicks and events acknowledged before the call can be queried."""
 
 _TRAFFIC_FIGURES = ("clicks", "installs", "opens")
 _RATES = ("conversion_rate", "settled_rate")
@@ -54,7 +54,7 @@ _FUNNEL_FIGURES = (
 )
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
-"""The total row to use if the statement returns no rows."""
+"""The total row for a statement that returns no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class CampaignService:
         self._wait_for_clicks = wait_for_clicks
 
     def report(self, workspace_id: WorkspaceId, query: AttributionQuery) -> AttributionRecord:
-        """Compute a page. Raises Malformed if more than `MAX_CLICKED_LINKS` links have clicks."""
+        """Compute a page. Raises Malformed if more than `MAX_CLICKED_LINKS` links were clicked."""
         report = self._prepare(workspace_id, query)
         result = self._engine.run(report.statement(query.pagination))
         rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]

@@ -88,7 +88,7 @@ class GoalService:
         The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
         revision. The goal's revision increases only with a new match.
 
-        Raises Invalid if a read-only field differs from the stored one.
+        Raises Invalid if a read-only field differs from its stored value.
         """
         now_ms = self._clock()
         with _unique_name(change.name or ""), self._database.write() as db:

@@ -48,7 +48,9 @@ def add_goal(
 def goal(
     db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool = False
 ) -> GoalRecord | None:
-    """Read a goal. hold: lock it until the transaction ends, so that no new funnel can use it."""
+    """Read a goal. hold: whether to lock it until the transaction ends, so that no new funnel can
+    use it.
+    """
     statement = select(goals).where(goals.c.workspace_id == workspace_id, goals.c.id == goal_id)
     row = db.execute(statement.with_for_update() if hold else statement).first()
     return None if row is None else _goal(row)

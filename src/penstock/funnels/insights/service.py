@@ -50,7 +50,7 @@ BIN_EDGES_MS = (
     *(n * _HOUR for n in (1, 2, 4, 8, 12)),
     *(n * _DAY for n in (1, 2, 4, 7, 14, 30, 60, 90, 180, 365)),
 )
-"""Starts of the bins of a histogram: familiar durations, each about twice the previous one."""
+"""Starts of the bins of a histogram: familiar durations, each about twice the previous duration."""
 
 _NOTE = (
     "A visitor counts once in each bucket in which it entered, so the buckets do not add up to the "
@@ -107,14 +107,14 @@ class InsightService:
             rows = _after_last_pause(result)
             return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
         # Find the years with entries before counting. An attempt has only one entry. A visitor may
-        # have several, and a count by year would show only the best entry.
+        # have several, and a count by year would find only the best of them.
         find = self._entries if counts_attempts else self._possible_entries
         years = find(context, _years(first_ms, now_ms))
         rows = _after_last_pause(years)
         if not rows:
             return [], years
         edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
-        earlier = min(edges[0], 0) - 1  # Start of a bucket for entries before the last pause.
+        earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
         result = self._entries(context, [earlier, *edges])
         buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
         edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []

@@ -11,7 +11,9 @@ _BUILD_S = 4 * 3600
 
 
 class BackgroundWork:
-    """Limits the worker's statements. work: the running statements; None if none are running."""
+    """Limits the worker's statements. work: controls the running statements; None if none are
+    running.
+    """
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
@@ -19,7 +21,9 @@ class BackgroundWork:
 
     @contextmanager
     def limit(self, work: Work) -> Iterator[None]:
-        """Limit statements to one thread, to leave the others to the intake and queries."""
+        """Limit statements to one thread, to leave the other threads to the intake and to
+        queries.
+        """
         work.limits |= {
             "max_threads": 1,
             "max_execution_time": _BUILD_S,

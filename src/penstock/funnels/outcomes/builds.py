@@ -1,4 +1,4 @@
-"""Builds of stored outcomes: all units of a subject are evaluated at once."""
+"""Builds stored outcomes: evaluates all units of a subject at once."""
 
 from contextlib import suppress
 
@@ -69,7 +69,7 @@ class OutcomeBuilder:
     def _make_room(self) -> bool:
         """Make room for another outcome, and return whether it may be stored.
 
-        The least recently queried outcome is retired if necessary.
+        If necessary, retires the least recently queried outcome.
         """
         marks = sorted(self._registry.marks(), key=self._registry.queried_at_ms)
         if len(marks) < self._max_outcomes:
@@ -106,11 +106,12 @@ class OutcomeBuilder:
             _BUILDS.labels("done").inc()
             took_s = (self._clock() - now_ms) / 1000
             log.info("outcomes_stored", funnel_id=funnel_id, seconds=took_s)
-            if locked.is_dropped():  # By a request on another node.
+            if locked.is_dropped():  # A request on another node has dropped it.
                 self._refresher.retire(locked, mark, "by_request")
 
     def _discard(self, locked: LockedOutcome, build: str) -> None:
         """Allow the rows of a failed build to be dropped."""
         self._registry.discard_build(build)
-        with suppress(StoreUnavailable):  # The next process then finds the change open.
+        # If this fails, the next process finds the change still open.
+        with suppress(StoreUnavailable):
             locked.close_change()

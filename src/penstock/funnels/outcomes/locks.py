@@ -49,7 +49,7 @@ class LockedOutcome:
         self._number = max(change.number, 0 if newest is None else newest.number)
         self.outcome = change.outcome
         self.mark = newest if newest is not None and newest.build else None
-        # The mark with the change's number is saved after all of its rows.
+        # The mark that has the change's number is saved after all of the change's rows.
         is_saved = newest is not None and newest.number == change.number
         self.is_interrupted = change.is_open and not is_saved
 
@@ -98,7 +98,7 @@ class LockedOutcome:
         self.is_interrupted = False
 
     def overtake(self) -> None:
-        """End the open change of another process: that process can no longer save its mark."""
+        """End the open change of another process, which can then no longer save its mark."""
         self.open_change()
         self.save(Mark.empty(self.outcome))
 
@@ -110,7 +110,7 @@ class LockedOutcome:
 
 _FORGOTTEN_MS = 30 * DAY_S * 1000
 """Milliseconds after which the last change of an outcome without rows is deleted. No statement runs
-longer.
+that long.
 """
 _LOCKS_AT_ONCE = 6
 """Maximum number of locks per process. Each occupies one or two connections to PostgreSQL."""
@@ -125,7 +125,7 @@ class OutcomeLocks:
         self._database, self._tables = database, tables
         self._registry, self._clock = registry, clock
         self._at_once = BoundedSemaphore(_LOCKS_AT_ONCE)
-        self._state = Lock()  # guards the field below
+        self._state = Lock()  # guards the field below it
         self._locks: dict[str, Lock] = {}
 
     @contextmanager
@@ -193,8 +193,8 @@ class OutcomeLocks:
     def forget_old(self) -> None:
         """Delete the last change of each outcome that has had no rows for a month.
 
-        Change numbers still only increase, because empty marks also carry a number. A process that
-        was overtaken before finds its change deleted and cannot continue it.
+        Change numbers still only increase, because empty marks also have a number. A process that
+        was overtaken before then finds that its change was deleted, and cannot continue it.
         """
         with_rows = [mark.outcome for mark in self._tables.marks()]
         now_ms = self._clock()

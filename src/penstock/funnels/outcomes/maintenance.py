@@ -1,4 +1,6 @@
-"""The worker that builds stored outcomes, keeps them up to date, compares and drops them."""
+"""The worker that maintains stored outcomes: it builds them, keeps them up to date, compares them
+with their events, and drops them.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -29,7 +31,7 @@ from penstock.warehouse.work import Stopped
 log = structlog.get_logger()
 
 _PERIOD_S = 30.0
-_DROP_ALL_AFTER_S = 2.0  # Nothing reads these rows, and startup has other work.
+_DROP_ALL_AFTER_S = 2.0  # Nothing reads these rows, and there is other work at startup.
 
 
 class OutcomeMaintenance:
@@ -67,7 +69,9 @@ class OutcomeMaintenance:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the worker inside the context. A stopped build is repeated after the next start."""
+        """Run the worker during the context. A build that was stopped is repeated after the next
+        start.
+        """
         if self._warehouse.cluster is not None:
             yield
             return
@@ -77,7 +81,8 @@ class OutcomeMaintenance:
             finally:
                 if self._background.work is not None:
                     with CancelScope(shield=True):
-                        # A separate limiter: requests that hang may occupy every shared thread.
+                        # Use a separate limiter, because hanging requests may occupy every shared
+                        # thread.
                         await to_thread.run_sync(
                             self.tables.stop, self._background.work, limiter=CapacityLimiter(1)
                         )
@@ -99,8 +104,8 @@ class OutcomeMaintenance:
     def verify(self) -> Iterator[tuple[str, bool | None]]:
         """Compare all stored outcomes with their events, and rebuild outcomes that differ.
 
-        Yields funnel IDs and whether stored outcomes and events agreed; None if they could not be
-        compared. Call this only in a process without a running worker.
+        Yields each funnel's ID, and whether its stored outcomes and events agreed; None if they
+        could not be compared. Call this only in a process without a running worker.
         """
         with self._background.limit_step():
             self.rows.read_marks()
@@ -141,13 +146,15 @@ class OutcomeMaintenance:
         self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
         if self.is_enabled and not self.is_embedded:
             try:
-                self.tables.resume_merges()  # a killed node may have stopped them
+                self.tables.resume_merges()  # A node that was killed may have stopped them.
             except QueryFailed as error:  # For example, a privilege is missing.
                 log.warning("merges_not_resumed", error=str(error))
         self._is_prepared = True
 
     def _run_tasks(self, tasks: list[Callable[[], None]]) -> None:
-        """Run all tasks, then raise the first error: a failing outcome must not stop the others."""
+        """Run all tasks, then raise the first error, so that a failing outcome does not stop the
+        others.
+        """
         errors: list[Exception] = []
         for task in tasks:
             self.worker.report_progress()
@@ -155,9 +162,9 @@ class OutcomeMaintenance:
                 task()
             except (Stopped, WorkerStopped):
                 raise
-            except Overtaken:  # Another node now does the same.
+            except Overtaken:  # Another node is doing the same work now.
                 log.warning("outcomes_overtaken")
-            except Unsettled:  # tried again at the next step
+            except Unsettled:  # The next step tries again.
                 log.info("outcomes_unsettled")
             except Exception as error:
                 errors.append(error)

@@ -21,7 +21,7 @@ canonical.
 
 
 class Unsettled(Exception):
-    """Events could not be counted, because inserts followed each other too fast."""
+    """Events could not be counted, because inserts followed each other too quickly."""
 
 
 class Overtaken(ConcurrentUpdate):
@@ -32,7 +32,9 @@ class Overtaken(ConcurrentUpdate):
 
 
 class NotStorable(Exception):
-    """Events of payment providers match the funnel: whether they count depends on other events."""
+    """Events of payment providers match the funnel, and whether these count depends on other
+    events.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,11 @@ class Subject:
 class Mark:
     """The high-water mark of a stored outcome: which events its rows include.
 
-    build: ID of the rows; '' if they were dropped. events_block: number of the newest insert into
-    the event store that the rows include. events: number of the websites' events up to that insert.
-    read_until_ms: rows include no event that occurs later. next_event_ms: time of the first later
-    event; 0 if none. queried_at_ms: time of the last query for the outcome, saved every half
-    hour. number: the mark with the highest number is valid.
+    build: ID of the build that the rows belong to; '' if they were dropped. events_block: number of
+    the newest insert into the event store that the rows include. events: number of the websites'
+    events up to that insert. read_until_ms: rows include no event that occurs later. next_event_ms:
+    time of the first later event; 0 if none. queried_at_ms: time of the last query for the outcome,
+    saved every half hour. number: the mark with the highest number is valid.
     """
 
     outcome: str
@@ -112,7 +114,7 @@ class ChangedUnits(NamedTuple):
 
 
 DROPPED_MS = DAY_S * 1000
-"""Milliseconds for which an outcome that was dropped on request is not built again."""
+"""Time for which an outcome that was dropped on request is not built again, in milliseconds."""
 
 
 class RowChange(NamedTuple):
@@ -133,8 +135,11 @@ class RowChange(NamedTuple):
     dropped_until_ms: int = 0
 
     def dropped_for_ms(self, now_ms: int) -> int:
-        """Return the remaining milliseconds in which no node builds the outcome; 0 if none."""
-        # More than the whole period is left if the outcome was dropped while the clock was ahead.
+        """Return the remaining milliseconds during which no node builds the outcome; 0 if there are
+        none.
+        """
+        # If the outcome was dropped while the clock was ahead, more than the whole period would be
+        # left.
         left_ms = self.dropped_until_ms - now_ms
         return left_ms if 0 < left_ms <= DROPPED_MS else 0
 

@@ -1,4 +1,6 @@
-"""The policy of stored outcomes: which are built, kept, evaluated again and compared. No I/O."""
+"""The policy of stored outcomes: which of them are built, kept, evaluated again and compared. No
+I/O.
+"""
 
 from enum import Enum, auto
 
@@ -11,7 +13,7 @@ MANY_UNITS = 200_000
 """Number of changed units above which a new build is cheaper than evaluating them again."""
 FEW_EVENTS = 50_000
 """Maximum backlog of new events that a query evaluates itself. Larger backlogs are left to the
-worker, which also starts early, above a tenth of this.
+worker, which starts early: when the backlog exceeds a tenth of this.
 """
 LOCK_S = 5.0
 """Seconds that the worker waits for a lock before it continues with other work."""
@@ -19,13 +21,15 @@ COMPARED_SHARE = 100
 """Each comparison checks one in this many units, and reads all events of these units."""
 
 _UNUSED_MS = 30 * DAY_S * 1000
-"""Milliseconds after its last query at which an outcome is dropped."""
+"""Time after its last query at which an outcome is dropped, in milliseconds."""
 _RECENT_QUERY_MS = 3_600_000
-"""Milliseconds after a query for which its outcome is kept up to date without further queries."""
+"""Time after a query for which its outcome is kept up to date without further queries, in
+milliseconds.
+"""
 _FEW_UNITS, _MOST_UNITS = 10_000, 50_000
 """Bounds for the number of changed units that a query evaluates itself."""
 _EVENTS_PER_UNIT = 200
-"""Number of events that can be read in the time it takes to evaluate one changed unit."""
+"""Number of events that can be read in the time that it takes to evaluate one changed unit."""
 
 
 class Upkeep(Enum):
@@ -56,26 +60,28 @@ def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
 def rows_fit(mark: Mark, newest_insert: int | None) -> bool:
     """Whether the mark counts every event in the rows.
 
-    If a process was killed, the rows may include events that the mark does not count. The deletion
-    of these events would go unnoticed. newest_insert: number of the newest insert that a row
+    If a process was killed, the rows may include events that the mark does not count. If these
+    events were deleted, nobody would notice. newest_insert: number of the newest insert that a row
     includes; None if there are no rows.
     """
     return newest_insert is not None and newest_insert <= mark.events_block
 
 
 def is_worth_updating(backlog: Backlog) -> bool:
-    """Whether the worker evaluates new events before a query asks for them."""
+    """Whether the worker should evaluate new events before a query needs them."""
     return backlog.events > FEW_EVENTS // 10
 
 
 def units_worth_evaluating(backlog: Backlog) -> int:
-    """Return the largest number of changed units that take less time than reading all events."""
+    """Return the largest number of changed units that take less time to evaluate than reading all
+    events.
+    """
     return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
 
 
 def compared_sample(number: int, marks: int) -> tuple[int, tuple[int, int]]:
     """Return the outcome and the share of its units that comparison `number` reads.
 
-    Each outcome gets a different share each time, so that every unit is compared in the end.
+    Each time, an outcome gets a different share, so that every unit is compared in the end.
     """
     return number % marks, (COMPARED_SHARE, number // marks % COMPARED_SHARE)

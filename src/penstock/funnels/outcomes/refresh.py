@@ -16,8 +16,8 @@ log = structlog.get_logger()
 class OutcomeRefresher:
     """Re-evaluates changed units, or retires their build.
 
-    Methods block, and raise the same errors as `LockedOutcome`. The caller holds the lock and has a
-    mark.
+    Methods block, and raise the same errors as `LockedOutcome`. The caller must hold the lock and
+    have a mark.
     """
 
     def __init__(
@@ -45,8 +45,9 @@ class OutcomeRefresher:
     ) -> Mark | None:
         """Evaluate changed units again, and return the new mark.
 
-        Returns None if more than `max_units` have changed (nothing is written then), or if payment
-        events match the funnel (the build is then retired). until_ms: later events are not read.
+        Returns None, without writing anything, if more than `max_units` have changed. Also returns
+        None if payment events match the funnel; in that case, the build is retired. until_ms: later
+        events are not read.
         """
         try:
             changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)
@@ -64,6 +65,6 @@ class OutcomeRefresher:
         try:
             return locked.save(self._tables.refresh(subject, mark, backlog, changed, until_ms))
         except BaseException:
-            # The change stays open: the worker finds it and evaluates the rest.
+            # The change stays open, so that the worker finds it and evaluates the rest.
             self._wake_worker()
             raise

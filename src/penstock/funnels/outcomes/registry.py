@@ -13,7 +13,9 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.model import Mark, PendingBuild, Subject
 
 _RETIRE_AFTER_MS = 120_000
-"""Time to keep an unmarked build, because a query may have chosen it but not started reading."""
+"""Time to keep an unmarked build, because a query may have chosen it without having started to read
+it.
+"""
 
 
 class OutcomeRegistry:
@@ -25,9 +27,9 @@ class OutcomeRegistry:
         # Times are elapsed milliseconds, except in `_queried_at_ms`, which is wall-clock time.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
-        self._unmarked_since_ms: dict[str, int] = {}  # Builds without a mark.
-        self._readers = Counter[str]()  # Number of statements that read each build.
-        self._not_storable = set[str]()  # Cleared by a restart.
+        self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
+        self._readers = Counter[str]()  # number of statements that read each build
+        self._not_storable = set[str]()  # only a restart clears this set
         self._not_before_ms: dict[str, int] = {}
         self._queried_at_ms: dict[str, int] = {}
 
@@ -49,14 +51,14 @@ class OutcomeRegistry:
             self._marks[mark.outcome] = mark
 
     def note_query(self, outcome: str, at_ms: int) -> None:
-        """Record that a query asked for the outcome, on this node or another."""
+        """Record that a query asked for the outcome, on this node or on another."""
         with self._state:
             self._queried_at_ms[outcome] = max(at_ms, self._queried_at_ms.get(outcome, 0))
 
     def queried_at_ms(self, mark: Mark) -> int:
         """Return the time of the last query for the outcome.
 
-        A query on another node may be included only after half an hour.
+        It may take half an hour until a query on another node is included.
         """
         with self._state:
             return max(mark.queried_at_ms, self._queried_at_ms.get(mark.outcome, 0))

@@ -1,4 +1,4 @@
-"""The stored rows that this process uses, and rows that are no longer used."""
+"""Tracks the stored rows that this process uses, and rows that are no longer used."""
 
 from penstock.funnels.outcomes import policy
 from penstock.funnels.outcomes.locks import LockedOutcome, OutcomeLocks
@@ -87,8 +87,8 @@ class OutcomeRows:
 
         at_once: include rows that a query may be about to read.
         """
-        # Read in this order: a build opens its change before it writes rows, and saves its mark
-        # before its change ends.
+        # Keep this order: a build opens its change before it writes rows, and saves its mark before
+        # its change ends.
         stored = self._tables.builds()
         unfinished = {
             change.build for change in self._locks.builds() if not self._is_abandoned(change)

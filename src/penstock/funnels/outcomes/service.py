@@ -30,11 +30,15 @@ from penstock.warehouse.work import Stopped, Work, current_work, working_on
 log = structlog.get_logger()
 
 _LOCK_S = 1.0
-"""Seconds that a query waits for another to evaluate the same units, before it reads events."""
+"""Time that a query waits for another query to evaluate the same units before it reads events, in
+seconds.
+"""
 _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
 _QUERY_TIME_SAVED_MS = 1_800_000
-"""Minimum milliseconds between two saves of a mark that only record a query for the outcome."""
+"""Minimum time between two saves of a mark that only record a query for the outcome, in
+milliseconds.
+"""
 
 
 class OutcomeService:
@@ -115,7 +119,7 @@ class OutcomeService:
     def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
         """Retire rows after a statement over them failed.
 
-        A server that could not be reached says nothing about its rows: they stay in use.
+        If the server could not be reached, its rows may be correct, so they stay in use.
         """
         if isinstance(error, StoreUnavailable) and not self._maintenance.is_embedded:
             return
@@ -185,7 +189,7 @@ class OutcomeService:
         return bool(change.build) and not is_cancelled and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
-        """Cancel a build, or drop its rows; a query may request it again after a day.
+        """Cancel a build, or drop its rows. After a day, a query may request the build again.
 
         Raises the same errors as `status`.
         """
@@ -255,12 +259,14 @@ class OutcomeService:
         self._registry.note_query(mark.outcome, now_ms)
         if mark.queried_at_ms < now_ms - _QUERY_TIME_SAVED_MS:
             mark = replace(mark, queried_at_ms=now_ms)
-            self._tables.save(mark)  # the rows are the same, so the mark keeps its number
+            self._tables.save(mark)  # The rows are the same, so the mark keeps its number.
         self._registry.remember(mark)
         return mark
 
     def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
-        """Whether no event of the subject occurred after one time and up to another."""
+        """Whether no event of the subject occurred between the two times: after the first, and up
+        to the second.
+        """
         return after_ms >= until_ms or not (
             0 < self._tables.next_event(subject, after_ms) <= until_ms
         )
@@ -283,6 +289,8 @@ def _is_answered_by_rows(context: QueryContext) -> bool:
 
 
 def _places(context: QueryContext) -> tuple[int, ...]:
-    """Return the positions of the query's breakdown properties among the stored ones, from 1."""
+    """Return the positions of the query's breakdown properties among the stored properties, from
+    1.
+    """
     stored = context.saved_definition.breakdown_properties
     return tuple(stored.index(name) + 1 for name in context.definition.breakdown_properties)

@@ -41,11 +41,13 @@ log = structlog.get_logger()
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _EVENTS_PER_FOLD = 32_000_000
-"""Number of events whose evaluation takes about 3 GB of memory; more are evaluated in shares."""
+"""Number of events whose evaluation takes about 3 GB of memory. More events are evaluated in
+shares.
+"""
 _STOP_S = 10.0
-"""Seconds that a build may take to stop. A server that hangs takes 20 seconds more."""
+"""Time that a build may take to stop, in seconds. A server that hangs takes 20 seconds longer."""
 _TRIES = 5
-"""Maximum number of attempts to count the backlog while no insert happens."""
+"""Maximum number of attempts to count the backlog without an insert in between."""
 
 
 class OutcomeTables:
@@ -66,7 +68,7 @@ class OutcomeTables:
         Raises `NotStorable` if an event from a payment provider belongs to an attempt.
         """
         backlog = self.backlog(subject.website_ids, None)
-        # The profile is read after the block number, so it covers every event that is evaluated.
+        # Read the profile after the block number, so that it covers every event that is evaluated.
         profile = self._profile(subject, mark.read_until_ms)
         known = Subset(until_block=backlog.block)
         if profile.has_provider_events:
@@ -87,7 +89,7 @@ class OutcomeTables:
         try:
             self._run(storing.merge_parts(mark.build))
         except QueryFailed as error:
-            if error.code != ABORTED:  # another node stopped merges; the rows are complete
+            if error.code != ABORTED:  # Another node has stopped merges, but the rows are complete.
                 raise
         return replace(
             mark,
@@ -103,13 +105,14 @@ class OutcomeTables:
         they cannot be resumed, `has_stopped_merges` stays true.
         """
         until_s = monotonic() + _STOP_S
-        work.stop()  # First, so that its aborted merge raises `Stopped`.
+        work.stop()  # Stop the work first, so that its aborted merge raises `Stopped`.
         self.has_stopped_merges = True
         try:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # the running merge continues
             log.warning("merges_not_stopped", error=str(error))
-            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # The state is unknown.
+            # The state of merges is unknown.
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)
         self._warehouse.stop(work, until_s)
         if self.has_stopped_merges:
             try:
@@ -143,7 +146,8 @@ class OutcomeTables:
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
             # Start at the first event of these units, so that the cost does not grow with history.
-            # Leave out newer inserts: their deletion before the next mark would go unnoticed.
+            # Leave out newer inserts, because nobody would notice if they were deleted before the
+            # next mark.
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
@@ -186,9 +190,9 @@ class OutcomeTables:
             )[1]
             earlier, state = state, read_state(self._warehouse.query)
             if state.has_same_inserts(earlier):
-                # Counts from different times would look like a loss.
+                # If the counts were from different times, this would look like a loss.
                 has_lost = mark is not None and in_all - new != mark.events
-                # The newest insert may be deleted; newer rows never have a lower number.
+                # The newest insert may have been deleted, but newer rows never have a lower number.
                 return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
         raise Unsettled
 
@@ -199,7 +203,8 @@ class OutcomeTables:
 
         Raises `NotStorable` if an event from a payment provider belongs to one of these units.
         """
-        # Include new events in the future: their values are stored now, although they count later.
+        # Include new events that are in the future: their values are stored now, although they
+        # count only later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)
         subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
@@ -230,7 +235,7 @@ class OutcomeTables:
         Returns None if events were deleted in the meantime. share: see `Subset`.
         """
         profile = self._profile(subject, mark.read_until_ms)
-        profile = replace(profile, has_provider_events=False)  # No provider event matches.
+        profile = replace(profile, has_provider_events=False)  # No provider events match.
         plan = self._plan(
             subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
         )

@@ -1,4 +1,4 @@
-"""Upkeep of stored outcomes: update them, compare them with their events, retire them."""
+"""Maintains stored outcomes: updates them, compares them with their events, and retires them."""
 
 import structlog
 
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _COMPARED_EVERY_MS = 600_000
-"""Milliseconds between comparisons of some units of an outcome with their events."""
+"""Time between two comparisons of some units of an outcome with their events, in milliseconds."""
 
 
 class OutcomeUpkeep:
@@ -47,7 +47,9 @@ class OutcomeUpkeep:
         self.last_difference_at_ms: int | None = None
 
     def maintain(self, mark: Mark) -> None:
-        """Retire an unused outcome, or evaluate changes that are too many for a query."""
+        """Retire an unused outcome, or evaluate changes that are too many for a query to
+        evaluate.
+        """
         subject = self._subjects.subject_of(mark)
         with self._locks.hold(mark.outcome, policy.LOCK_S) as locked:
             current = None if locked is None else locked.mark
@@ -99,7 +101,7 @@ class OutcomeUpkeep:
         self.compare(marks[place], share)
 
     def compare(self, mark: Mark, share: tuple[int, int]) -> bool | None:
-        """Whether rows agree with events. If they do not, they are dropped and built again.
+        """Whether rows agree with their events. If they do not, they are dropped and built again.
 
         Returns None if events were deleted in the meantime, the funnel has changed, or other work
         takes too long. share: see `Subset`.

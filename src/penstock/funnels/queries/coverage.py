@@ -38,11 +38,13 @@ class Gap:
 
 
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
-"""Reads the gaps of the given websites. `penstock.app` composes it from rooms that record gaps."""
+"""A function that reads the gaps of the given websites. `penstock.app` composes it from the rooms
+that record gaps.
+"""
 
 
 _TOLERATED_AHEAD_MS = 300_000
-"""Milliseconds by which a sender's clock may run ahead without a note."""
+"""Time by which a sender's clock may run ahead without a note, in milliseconds."""
 
 
 class Note(NamedTuple):
@@ -96,7 +98,7 @@ def coverage_of(
 
 
 def _kinds(definition: Definition) -> set[str]:
-    """Return the kinds of event that a funnel reads, in the warehouse's spelling."""
+    """Return the kinds of event that a funnel reads, as spelled in the warehouse."""
     types = {match.type for row in definition.rows for match in row.matches}
     if definition.read_touches:
         types = set(MatchType)  # any event may be a touch

@@ -20,11 +20,13 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_SPANS = 200_000
-"""Maximum number of spans in memory, at 200 bytes each. Enough for ten histories of 50 years."""
+"""Maximum number of spans in memory, which take 200 bytes each. This is enough for ten histories of
+50 years.
+"""
 
 
 class EventSpan(NamedTuple):
-    """Events of one day: times of the first and the last, and their number."""
+    """The events of one day: their number, and the times of the first and last."""
 
     first_ms: int
     last_ms: int

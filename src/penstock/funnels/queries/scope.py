@@ -8,7 +8,7 @@ from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 
 @dataclass(frozen=True, slots=True)
 class WebsiteScope:
-    """Websites of one workspace and the identity scopes of their visitors, each once."""
+    """Websites of one workspace, and the identity scopes of their visitors without repeats."""
 
     website_ids: tuple[WebsiteId, ...]
     scope_ids: tuple[ScopeId, ...]

@@ -68,8 +68,8 @@ class SingleFlightCache(Generic[V]):
     ) -> CacheLookup[V]:
         """Return the cached value while it is usable, a value that is being computed, or a new one.
 
-        is_current: whether the key still describes the input, called after computing; if not, the
-        value is returned but not cached.
+        is_current: returns whether the key still describes the input. It is called after the
+        computation; if it returns False, the value is returned but not cached.
 
         Raises the errors of `compute` in every waiting thread. A computation stops early only when
         every thread that waits for it was stopped.

@@ -16,7 +16,9 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""Returns the number of events that the websites' clients reported as dropped in a period."""
+"""A function that returns the number of events that the websites' clients reported as dropped in a
+period.
+"""
 
 
 class ResultsService:

@@ -100,7 +100,8 @@ def _steps(
     pendings: Sequence[int],
     dropped: Sequence[int],
 ) -> list[dict[str, Any]]:
-    # Settled units that reached each step: without the open ones that reached it.
+    # Settled units that reached each step: all units that reached it, minus those that are still
+    # open.
     still_open = list(accumulate(reversed([*row["pendings"], row["early"]])))[::-1]
     settled = [count - open_ for count, open_ in zip(counts, still_open, strict=True)]
     required = [(place, step) for place, step in enumerate(definition.rows) if not step.diagnostic]

@@ -1,8 +1,8 @@
 """Funnels in requests, and their rules.
 
-A response names all faults of a body at once, with their field paths. So a rule about two fields is
-a validator of the second field, which can use the first field if that is valid. Pydantic would
-check a rule about the whole object only after every field is valid.
+A response lists all faults of a body at once, with their field paths. So a rule about two fields is
+a validator of the second field, which can use the first field if that field is valid. Pydantic
+would check a rule about the whole object only after every field is valid.
 """
 
 from collections.abc import Iterator
@@ -227,7 +227,8 @@ class FunnelIn(Input):
     ) -> Any:
         if not isinstance(rows, list):
             return validate(rows)
-        # Check the cost first: validating filters is expensive, as the engine compiles regexes.
+        # Check the cost first, because validating filters is expensive: the engine compiles their
+        # regexes.
         costs = row_costs([read_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
         if (too_costly := cost_fault(costs, "")) is not None:
             raise RulesBroken([*_row_faults(rows), too_costly])
@@ -295,7 +296,7 @@ def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterat
             continue
         try:
             match = resolve_match(saved, context.goals, context.check_regex)
-        except RulesBroken:  # The goal routes report invalid goals.
+        except RulesBroken:  # The routes for goals report invalid goals.
             continue
         meaning = (match.type, match.value, frozenset(match.filters))
         if meaning in seen:

@@ -141,11 +141,11 @@ class FunnelService:
     ) -> ReplacedFunnelRecord:
         """Replace the whole definition.
 
-        A new revision shows readers of reports that the counts follow a new definition. Changing
-        only the name therefore keeps the revision, and sending the same definition changes nothing.
+        A new revision shows people who read reports that the counts follow a new definition. So
+        changing only the name keeps the revision, and sending the same definition changes nothing.
 
-        Raises Invalid if a read-only field differs from the stored one, and Conflict for an earlier
-        revision.
+        Raises Invalid if a read-only field differs from its stored value, and Conflict for an
+        earlier revision.
         """
         definition = funnel.saved()
         now_ms = self._clock()

@@ -53,7 +53,7 @@ def add_funnel(
 def funnel(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: bool = False
 ) -> FunnelRecord | None:
-    """Read a funnel. hold: lock its row until the transaction ends."""
+    """Read a funnel. hold: whether to lock its row until the transaction ends."""
     parameters = {"workspace": workspace_id, "funnel": funnel_id}
     row = db.execute(_FUNNEL.with_for_update() if hold else _FUNNEL, parameters).first()
     return None if row is None else _funnel(row)

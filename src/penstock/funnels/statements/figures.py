@@ -1,10 +1,10 @@
 """The figures of a cohort, kept as two lists of numbers that are added up, and as a median.
 
-counted    how far units came, in the cohorts that the cohort filter selects
-quality    data quality, in all entry cohorts of the period
+counted how far units came, in the cohorts that the cohort filter selects
+quality data quality, in all entry cohorts of the period
 completion the state of the median completion time in milliseconds
 
-There are two lists instead of a column for each figure, because the engine analyses every column of
+There are two lists instead of one column per figure, because the engine analyses every column of
 every relation, which takes longer than adding up the numbers. `read` names the figures.
 """
 

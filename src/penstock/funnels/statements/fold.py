@@ -31,7 +31,7 @@ UNIT_COLUMNS = (
     "skips",
     "ties",
     "invalid",
-    "tied",  # 1 if the entry values were decided by agreement
+    "tied",  # 1 if tied events had to agree on the entry values
     "conflicts",  # bit j: a later event disagrees with entry value j
     "several",  # 1 if events of more than one visitor match steps of the attempt
     "seen",  # Array(UInt32): see `_diagnostic_counts`

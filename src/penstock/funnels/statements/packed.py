@@ -41,7 +41,8 @@ without an attempt ID, and units without an entry in the period."""
 
 _MISSING, _DISORDERED, _LATE = 1, 2, 3
 """Reasons why a unit stops before a step: the step has no event, its first event is not provably
-after the previous step, or that event is after the window."""
+after the previous step, or that event is after the end of the window.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.http.schema import Record
 
 
 class UnitsQuery(CohortQuery):
-    """Query parameters for a list of units. A unit meets all conditions."""
+    """Query parameters for a list of units. Listed units meet all of the conditions."""
 
     step: Annotated[
         int | None,
