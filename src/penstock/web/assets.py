@@ -1,6 +1,6 @@
 """Static files of the pages, which browsers cache for a year: stylesheets, modules, libraries.
 
-Their addresses contain one hash of all files, so that modules that import each other by relative
+Their addresses contain a hash of all files, so that modules that import each other by relative
 paths always have the same version.
 """
 
@@ -25,7 +25,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> tuple[str, Mapping[str, Asset]]:
-    """Return the hash of all files, and the files by their path below `static/`."""
+    """Return the hash of all files, and the files by their paths below `static/`."""
     by_path = {
         path: _asset(path, file)
         for path, file in _files(files("penstock.web").joinpath("static"))

@@ -17,7 +17,9 @@ class Code:
 
 
 def _codes(table: str) -> tuple[Code, ...]:
-    """Parse a table with name, status or `-`, and meaning. Indented lines continue a meaning."""
+    """Parse a table of codes. Each line has a name, a status or `-`, and a meaning, which indented
+    lines continue.
+    """
     rows = (line.split(maxsplit=2) for line in table.replace("\n  ", " ").strip().splitlines())
     return tuple(
         Code(name, "" if status == "-" else status, " ".join(meaning.split()))

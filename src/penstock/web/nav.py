@@ -1,4 +1,4 @@
-"""The navigation of all pages. The first entry opens after the log-in."""
+"""The navigation of all pages. Its first entry opens after the log-in."""
 
 from typing import NamedTuple
 

@@ -7,7 +7,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 TypeText = Sequence[tuple[str, str | None]]
-"""A type in words. Each pair is a text and the schema it links to, or None."""
+"""A type in words. Each pair consists of a text and the schema that it links to, or None."""
 
 _REF_PREFIX = "#/components/schemas/"
 _FORMATS = {"uri": "URL", "email": "email address", "date-time": "time", "password": "password"}
@@ -31,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A named object in requests and responses."""
+    """An object with a name, used in requests and responses."""
 
     name: str
     description: str
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One route.
+    """A route, as the reference page shows it.
 
     open: whether it needs neither an API key nor a session. status: HTTP status of a success.
     media: media type of the body.

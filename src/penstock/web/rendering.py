@@ -25,7 +25,7 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """Mark text so that it may wrap after these characters, such as a path's slashes, but not
+    """Mark text so that it may wrap after these characters, such as the slashes of a path, but not
     inside words.
     """
     breakable = str(escape(text))
@@ -93,7 +93,7 @@ _templates = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-    auto_reload=False,  # templates are part of the program
+    auto_reload=False,  # Templates are part of the program, so they never change while it runs.
 )
 _templates.globals.update(version=__version__, asset=asset_url, number_element=_number)
 _templates.filters.update(

@@ -1,5 +1,5 @@
-"""The routes of all pages. Readers without a session are sent to the log-in; errors appear as
-pages.
+"""The routes of all pages. Readers without a session are redirected to the log-in; errors are shown
+as pages.
 """
 
 from copy import copy
@@ -50,7 +50,7 @@ AREAS = (
     settings_routes,
     system_routes,
 )
-"""Route modules by area of pages. Add new areas here."""
+"""Route modules, by area of the dashboard. Add new areas here."""
 
 _DEPENDENCIES = {
     "view": Provide(provide_view),
@@ -69,7 +69,9 @@ def _page(handler: HTTPRouteHandler) -> HTTPRouteHandler:
 
 @get("/static/{version:str}/{path:path}", sync_to_thread=True)
 def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> Response[bytes]:
-    """Serve a static file, under the current hash only, so that caches cannot mix up versions."""
+    """Serve a static file, but only under the current hash, so that caches cannot mix up
+    versions.
+    """
     current, files = assets()
     file = files.get(path.lstrip("/")) if version == current else None
     if file is None:

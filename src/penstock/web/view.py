@@ -44,7 +44,7 @@ class LogInRequired(Exception):
 class View:
     """One page for one reader: the Litestar dependency `view`.
 
-    ignored: error messages by invalid query parameter, so that the page can show them.
+    ignored: the error message for each invalid query parameter, so that the page can show them.
     """
 
     request: AnyRequest

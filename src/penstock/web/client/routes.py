@@ -16,9 +16,9 @@ _HEADERS = {"Vary": "Accept-Encoding", "Access-Control-Allow-Origin": "*"}
 """Headers that let any page load the script. An `integrity` attribute needs CORS."""
 
 SCRIPT_PATH = "/t.js"
-"""The path for use in pages. Browsers check for changes every five minutes."""
+"""The path to use in pages. Browsers check for changes every five minutes."""
 IMMUTABLE_SCRIPT_PATH = f"/t-{_HASH}.js"
-"""The path of exactly this version."""
+"""The path of exactly this version of the script."""
 
 
 @get(SCRIPT_PATH, sync_to_thread=False)

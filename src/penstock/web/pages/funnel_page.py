@@ -24,7 +24,7 @@ from penstock.web.view import View
 
 
 def no_window_note(units: str) -> str:
-    """Return the note about a missing window, as worded on the pages. The API's note calls units
+    """Return the note about a missing window, worded for the pages. The API's note calls units
     pending.
 
     units: plural of the counted unit.
@@ -64,7 +64,7 @@ class FunnelPage:
 
     @property
     def past_revision(self) -> RevisionRecord | None:
-        """The selected revision; None if it is the current one."""
+        """The selected revision; None if it is the current revision."""
         if self.query.revision in (None, self.funnel.revision):
             return None
         selected = (item for item in self.revisions if item.revision == self.query.revision)
@@ -93,7 +93,7 @@ class FunnelPage:
         return f"{self.definition.counting_unit}{'' if count == 1 else 's'}"
 
     def outcome(self, outcome: str) -> str:
-        """An outcome in words."""
+        """Describe an outcome in words."""
         return {
             "completed": "Completed",
             "pending": self.pending_word,

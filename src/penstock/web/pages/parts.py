@@ -41,12 +41,13 @@ def load_parts(
 ) -> Mapping[str, PagePart | None]:
     """Load several parts like `load_part`.
 
-    in_page: whether the page itself includes the parts before the first uncached one. loads: raise
-    `NotCached` instead of waiting when the page itself calls them.
+    in_page: whether the page itself includes all parts before the first part that is not cached.
+    loads: functions that load the parts; if the page itself calls them, they raise `NotCached`
+    instead of waiting.
     """
     parts = {name: load_part(view, name, load) for name, load in loads.items()}
     if in_page and view.requested_part is None:
-        with suppress(NotCached, PenstockError):  # the part itself shows its error
+        with suppress(NotCached, PenstockError):  # The part itself shows the error.
             for name, load in loads.items():
                 parts[name] = PagePart(load())
     return parts

@@ -1,4 +1,4 @@
-"""Query parameters of pages. They hold a page's whole state, so that a link restores it."""
+"""Query parameters of pages. They contain a page's whole state, so that a link restores it."""
 
 import json
 from collections.abc import Mapping

@@ -75,7 +75,7 @@ async def attribution_page(
 
 
 def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
-    """Return the notes about the funnel's coverage, as worded on the pages."""
+    """Return the notes about the funnel's coverage, worded for the pages."""
     if record.coverage is None or funnel is None:
         return []
     return [

@@ -13,7 +13,7 @@ class Sparkline:
     """The conversion rate by time of entry. The axis starts at 0.
 
     settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. Maturing rates may
-    still rise, because units are pending. first, last: rates; None if there are no entries.
+    still rise, because some units are pending. first, last: rates; None if there are no entries.
     """
 
     settled: Sequence[str]

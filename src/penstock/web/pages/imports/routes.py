@@ -36,7 +36,7 @@ _FORMATS = {
     ),
     "accept": ",".join((*(ending for reader in READERS for ending in reader.endings), ".gz")),
 }
-"""The form's options for the format, each with its media type and the files that it accepts."""
+"""Formats that the form offers, each with its media type and the files that it accepts."""
 
 
 @get("/imports", sync_to_thread=True)
@@ -113,7 +113,9 @@ async def new_deletion(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Show a form for the target or, if the address contains a target, a preview to confirm."""
+    """Show a form for the target. If the address contains a target, show a preview to confirm
+    instead.
+    """
 
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
@@ -153,14 +155,14 @@ def _visitor_of(
 
 
 def share_read(job: ImportJob) -> float:
-    """Return the progress of an import, 0 to 1."""
+    """Return the progress of an import, from 0 to 1."""
     if job.state is ImportState.DONE:
         return 1.0
     return job.bytes_read / job.bytes_total if job.bytes_total else 0.0
 
 
 def share_deleted(deletion: Deletion) -> float:
-    """Return the progress of a deletion, 0 to 1."""
+    """Return the progress of a deletion, from 0 to 1."""
     steps = STEPS[deletion.target]
     return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
 

@@ -24,7 +24,7 @@ FieldTime = Annotated[str, Field(pattern=_LOCAL_TIME), AfterValidator(_is_a_time
 
 
 class NewDeletionQuery(Query):
-    """The target of a deletion that is not confirmed yet."""
+    """The target of a deletion that has not been confirmed yet."""
 
     website_id: str | None = None
     visitor_id: Text | None = None

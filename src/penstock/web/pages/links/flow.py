@@ -1,4 +1,4 @@
-"""The flow chart of a link: its clicks, and the installs they led to by match method."""
+"""The flow chart of a link: its clicks, and the installs that they led to, by match method."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _MIN_HEIGHT = 1.5
 class Stream:
     """A share of the clicks. method: how their installs were matched; empty for no install.
 
-    path: the path in an SVG that is `_WIDTH` wide and as high as the flow.
+    path: the path to draw in an SVG that is `_WIDTH` wide and as high as the flow.
     """
 
     method: str
@@ -42,7 +42,7 @@ class Flow:
 
 
 def flow_of(stats: LinkStatisticsRecord) -> Flow:
-    """Draw a link's flow. A stream is as thick as its share of the clicks, at both ends."""
+    """Draw a link's flow. At both ends, a stream is as thick as its share of the clicks."""
     installs, opens = stats.installs_by_method, stats.opens_by_method
     amounts = [
         (str(method), installs.get(method, 0))

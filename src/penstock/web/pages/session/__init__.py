@@ -1,1 +1,1 @@
-"""Pages for the start, log-in and sign-up."""
+"""Pages for the start page, log-in and sign-up."""

@@ -147,7 +147,9 @@ async def secured(
     accounts: Accounts,
     own_account: NamedDependency[OwnAccountService],
 ) -> Response[Any]:
-    """Show the page after a log-in that took the account back from another person."""
+    """Show the page that follows a log-in in which the user took their account back from another
+    person.
+    """
     next_path = safe_next(request.query_params.get("next"))
     reader = await required_reader(request, accounts)
     page = Page(1, MAX_PAGE_SIZE)
@@ -189,8 +191,8 @@ def reset_password(
 
 @get("/reset-password/new", sync_to_thread=True)
 def new_password(request: AnyRequest) -> Response[bytes]:
-    """Show the form that a link in an email opens. The token follows `#`, so only the browser sees
-    it.
+    """Show the form that a link in an email opens. The token follows `#`, so that only the browser
+    sees it.
     """
     return html(request, "session/new_password.html", {})
 

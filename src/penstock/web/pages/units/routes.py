@@ -31,7 +31,7 @@ DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.UNVERIFIED_PROVIDER: ("Unverified provider", "warn"),
     Decision.DIAGNOSTIC: ("Diagnostic", "info"),
 }
-"""Text and tone of each decision's badge."""
+"""Text and colour of the badge of each decision."""
 
 _QUALITIES = {
     "sequenceSkip": "with an event skipped by sequence number",
@@ -135,7 +135,7 @@ async def trace(
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:
-    """Return the trace, and each event with its seconds since the entry; None if there is no
+    """Return the trace, with the seconds from the entry to each event; None if there is no
     entry.
     """
     entry_ms = None if record.entry_at is None else parse_time(record.entry_at)

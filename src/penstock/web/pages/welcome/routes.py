@@ -11,7 +11,7 @@ from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.view import View
 
-_STOP_POLLING = 286  # htmx swaps in a response with this status and stops polling
+_STOP_POLLING = 286  # htmx swaps in a response with this status, and then stops polling.
 
 
 @get("/welcome", sync_to_thread=True)
