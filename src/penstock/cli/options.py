@@ -14,7 +14,7 @@ Host = Annotated[
 Port = Annotated[
     int | None,
     typer.Option(
-        help="Port to listen on; 0 chooses a free one. (PENSTOCK_PORT, default 8000)",
+        help="Port to listen on; 0 chooses a free port. (PENSTOCK_PORT, default 8000)",
         show_default=False,
     ),
 ]

@@ -27,7 +27,9 @@ class AccountSettings(SettingGroup):
             description="Whether anyone may sign up without an invitation once an account exists."
         ),
     ] = False
-    session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
+    session_days: Annotated[
+        int, Field(ge=1, description="Days after which an unused session ends.")
+    ] = 30
 
 
 class MailSettings(SettingGroup):
@@ -83,7 +85,7 @@ class SingleSignOnSettings(SettingGroup):
         str | None,
         Field(
             description="Identity provider for single sign-on (OpenID Connect): its issuer URL, "
-            "`https` except on this machine. Default: none."
+            "which must use `https` except on this machine. Default: none."
         ),
     ] = None
     oidc_client_id: Annotated[
@@ -107,7 +109,7 @@ class SingleSignOnSettings(SettingGroup):
         str | None,
         Field(
             description="ID of the workspace that people without an account join by single "
-            "sign-on; needs domains. Default: they are refused."
+            "sign-on; needs domains. Default: such people cannot log in."
         ),
     ] = None
     oidc_join_role: Annotated[

@@ -23,7 +23,7 @@ class EventSettings(SettingGroup):
         Field(
             ge=1,
             description="Maximum rate of events of one website, on average over ten seconds. "
-            "Events with an API key and events without one count separately; imports do not count.",
+            "Events with and without an API key count separately; imports do not count.",
         ),
     ] = 20_000
     daily_events: Annotated[
@@ -39,14 +39,14 @@ class EventSettings(SettingGroup):
         Field(
             ge=1,
             description="Maximum number of different property keys of one website. Events without "
-            "an API key add none beyond half of it.",
+            "an API key can add only half of this number.",
         ),
     ] = 2000
     max_import_bytes: Annotated[
         int, Field(ge=1024, description="Maximum size of an import file on the wire, in bytes.")
     ] = 2 * 1024**3
     dedupe_days: Annotated[
-        int, Field(ge=100, description="Days that deduplication keys are kept, at least 100.")
+        int, Field(ge=100, description="Days for which deduplication keys are kept.")
     ] = 400
 
 
@@ -59,7 +59,7 @@ class LinkSettings(SettingGroup):
         str | None,
         Field(
             description="Host of managed links, such as `go.example.com`, which serves nothing "
-            "else; default: that of `PENSTOCK_PUBLIC_URL`."
+            "else; default: the host of `PENSTOCK_PUBLIC_URL`."
         ),
     ] = None
     links_to_private_hosts: Annotated[
@@ -73,7 +73,7 @@ class LinkSettings(SettingGroup):
         Path | None,
         Field(
             description="Country or city database in MaxMind's format, for the country of "
-            "clicks; none is included."
+            "clicks. Penstock does not include one."
         ),
     ] = None
     install_referrer_days: Annotated[
@@ -81,8 +81,8 @@ class LinkSettings(SettingGroup):
         Field(
             ge=1,
             le=30,
-            description="Days after a click in which a Google Play install referrer still "
-            "matches it.",
+            description="Number of days for which a Google Play install referrer still matches "
+            "a click.",
         ),
     ] = 7
     clicks_per_minute: Annotated[
@@ -90,7 +90,7 @@ class LinkSettings(SettingGroup):
         Field(
             ge=1,
             description="Maximum number of clicks per minute that one link stores; an app stores "
-            "five times as many. People are led on all the same, and more clicks are counted only.",
+            "five times as many. Further clicks get the same response, but are only counted.",
         ),
     ] = 6_000
 
@@ -135,7 +135,7 @@ class ReportSettings(SettingGroup):
             ge=1,
             le=64,
             description="Maximum number of concurrent warehouse queries of one workspace, so that "
-            "others get a turn.",
+            "other workspaces get a turn.",
         ),
     ] = 3
     stored_outcomes: Annotated[
@@ -143,6 +143,6 @@ class ReportSettings(SettingGroup):
         Field(
             ge=0,
             le=200,
-            description="Maximum number of saved funnels whose outcomes are stored; 0: none.",
+            description="Maximum number of saved funnels whose outcomes are stored; 0 stores none.",
         ),
     ] = 50

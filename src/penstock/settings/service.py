@@ -37,7 +37,7 @@ class AddressSettings(SettingGroup):
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[
-        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free port.")
     ] = 8000
     public_url: Annotated[
         str | None,
@@ -107,7 +107,8 @@ class StoreSettings(SettingGroup):
         Field(
             ge=2,
             le=1_000,
-            description="Connections of a node to PostgreSQL at once, beside one that listens.",
+            description="Maximum number of connections from a node to PostgreSQL, in addition to "
+            "one that listens.",
         ),
     ] = 20
     warehouse_url: Annotated[
@@ -128,8 +129,8 @@ class StoreSettings(SettingGroup):
     secret_keys: Annotated[
         SecretStr | None,
         Field(
-            description="Keys that encrypt stored secrets, comma-separated; the first encrypts, "
-            "all decrypt. Default: the key file."
+            description="Keys for stored secrets, comma-separated. The first key encrypts, and "
+            "all keys decrypt. Default: the key file."
         ),
     ] = None
     secret_key_file: Annotated[
@@ -167,14 +168,15 @@ class RequestSettings(SettingGroup):
     title = "Requests"
 
     connections: Annotated[
-        int, Field(ge=1, description="Maximum number of open connections; further ones get 503.")
+        int,
+        Field(ge=1, description="Maximum number of open connections; further connections get 503."),
     ] = 4000
     address_connections: Annotated[
         int,
         Field(
             ge=1,
-            description="Maximum number of connections from one address, and of its requests "
-            "at once behind a proxy; an IPv6 address counts by its /64.",
+            description="Maximum number of connections from one address, or of its concurrent "
+            "requests behind a proxy. IPv6 addresses are counted by their /64.",
         ),
     ] = 500
     address_requests_per_second: Annotated[
@@ -209,18 +211,18 @@ class MonitoringSettings(SettingGroup):
         Field(
             ge=0,
             le=65535,
-            description="Port of `/metrics` for Prometheus; 0 chooses a free one; default: none.",
+            description="Port of `/metrics` for Prometheus; 0 chooses a free port; default: none.",
         ),
     ] = None
     metrics_host: Annotated[
         str,
-        Field(description="Address that `/metrics` listens on; it has no log-in."),
+        Field(description="Address that `/metrics` listens on. It does not require a log-in."),
     ] = "127.0.0.1"
     otlp_endpoint: Annotated[
         str | None,
         Field(
             description="Base URL of an OpenTelemetry collector over HTTP, such as "
-            "`http://localhost:4318`, that gets traces; default: none. Needs "
+            "`http://localhost:4318`, to send traces to; default: none. Needs "
             "`.venv/bin/pip install -e '.[telemetry]'` in the checkout."
         ),
     ] = None
