@@ -60,7 +60,7 @@ Code = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="Six digits of the authenticator app, or a recovery code.",
+        description="Six digits from the authenticator app, or a recovery code.",
     ),
 ]
 
@@ -72,7 +72,7 @@ class SignUp(Input):
     password: NewPassword
     invitation: Annotated[
         SecretStr | None,
-        Field(description="Token from an invitation URL. Omit workspaceName then."),
+        Field(description="Token from an invitation URL. If you send it, omit workspaceName."),
     ] = None
     workspace_name: Annotated[Name | None, Field(description="Required without an invitation.")] = (
         None
@@ -116,7 +116,7 @@ class UserRecord(Record):
     email: str
     created_at: str
     email_confirmed: Annotated[
-        bool, Field(description="Whether the user has proven that the address is theirs.")
+        bool, Field(description="Whether the user has proven that they own the address.")
     ]
 
     @classmethod

@@ -27,10 +27,14 @@ class StoredEventRecord(Record):
     received_at: str
     stated_at: Annotated[
         str,
-        Field(description="Time that the sender stated; `occurredAt` corrects the sender's clock."),
+        Field(
+            description="Time as the sender stated it. In `occurredAt`, the error of the "
+            "sender's clock is corrected."
+        ),
     ]
     visitor_id: Annotated[
-        str, Field(description="Visitor ID at storage; it may have been merged since.")
+        str,
+        Field(description="Visitor ID when the event was stored. It may have been merged since."),
     ]
     user_id: str | None
     session_id: str | None
@@ -55,14 +59,19 @@ class StoredEventRecord(Record):
     ]
     link_method: Annotated[
         str | None,
-        Field(description="How it was matched: url, install_referrer, click_token or network."),
+        Field(
+            description="How the install or open was matched: url, install_referrer, "
+            "click_token or network."
+        ),
     ]
     client_event_id: Annotated[
         str | None, Field(description="The sender's own `eventId`, `dedupeKey` or `transactionId`.")
     ]
     verified: Annotated[
         bool,
-        Field(description="Provider events: whether the signed payload names the visitor."),
+        Field(
+            description="For provider events: whether the signed payload identifies the visitor."
+        ),
     ]
     properties: dict[str, Any]
 

@@ -72,7 +72,7 @@ class PropertyRecord(Record):
     property: str
     builtin: Annotated[bool, Field(description="Whether it is a built-in event field.")]
     count: Annotated[
-        int, Field(description="Number of events with this property; null does not count.")
+        int, Field(description="Number of events with this property. Null values do not count.")
     ]
     last_seen_at: Annotated[str, Field(description="When the latest of these events occurred.")]
     types: Annotated[list[TypeRecord], Field(description="Most frequent first.")]
@@ -100,7 +100,7 @@ class ValuesRecord(Record):
     complete: Annotated[
         bool,
         Field(
-            description="Whether the list, before the search, contains every scalar value; "
-            "if not, the most frequent ones."
+            description="Whether the unsearched list contains every scalar value. If not, it "
+            "contains the most frequent values."
         ),
     ]

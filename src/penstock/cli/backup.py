@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(help="New or empty folder of the backup.")],
+    folder: Annotated[Path, typer.Argument(help="New or empty folder for the backup.")],
     base: Annotated[
         Path | None,
         typer.Option(
@@ -89,7 +89,8 @@ def verify(
         bool,
         typer.Option(
             "--accept-loss",
-            help="Record events that the event store has lost. Reports keep a gap.",
+            help="Record events that the event store has lost. Reports will permanently show a "
+            "gap.",
         ),
     ] = False,
     data: Data = None,

@@ -56,7 +56,7 @@ def import_file(
         Reader | None,
         typer.Option(
             "--format",
-            help="Format of the file, if the ending of its name does not say it.",
+            help="Format of the file, if the ending of its name does not show it.",
             parser=_reader,
             metavar="|".join(reader.name for reader in READERS),
             show_default=False,

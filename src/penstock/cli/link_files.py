@@ -27,7 +27,7 @@ def import_links(
         ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
     ] = False,
     url: Url = LOCAL,
     api_key: ApiKey = "",

@@ -39,7 +39,7 @@ def folder_of(text: str) -> Path:
 Data = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of the embedded stores. (PENSTOCK_DATA, default: a folder of the user)",
+        help="Folder of the embedded stores. (PENSTOCK_DATA, default: in the user's data folder)",
         show_default=False,
         parser=folder_of,
         metavar="PATH",

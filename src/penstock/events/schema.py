@@ -46,32 +46,38 @@ class ServerEvent(Input):
     """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
 
     website_id: Annotated[
-        SentId, Field(description="Website or mobile app, of the workspace of the API key.")
+        SentId, Field(description="ID of a website or mobile app in the API key's workspace.")
     ]
     visitor_id: Annotated[
         SentId | None,
-        Field(description="Opaque ID of the visitor, from a Penstock client. This or `userId`."),
+        Field(
+            description="Opaque ID of the visitor, from a Penstock client. Required without "
+            "`userId`."
+        ),
     ] = None
     user_id: Annotated[
         SentId | None,
         Field(
-            description="Your own ID of the user. With `visitorId` too, both are linked before the "
-            "event is stored."
+            description="Your own ID for the user. If `visitorId` is sent too, both are linked "
+            "before the event is stored."
         ),
     ] = None
     external_session_id: Annotated[
         SentId | None,
-        Field(description="Your own ID of a session, kept beside the event; never a session here."),
+        Field(
+            description="Your own ID for a session, stored with the event. Penstock does not "
+            "use it."
+        ),
     ] = None
     event: Annotated[EventName | None, Field(description="Name of the event. Required.")] = None
-    name: Annotated[EventName | None, Field(description="Alias of `event`: send one of them.")] = (
-        None
-    )
+    name: Annotated[
+        EventName | None, Field(description="Alias of `event`. Send only one of them.")
+    ] = None
     event_id: Annotated[
         SentId | None,
         Field(
-            description="Your own ID of the event. A repeat with the same ID is a duplicate, so "
-            "that requests can be sent again."
+            description="Your own ID for the event. A repeat with the same ID is a duplicate, so "
+            "you can safely send a request again."
         ),
     ] = None
     properties: Annotated[
@@ -80,7 +86,7 @@ class ServerEvent(Input):
     timestamp: Annotated[
         PastTimestamp | None,
         Field(
-            description="When it happened: ISO 8601 with an offset, or epoch milliseconds. "
+            description="When the event happened: ISO 8601 with an offset, or epoch milliseconds. "
             "Default: the time of receipt."
         ),
     ] = None
@@ -97,10 +103,12 @@ class TransactionEvent(ServerEvent):
 
     transaction_id: Annotated[
         SentId | None,
-        Field(description="Your own ID of the transaction. A repeat with it is a duplicate."),
+        Field(
+            description="Your own ID for the transaction. A repeat with the same ID is a duplicate."
+        ),
     ] = None
     amount: Annotated[
-        Number | None, Field(description="In units of the currency, such as 19.99.")
+        Number | None, Field(description="Amount in the currency's main unit, such as 19.99.")
     ] = None
     currency: Annotated[Currency | None, Field(description="ISO 4217 code, such as `EUR`.")] = None
 
@@ -158,7 +166,7 @@ class TrackedItem(Input):
 
     type: Annotated[
         Literal["pageview", "screenview", "event", "transaction"],
-        Field(description="What happened."),
+        Field(description="The type of the item."),
     ]
     path: Annotated[
         PagePath | None, Field(description="Path of a page view; by default, the path of `url`.")
@@ -206,7 +214,10 @@ class TimedItem(TrackedItem):
     clock_offset: Annotated[ClockOffset | None, Field(description=_CLOCK_OFFSET)] = None
     timestamp: Annotated[
         Timestamp | None,
-        Field(description="When it happened, by the sender's clock; default: the time of receipt."),
+        Field(
+            description="When the event happened, by the sender's clock. Default: the time of "
+            "receipt."
+        ),
     ] = None
 
     @classmethod
@@ -238,7 +249,7 @@ class TrackItem(TimedItem):
     session_id: Annotated[SentId | None, Field(description="ID of the visit.")] = None
     dedupe_key: Annotated[
         SentId | None,
-        Field(description="Your own ID of the event. A repeat with the same ID is a duplicate."),
+        Field(description="Your own ID for the event. A repeat with the same ID is a duplicate."),
     ] = None
     dropped_before: Annotated[Count | None, Field(description=_DROPPED)] = None
 
@@ -291,9 +302,9 @@ class Identify(Input):
 
     website_id: Annotated[KnownWebsite, Field(description=_WEBSITE)]
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
-    user_id: Annotated[SentId, Field(description="Your own ID of the user.")]
+    user_id: Annotated[SentId, Field(description="Your own ID for the user.")]
     traits: Annotated[
-        Properties | None, Field(description="Traits of the user; they replace earlier ones.")
+        Properties | None, Field(description="Traits of the user. They replace earlier traits.")
     ] = None
     user_hash: Annotated[
         str | None,
@@ -322,8 +333,8 @@ class EventRecord(Record):
     status: Status
     event_id: str
     visitor_id: str | None = Field(
-        description="The canonical visitor; of a duplicate, the first event's. "
-        "Null when that visitor was deleted."
+        description="The canonical visitor. For a duplicate, the visitor of the first event; null "
+        "if that visitor was deleted."
     )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
@@ -343,7 +354,7 @@ class FaultRecord(Record):
 class ItemRecord(Record):
     """The result for one item of a batch."""
 
-    index: int = Field(description="Place in the batch, from 0.")
+    index: int = Field(description="Position in the batch, from 0.")
     status: str = Field(description="accepted, duplicate or rejected")
     event_id: str | None = None
     visitor_id: str | None = None

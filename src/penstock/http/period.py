@@ -125,7 +125,7 @@ class InBuckets(Query):
         str,
         Field(
             max_length=64,
-            description="IANA name such as Europe/Berlin; days are those of this zone.",
+            description="Time zone for days, as an IANA name such as Europe/Berlin.",
         ),
     ] = "UTC"
 

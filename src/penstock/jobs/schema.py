@@ -14,16 +14,22 @@ class JobRecord(Record):
 
     id: str
     state: JobState
-    request: Annotated[str, Field(description="Method and path of the request it answers.")]
+    request: Annotated[
+        str, Field(description="Method and path of the request that the job answers.")
+    ]
     created_at: str
-    started_at: Annotated[str | None, Field(description="null while it is queued.")]
+    started_at: Annotated[str | None, Field(description="null while the job is queued.")]
     finished_at: str | None
     elapsed_seconds: Annotated[float, Field(description="Seconds since the job started.")]
     rows_read: Annotated[int, Field(description="Rows of the event store read so far.")]
-    rows_to_read: Annotated[int, Field(description="Estimated rows to read in total; may rise.")]
+    rows_to_read: Annotated[
+        int, Field(description="Estimated number of rows to read in total, which may rise.")
+    ]
     result_url: Annotated[
         str | None,
-        Field(description="URL of the result or problem document; null until finished."),
+        Field(
+            description="URL of the result or the problem document; null until the job is finished."
+        ),
     ]
 
     @classmethod

@@ -41,7 +41,7 @@ class NewSecret(Input):
         Field(
             ge=0,
             le=7 * DAY_S,
-            description="How much longer earlier secrets stay valid; 0 revokes them at once.",
+            description="Seconds for which earlier secrets stay valid; 0 revokes them at once.",
         ),
     ] = DAY_S
 

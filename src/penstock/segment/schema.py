@@ -26,19 +26,29 @@ class SegmentCall(_Open):
         Literal["track", "page", "screen", "identify", "alias", "group"] | None,
         Field(description="Required in a batch; other routes take it from the URL."),
     ] = None
-    message_id: Annotated[str | None, Field(description="A repeat changes nothing.")] = None
+    message_id: Annotated[
+        str | None, Field(description="ID of the call. A repeat with the same ID changes nothing.")
+    ] = None
     anonymous_id: Annotated[str | None, Field(description="The visitor.")] = None
     user_id: str | None = None
-    previous_id: Annotated[str | None, Field(description="For alias: the visitor.")] = None
-    event: Annotated[str | None, Field(description="For track: the event's name.")] = None
-    name: Annotated[str | None, Field(description="For screen: its name.")] = None
+    previous_id: Annotated[str | None, Field(description="For alias calls: the visitor.")] = None
+    event: Annotated[str | None, Field(description="For track calls: the name of the event.")] = (
+        None
+    )
+    name: Annotated[str | None, Field(description="For screen calls: the name of the screen.")] = (
+        None
+    )
     properties: dict[str, Any] | None = None
-    traits: Annotated[dict[str, Any] | None, Field(description="For identify.")] = None
+    traits: Annotated[
+        dict[str, Any] | None, Field(description="For identify calls: traits of the user.")
+    ] = None
     context: dict[str, Any] | None = None
     timestamp: str | int | None = None
     original_timestamp: str | int | None = None
     sent_at: str | int | None = None
-    write_key: Annotated[str | None, Field(description="Without an Authorization header.")] = None
+    write_key: Annotated[
+        str | None, Field(description="Write key, if there is no Authorization header.")
+    ] = None
 
 
 class SegmentBatch(_Open):
@@ -73,7 +83,7 @@ class UserCall(Input):
 class RejectedRecord(Record):
     """A call that was rejected."""
 
-    index: Annotated[int, Field(description="Place in the batch, from 0.")]
+    index: Annotated[int, Field(description="Position in the batch, from 0.")]
     errors: tuple[FaultRecord, ...]
     more_errors: Annotated[int, Field(exclude_if=not_)] = 0
 
@@ -91,7 +101,7 @@ class SegmentRecord(Record):
     rejected: Annotated[tuple[RejectedRecord, ...], Field(exclude_if=not_)] = ()
     warnings: Annotated[
         tuple[CallWarningRecord, ...],
-        Field(exclude_if=not_, description="Only for a write key that is an API key."),
+        Field(exclude_if=not_, description="Warnings; only if the write key is an API key."),
     ] = ()
 
     @classmethod

@@ -16,11 +16,14 @@ class AuditRecord(Record):
     at: str
     action: Annotated[str, Field(description="The action, such as key_created.")]
     actor: Annotated[
-        str, Field(description="Email address of the user or name of the API key, at that time.")
+        str, Field(description="Email address of the user, or name of the API key, at that time.")
     ]
     actor_id: Annotated[str, Field(description="ID of the user or the key.")]
     target: Annotated[
-        str, Field(description="The object of the action: an ID, and a name if it has one.")
+        str,
+        Field(
+            description="The ID of the object that the action affected, and its name if it has one."
+        ),
     ]
 
     @classmethod

@@ -15,7 +15,11 @@ class IdentitySecretRecord(Record):
     id: str
     created_at: str
     valid_until: Annotated[
-        str | None, Field(description="Set once it was replaced; null for the current secret.")
+        str | None,
+        Field(
+            description="When the secret expires, once it has been replaced; null "
+            "for the current secret."
+        ),
     ]
 
     @classmethod

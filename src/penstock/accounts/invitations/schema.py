@@ -68,7 +68,10 @@ class InvitedRecord(Record):
     expires_at: str
     has_account: Annotated[
         bool,
-        Field(description="Whether the email address has an account: if so, log in and accept."),
+        Field(
+            description="Whether the email address has an account. If so, log in and accept the "
+            "invitation."
+        ),
     ]
 
     @classmethod

@@ -19,7 +19,10 @@ class NewKey(Input):
     ] = None
     website_id: Annotated[
         str | None,
-        Field(max_length=200, description="The only website that the key is for; default: all."),
+        Field(
+            max_length=200,
+            description="The only website that the key can access; default: all websites.",
+        ),
     ] = None
     expires_at: Annotated[
         int | None,
@@ -32,10 +35,12 @@ class NewKey(Input):
 class KeyRecord(Record):
     id: str
     name: str
-    prefix: Annotated[str, Field(description="First characters of the key, to recognise it by.")]
+    prefix: Annotated[
+        str, Field(description="First characters of the key, by which people can recognise it.")
+    ]
     created_at: str
     created_by: Annotated[
-        str | None, Field(description="Email address of the member who created it.")
+        str | None, Field(description="Email address of the member who created the key.")
     ]
     scopes: tuple[KeyScope, ...]
     website_id: str | None

@@ -24,9 +24,11 @@ class OpenSessionRecord(Record):
     id: str
     workspace_id: str
     created_at: str
-    last_seen_at: Annotated[str, Field(description="Accurate to the hour.")]
+    last_seen_at: Annotated[
+        str, Field(description="When the session was last used, accurate to the hour.")
+    ]
     expires_at: str
-    current: Annotated[bool, Field(description="Whether this session makes the request.")]
+    current: Annotated[bool, Field(description="Whether this session made the request.")]
 
     @classmethod
     def from_session(cls, session: UserSession) -> Self:

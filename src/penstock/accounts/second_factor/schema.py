@@ -45,9 +45,9 @@ class SecondFactorRecord(Record):
 class EnrolmentRecord(Record):
     """Data for an authenticator app; shown only once."""
 
-    secret: Annotated[str, Field(description="To type into the app.", repr=False)]
-    uri: Annotated[str, Field(description="otpauth:// URI of the secret.", repr=False)]
-    qr_code: Annotated[str, Field(description="The URI as a QR code: a data URI.", repr=False)]
+    secret: Annotated[str, Field(description="The secret, for typing into the app.", repr=False)]
+    uri: Annotated[str, Field(description="The secret as an otpauth:// URI.", repr=False)]
+    qr_code: Annotated[str, Field(description="The URI as a QR code, in a data URI.", repr=False)]
 
     @classmethod
     def from_enrolment(cls, enrolment: Enrolment) -> Self:
@@ -61,5 +61,9 @@ class EnrolmentRecord(Record):
 
 class RecoveryCodesRecord(Record):
     recovery_codes: Annotated[
-        list[str], Field(description="Each works once instead of a code; shown only once.")
+        list[str],
+        Field(
+            description="Recovery codes, shown only once. Each works once instead of "
+            "a code from the app."
+        ),
     ]

@@ -197,7 +197,11 @@ _ONLY_MOBILE = "Only websites of kind mobile have this field."
 
 RetentionDays = Annotated[
     int | None,
-    Field(ge=1, le=36_500, description="Days after which such events are deleted; null: never."),
+    Field(
+        ge=1,
+        le=36_500,
+        description="Days after which such events are deleted; null keeps them forever.",
+    ),
 ]
 
 
@@ -233,8 +237,8 @@ class _NewWebsite(Input):
     identity_scope: Annotated[
         Name | None,
         Field(
-            description="Websites with the same scope share their visitors. Fixed at creation; "
-            "default: the website alone."
+            description="Websites with the same scope share their visitors. It cannot be changed "
+            "later. Default: visitors are not shared."
         ),
     ] = None
 

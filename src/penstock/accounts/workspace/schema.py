@@ -36,9 +36,9 @@ class LimitsRecord(Record):
 class WorkspaceSettingsRecord(Record):
     name: str
     query_timeout_seconds: Annotated[
-        float | None, Field(description="null: the operator's limit applies.")
+        float | None, Field(description="null means that the operator's limit applies.")
     ]
     query_memory_bytes: Annotated[
-        int | None, Field(description="null: the operator's limit applies.")
+        int | None, Field(description="null means that the operator's limit applies.")
     ]
-    in_force: Annotated[LimitsRecord, Field(description="Limits that apply to queries now.")]
+    in_force: Annotated[LimitsRecord, Field(description="Limits that currently apply to queries.")]

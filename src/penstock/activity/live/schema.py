@@ -32,7 +32,10 @@ class RecentQuery(Query):
     ] = None
     after: Annotated[
         str | None,
-        Field(max_length=4000, description="Cursor of the previous response: only newer events."),
+        Field(
+            max_length=4000,
+            description="Cursor from the previous response. Only newer events are returned.",
+        ),
     ] = None
     limit: Annotated[
         int, Field(ge=1, le=MAX_EVENTS, description=f"Maximum number of events, 1 to {MAX_EVENTS}.")
@@ -46,7 +49,10 @@ class RecentRecord(Record):
     cursor: Annotated[str, Field(description="Pass it as `after` to get only newer events.")]
     skipped: Annotated[
         bool,
-        Field(description="Whether events beyond `limit` arrived; later responses omit them."),
+        Field(
+            description="Whether more events arrived than `limit` allows. Later responses omit "
+            "the rest."
+        ),
     ]
     lost_on_devices: Annotated[
         int,

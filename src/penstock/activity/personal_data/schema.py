@@ -12,10 +12,14 @@ class PersonQuery(Query):
     """Query parameters that select a person, by visitor ID or by user ID."""
 
     website_id: Annotated[
-        str, Field(description="A website that the person used; shared visitors are included.")
+        str,
+        Field(
+            description="A website that the person used. Includes websites that share "
+            "visitors with it."
+        ),
     ]
     visitor_id: Annotated[Text | None, Field(description="Any ID of the visitor.")] = None
-    user_id: Annotated[Text | None, Field(description="The user whose visitor it is.")] = None
+    user_id: Annotated[Text | None, Field(description="The person's user ID.")] = None
 
 
 class PersonalDataLine(Record):

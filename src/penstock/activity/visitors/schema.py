@@ -11,14 +11,14 @@ from penstock.http.schema import PageQuery, Query, Record
 class WebsiteQuery(Query):
     website_id: Annotated[
         str | None,
-        Field(description="Required when several websites have a visitor with this ID."),
+        Field(description="Required if several websites have a visitor with this ID."),
     ] = None
 
 
 class TimelineQuery(PageQuery):
     website_id: Annotated[
         str | None,
-        Field(description="Required when several websites have a visitor with this ID."),
+        Field(description="Required if several websites have a visitor with this ID."),
     ] = None
 
 
@@ -28,14 +28,17 @@ class VisitorsQuery(PageQuery):
     website_id: Annotated[str | None, Field(description="Only visitors of this website.")] = None
     search: Annotated[
         Text | None,
-        Field(description="A visitor ID, merged ones included, or a user ID; exact match."),
+        Field(
+            description="A complete visitor ID, which may be a merged one, or a complete user ID."
+        ),
     ] = None
     days: Annotated[
         int,
         Field(
             ge=1,
             le=400,
-            description="Without search: only visitors active in the last this many days.",
+            description="Number of days: without a search, only visitors who were active in this "
+            "time are listed.",
         ),
     ] = 30
 
@@ -45,7 +48,7 @@ class VisitorRecord(Record):
 
     visitor_id: str
     user_id: str | None
-    website_id: Annotated[str | None, Field(description="Website of its last event.")]
+    website_id: Annotated[str | None, Field(description="Website of the visitor's last event.")]
     events: int
     first_event_at: str | None
     last_event_at: str | None
@@ -53,12 +56,14 @@ class VisitorRecord(Record):
 
 class LinkedUserRecord(Record):
     user_id: str
-    traits: Annotated[dict[str, Any] | None, Field(description="Traits of the last identify call.")]
+    traits: Annotated[
+        dict[str, Any] | None, Field(description="Traits from the last identify call.")
+    ]
     since: Annotated[str, Field(description="When the visitor was linked to the user.")]
 
 
 class MergeRecord(Record):
-    visitor_id: Annotated[str, Field(description="The visitor that was merged into this one.")]
+    visitor_id: Annotated[str, Field(description="The visitor that was merged into this visitor.")]
     user_id: str
     merged_at: str
 
@@ -88,7 +93,7 @@ class VisitorDetailRecord(VisitorRecord):
         ),
     ]
     merged_visitors: Annotated[
-        int, Field(description="How many visitors were merged into this one.")
+        int, Field(description="Number of visitors that were merged into this visitor.")
     ]
     pageviews: int
     screenviews: int

@@ -23,8 +23,8 @@ class Target(StrEnum):
 
 
 class DeletionState(StrEnum):
-    """State of a deletion. There is no state for failure: it retries, because its identities are
-    already deleted.
+    """State of a deletion. A deletion never fails: it retries, because its identities are already
+    deleted.
     """
 
     QUEUED = "queued"

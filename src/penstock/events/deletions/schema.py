@@ -46,8 +46,8 @@ class DeletionIn(Input):
     user_id: Annotated[
         SentId | None,
         Field(
-            description="The user. Deletes the linked visitor and every event that contains "
-            "the user ID."
+            description="A user ID. Deletes the linked visitor and every event that contains the "
+            "user ID."
         ),
     ] = None
     from_: Annotated[
@@ -127,32 +127,51 @@ class DeletionRecord(Record):
     target: Target
     visitor_id: Annotated[
         str | None,
-        Field(description="As requested; null once done, so that no trace of it remains."),
+        Field(
+            description="As requested. Null once the deletion is done, so that no trace of the "
+            "ID remains."
+        ),
     ]
-    user_id: Annotated[str | None, Field(description="As requested; null once done.")]
+    user_id: Annotated[
+        str | None, Field(description="As requested. Null once the deletion is done.")
+    ]
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None
     kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
     state: DeletionState
-    step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
+    step: Annotated[
+        Step | None, Field(description="The current or next step; null once the deletion is done.")
+    ]
     visitors_removed: Annotated[
         int, Field(description="IDs of the visitor, including merged ones.")
     ]
     user_links_removed: int
-    events_found: Annotated[int | None, Field(description="Null until they are counted.")]
+    events_found: Annotated[
+        int | None, Field(description="Null until the events have been counted.")
+    ]
     events_removed: int
     dedupe_keys_cleared: Annotated[
-        int, Field(description="Keys without the visitor now. They still recognise repeats.")
+        int,
+        Field(
+            description="Dedupe keys from which the visitor was removed. They still "
+            "recognise repeats."
+        ),
     ]
     removed: Annotated[
         dict[str, dict[str, int]],
-        Field(description="What was removed, by store (`database`, `warehouse`) and kind of data."),
+        Field(
+            description="Number of removed records, by store (`database`, `warehouse`) and kind "
+            "of data."
+        ),
     ]
     open_imports: Annotated[
         list[str],
-        Field(description="Imports that were unfinished at the request; their events stay."),
+        Field(
+            description="Imports that were unfinished at the time of the request. Their events "
+            "are kept."
+        ),
     ]
-    error: Annotated[str | None, Field(description="Why the job waits; it will try again.")]
+    error: Annotated[str | None, Field(description="Why the job is waiting. It will try again.")]
     created_at: Annotated[str, Field(description="Events received later are not deleted.")]
     updated_at: str
     finished_at: str | None

@@ -34,7 +34,9 @@ class ImportQuery(Query):
     """The destination and format of an import."""
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
-    file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None
+    file_name: Annotated[
+        Name | None, Field(description="Name of the file, shown in the list of imports.")
+    ] = None
     format: Annotated[
         str | None,
         AfterValidator(_known_format),
@@ -58,17 +60,19 @@ class ImportRecord(Record):
     sha256: Annotated[str, Field(description="Hash of the file as it was sent.")]
     bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
     bytes_read: int
-    lines_read: Annotated[int, Field(description="Lines read so far, with empty ones.")]
-    empty_lines: Annotated[int, Field(description="Empty lines, which are skipped.")]
+    lines_read: Annotated[int, Field(description="Lines read so far, including empty lines.")]
+    empty_lines: Annotated[int, Field(description="Empty lines, which were skipped.")]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
-    rejected: Annotated[int, Field(description="Rejected lines; `rejects` has the reasons.")]
+    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
     first_event_at: Annotated[
-        str | None, Field(description="Earliest event of the file, as far as it is read.")
+        str | None,
+        Field(description="Time of the earliest event in the part of the file that has been read."),
     ]
     last_event_at: str | None
     error: Annotated[
-        str | None, Field(description="Why the import failed. Events read before that stay.")
+        str | None,
+        Field(description="Why the import failed. Events that were stored before that are kept."),
     ]
     warnings: tuple[WarningRecord, ...]
     gap_dismissed_at: Annotated[
@@ -110,13 +114,13 @@ class ImportRecord(Record):
 class RejectRecord(Record):
     """A rejected line."""
 
-    line: Annotated[int, Field(description="From 1.")]
+    line: Annotated[int, Field(description="Line number, from 1.")]
     errors: tuple[FaultRecord, ...]
     excerpt: Annotated[
         str | None,
         Field(
-            description="The line, shortened, without secrets and network addresses. Null for a "
-            "line over the limit, and beyond the first 1,000 rejected lines."
+            description="An excerpt of the line, without secrets and network addresses. Null if "
+            "the line is over the size limit or comes after the first 1,000 rejected lines."
         ),
     ]
 

@@ -17,7 +17,7 @@ from penstock.http.schema import Input, PageQuery, Query, Record
 
 class QuarantineQuery(PageQuery):
     website_id: Annotated[
-        str | None, Field(description="Only entries of this website, or of an unknown one.")
+        str | None, Field(description="Only entries of this website, or of an unknown website.")
     ] = None
 
 
@@ -46,7 +46,7 @@ class QuarantineRecord(Record):
     route: Annotated[str, Field(description="The route, or the table of the event store.")]
     website_id: Annotated[
         str | None,
-        Field(description="Null when the item names no website of the workspace."),
+        Field(description="Null if the item does not contain a website of the workspace."),
     ]
     code: Annotated[
         str, Field(description="Code of the problem document; `invalid` for an item of a batch.")
@@ -56,7 +56,7 @@ class QuarantineRecord(Record):
         str | None,
         Field(description="An excerpt as JSON text, without secrets and network addresses."),
     ]
-    replayable: Annotated[bool, Field(description="Whether it can be replayed.")]
+    replayable: Annotated[bool, Field(description="Whether the entry can be replayed.")]
 
     @classmethod
     def from_entry(cls, entry: QuarantineEntry) -> Self:
@@ -104,17 +104,29 @@ class EventCountsRecord(Record):
     """
 
     website_id: str
-    received: Annotated[int, Field(description="Events that were answered one by one.")]
-    stored: Annotated[int, Field(description="Written to the event store; deleted ones too.")]
+    received: Annotated[
+        int, Field(description="Events that were accepted or rejected individually.")
+    ]
+    stored: Annotated[
+        int,
+        Field(
+            description="Events written to the event store, including events "
+            "that were deleted later."
+        ),
+    ]
     duplicates: int
-    refused: Annotated[int, Field(description="Rejected by validation.")]
-    quarantined: Annotated[int, Field(description="Accepted, but the event store refuses them.")]
-    waiting: Annotated[int, Field(description="On their way to the event store.")]
+    refused: Annotated[int, Field(description="Events that validation rejected.")]
+    quarantined: Annotated[int, Field(description="Accepted events that the event store refuses.")]
+    waiting: Annotated[int, Field(description="Events that are on their way to the event store.")]
     dropped: Annotated[
-        int, Field(description="Rejected or quarantined events that are no longer kept.")
+        int, Field(description="Rejected or quarantined events that are no longer stored.")
     ]
     lost_on_devices: Annotated[
-        int, Field(description="Dropped by clients whose queues were full; never received.")
+        int,
+        Field(
+            description="Events that clients dropped because their queues were full. They "
+            "were never received."
+        ),
     ]
 
     @classmethod

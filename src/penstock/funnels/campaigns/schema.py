@@ -27,7 +27,7 @@ class AttributionSelection(InPeriod):
     """The query parameters that select and group the report's figures."""
 
     website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
-    group_by: Annotated[GroupBy, Field(description="Field that each row has one value of.")] = (
+    group_by: Annotated[GroupBy, Field(description="Field by which rows are grouped.")] = (
         GroupBy.SOURCE
     )
     funnel_id: Annotated[
@@ -85,7 +85,10 @@ class CampaignFiguresRecord(Record):
 class CampaignRecord(CampaignFiguresRecord):
     value: Annotated[
         str | None,
-        Field(description="A source, medium or campaign, or the slug of a link; null if missing."),
+        Field(
+            description="A source, medium or campaign, or the slug of a link; null if it is "
+            "missing."
+        ),
     ]
     label: Annotated[str, Field(description="The value for people; Unknown if it is missing.")]
 

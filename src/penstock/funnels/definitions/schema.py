@@ -208,7 +208,7 @@ class SavedDefinition(Record):
     breakdown_properties: list[str]
     conversion_window_seconds: Annotated[
         int | MISSING | None,
-        Field(description="null: unlimited. Absent if the funnel has a `conversionWindow`."),
+        Field(description="null means unlimited. Absent if the funnel has a `conversionWindow`."),
     ] = MISSING
     conversion_window: Annotated[
         SavedWindow | None,

@@ -69,7 +69,9 @@ class TimingQuery(CohortQuery):
 
 class BinRecord(Record):
     from_minutes: float
-    to_minutes: Annotated[float | None, Field(description="Exclusive; null if there is no end.")]
+    to_minutes: Annotated[
+        float | None, Field(description="End of the bin, exclusive; null if there is no end.")
+    ]
     units: int
 
 
@@ -128,7 +130,7 @@ class NextEventRecord(Record):
     name: str
     units: Annotated[int, Field(description="Units with this event.")]
     events: int
-    first: Annotated[int, Field(description="Units for which it was the very next event.")]
+    first: Annotated[int, Field(description="Units for which this was the very next event.")]
     share: Annotated[float | None, Field(description="units / stopped, to four decimals.")]
 
 

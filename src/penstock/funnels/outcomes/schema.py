@@ -21,7 +21,8 @@ class OutcomesState(StrEnum):
 
 class OutcomesQuery(Query):
     website_id: Annotated[
-        str | None, Field(description="Outcomes over this website only; by default over all.")
+        str | None,
+        Field(description="Only outcomes for this website; by default, for all websites."),
     ] = None
 
 
@@ -31,12 +32,13 @@ class OutcomesRecord(Record):
     state: OutcomesState
     reason: Annotated[
         DirectReason | None,
-        Field(description="With `none`: the reason. null otherwise."),
+        Field(description="Why no outcomes are stored, if the state is `none`; null otherwise."),
     ] = None
     started_at: Annotated[str | None, Field(description="When the build started.")] = None
     rows_read: Annotated[int, Field(description="Rows of the event store that the build read.")] = 0
     rows_to_read: Annotated[
-        int, Field(description="Estimated rows of the statements so far; may rise.")
+        int,
+        Field(description="Estimated number of rows for the statements so far, which may rise."),
     ] = 0
     evaluated_at: Annotated[
         str | None, Field(description="With `stored`: the time up to which attempts are stored.")

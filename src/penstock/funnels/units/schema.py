@@ -20,8 +20,8 @@ class UnitsQuery(CohortQuery):
         Field(
             ge=1,
             le=20,
-            description="Units that reached this step; with outcome pending or droppedOff, units "
-            "whose furthest step it is.",
+            description="Units that reached this step. With the outcome pending or droppedOff: "
+            "units that got exactly this far.",
         ),
     ] = None
     option: Annotated[
@@ -47,8 +47,8 @@ class UnitsQuery(CohortQuery):
     property: Annotated[
         str | None,
         Field(
-            description="Breakdown property for quality unknownEntryValue or conflict; by default "
-            "any."
+            description="Breakdown property for the quality unknownEntryValue or conflict; by "
+            "default, any property."
         ),
     ] = None
     cursor: Annotated[
@@ -64,7 +64,9 @@ class UnitRecord(Record):
 
     unit: Annotated[str, Field(description="The attempt ID, or the canonical visitor's ID.")]
     entry_at: str
-    window_ends_at: Annotated[str | None, Field(description="null if it never ends.")]
+    window_ends_at: Annotated[
+        str | None, Field(description="End of the conversion window; null if it never ends.")
+    ]
     reached: Annotated[int, Field(description="Steps completed, from 1.")]
     outcome: Outcome
     completed_at: str | None
@@ -80,7 +82,7 @@ class UnitRecord(Record):
     several_visitors: bool
     coarse_times: Annotated[
         int,
-        Field(description="Provider events whose whole second has another event of the unit."),
+        Field(description="Provider events whose whole second contains another event of the unit."),
     ]
 
 
@@ -220,9 +222,11 @@ class ExplainRecord(HeadRecord):
         ),
     ]
     selected: Annotated[
-        bool | None, Field(description="Like `selected` in a trace; null if not decided.")
+        bool | None, Field(description="Like `selected` in a trace; null if it is undecided.")
     ]
-    decision: Annotated[Decision | None, Field(description="null if not decided, like `counts`.")]
+    decision: Annotated[
+        Decision | None, Field(description="null if it is undecided, like `counts`.")
+    ]
     step: int | None
     row: int | None
     explanation: str

@@ -91,17 +91,17 @@ class Finding(Record):
     field: Annotated[
         str,
         Field(
-            description="What to set: a field of the website, or the setting "
-            "`PENSTOCK_LINK_HOST` or `PENSTOCK_PUBLIC_URL`."
+            description="The field of the website, or the setting (`PENSTOCK_LINK_HOST` or "
+            "`PENSTOCK_PUBLIC_URL`), that should change."
         ),
     ]
-    message: Annotated[str, Field(description="What to set it to, and why.")]
+    message: Annotated[str, Field(description="A sentence that says what to set, and why.")]
 
 
 class AddressCheck(Record):
     url: Annotated[
         str,
-        Field(description="Where links are; their URLs begin with it."),
+        Field(description="The address of links. The URLs of links begin with it."),
     ]
     findings: tuple[Finding, ...]
 
@@ -118,14 +118,15 @@ class _PlatformCheck(Record):
 
 class IosCheck(_PlatformCheck):
     entry: Annotated[
-        AppleDetail | None, Field(description="The app's entry in the file; null without one.")
+        AppleDetail | None,
+        Field(description="The app's entry in the file; null if it has no entry."),
     ]
 
 
 class AndroidCheck(_PlatformCheck):
     entry: Annotated[
         AndroidStatement | None,
-        Field(description="The app's entry in the file; null without one."),
+        Field(description="The app's entry in the file; null if it has no entry."),
     ]
 
 
@@ -133,7 +134,10 @@ class AppLinksCheck(Record):
     website_id: str
     ready: Annotated[
         bool,
-        Field(description="No address findings, at least one platform `ready`, none `notReady`."),
+        Field(
+            description="True if the address has no findings, at least one platform is `ready`, "
+            "and none is `notReady`."
+        ),
     ]
     address: AddressCheck
     ios: IosCheck

@@ -61,7 +61,7 @@ class AppOpen(Input):
     ] = None
     click_token: Annotated[
         Text | None,
-        Field(description="The landing page's `ct`, if the app got it another way."),
+        Field(description="The landing page's `ct`, if the app received it in another way."),
     ] = None
     dedupe_key: Annotated[
         SentId | None, Field(description="The same for all retries of one open.")
@@ -93,7 +93,7 @@ class ResolvedRecord(Record):
     method: Annotated[
         Method | None,
         Field(
-            description="The method that found the link or click, also when the match was rejected."
+            description="The method that found the link or click, even if the match was rejected."
         ),
     ]
     confidence: Annotated[
@@ -139,7 +139,7 @@ class MatchRecord(Record):
     at: str
     website_id: str
     link: Annotated[
-        MatchedLinkRecord | None, Field(description="null when the open concerned no link.")
+        MatchedLinkRecord | None, Field(description="null if the open did not involve a link.")
     ]
     matched: bool
     method: Method | None

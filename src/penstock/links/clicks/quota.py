@@ -24,8 +24,8 @@ class ClickQuota:
     """
 
     def __init__(self, database: Database, per_minute: int, clock: Clock) -> None:
-        """per_minute: maximum number of clicks stored per link. An app's links together get five
-        times as many.
+        """per_minute: maximum number of clicks stored per link. All links of an app together may
+        store five times as many.
         """
         self._database = database
         self._link_limiter = RateLimiter(RatePolicy("link_clicks", per_minute, 60), clock)

@@ -93,11 +93,11 @@ class _LinkFields(Input):
     utm_medium: Utm | None = None
     utm_campaign: Utm | None = None
     expires_at: Annotated[
-        WireTime | None, Field(description="From this time on the link leads to `expiredUrl`.")
+        WireTime | None, Field(description="Time from which the link leads to `expiredUrl`.")
     ] = None
     expired_url: Annotated[
         str | None,
-        Field(description="Web page that an expired link leads to; null: a not-found page."),
+        Field(description="Web page that an expired link leads to; null means a not-found page."),
     ] = None
 
     @field_validator("fallback_url", "expired_url")
@@ -170,12 +170,13 @@ class CsvQuery(Query):
     """Query parameters for uploading links as CSV."""
 
     dry_run: Annotated[
-        bool, Field(description="`true`: return what would change, and change nothing.")
+        bool,
+        Field(description="`true` returns the changes that would be made, without making them."),
     ] = False
 
 
 class RowFaultRecord(Record):
-    row: Annotated[int, Field(description="As a spreadsheet counts: the header is row 1.")]
+    row: Annotated[int, Field(description="Row number, as in a spreadsheet: the header is row 1.")]
     column: str
     code: str
     message: str
@@ -189,7 +190,7 @@ class LinkUploadRecord(Record):
     updated: int
     unchanged: int
     faulty: int
-    faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000.")]
+    faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000 errors.")]
 
     @classmethod
     def from_upload(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
@@ -217,7 +218,7 @@ class LinkFilter(Query):
     ] = ""
     state: Annotated[
         LinkState | None,
-        Field(description="Only links in this state; without it, all but archived ones."),
+        Field(description="Only links in this state; by default, all links that are not archived."),
     ] = None
     tag: Annotated[Tag | None, Field(description="Only links with this tag.")] = None
 
@@ -234,7 +235,7 @@ class LinkRecord(Record):
     destination_path: str
     fallback_url: Annotated[
         str | None,
-        Field(description="As stored: in ASCII, an international host name in Punycode."),
+        Field(description="As stored: in ASCII, with international host names in Punycode."),
     ]
     utm_source: str | None
     utm_medium: str | None
@@ -243,20 +244,21 @@ class LinkRecord(Record):
     expired_url: Annotated[str | None, Field(description="As stored, like `fallbackUrl`.")]
     tags: tuple[str, ...]
     pass_query: Annotated[bool, PASS_QUERY]
-    hosted_url: Annotated[str, Field(description="The address to share, unchanged.")]
+    hosted_url: Annotated[str, Field(description="The address to share. Do not change it.")]
     is_active: bool
     is_archived: bool
     revision: Annotated[
         int,
         Field(
-            description="From 1; each change of name, destination, fallback, UTM or expiry adds 1."
+            description="Starts at 1. Each change of name, destination, fallback, UTM parameters "
+            "or expiry adds 1."
         ),
     ]
     created_at: str
     updated_at: str
     unstored_clicks: Annotated[
         int,
-        Field(description="Clicks over PENSTOCK_CLICKS_PER_MINUTE, which are only counted here."),
+        Field(description="Clicks beyond PENSTOCK_CLICKS_PER_MINUTE. They are only counted here."),
     ]
     stats: Annotated[
         TotalsRecord | None,

@@ -18,9 +18,14 @@ class TotalsRecord(Record):
 
     clicks: Annotated[int, Field(description="Clicks by people, not bots.")] = 0
     unique_clicks: Annotated[
-        int, Field(description="Clicks that are a browser's first on the link that day (UTC).")
+        int,
+        Field(
+            description="Number of first clicks: the first click by each browser on each day (UTC)."
+        ),
     ] = 0
-    bot_hits: Annotated[int, Field(description="By bots: previews, crawlers, prefetching.")] = 0
+    bot_hits: Annotated[
+        int, Field(description="Visits by bots: previews, crawlers, prefetching.")
+    ] = 0
     qr_scans: Annotated[int, Field(description="Clicks that came from the QR code.")] = 0
     opens: Annotated[
         int, Field(description="`open` events of the app that were matched to the link.")
@@ -29,7 +34,8 @@ class TotalsRecord(Record):
         int, Field(description="`install` events of the app that were matched to the link.")
     ] = 0
     conversion: Annotated[
-        float | None, Field(description="installs / clicks, to four decimals; null without clicks.")
+        float | None,
+        Field(description="installs / clicks, to four decimals; null if there are no clicks."),
     ] = None
 
 
@@ -43,12 +49,12 @@ class BucketRecord(TotalsRecord):
 
 class PlatformRecord(TotalsRecord):
     platform: Annotated[
-        str, Field(description="ios, android, mobile (another phone) or desktop; empty: unknown.")
+        str, Field(description="ios, android, mobile (another phone) or desktop; empty if unknown.")
     ]
 
 
 class CountryRecord(TotalsRecord):
-    country: Annotated[str, Field(description="ISO 3166-1, two letters; empty: unknown.")]
+    country: Annotated[str, Field(description="Two-letter ISO 3166-1 code; empty if unknown.")]
 
 
 class LinkStatisticsRecord(Record):
@@ -64,7 +70,7 @@ class LinkStatisticsRecord(Record):
     totals: TotalsRecord
     opens_by_method: Annotated[
         dict[str, int],
-        Field(description="Opens by the method that matched them; only methods with opens."),
+        Field(description="Opens by the method that matched them. Omits methods without opens."),
     ]
     installs_by_method: Annotated[dict[str, int], Field(description="Like opensByMethod.")]
     data: Annotated[list[BucketRecord], Field(description="In chronological order, without gaps.")]

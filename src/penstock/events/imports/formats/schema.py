@@ -11,13 +11,18 @@ from penstock.events.schema import TrackedItem
 class ImportLine(TrackedItem):
     """A past event of a visitor (`visitorId`) or a user (`userId`)."""
 
-    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
+    timestamp: Annotated[
+        PastTimestamp, Field(description="When the event happened, no matter how long ago.")
+    ]
     visitor_id: SentId | None = None
     user_id: SentId | None = None
     external_session_id: SentId | None = None
     dedupe_key: Annotated[
         SentId | None,
-        Field(description="Identifies repeats; without it transactionId, else the line's content."),
+        Field(
+            description="Identifies repeats. Without it, transactionId or else the line's "
+            "content identifies them."
+        ),
     ] = None
     country: EventName | None = None
     region: EventName | None = None
