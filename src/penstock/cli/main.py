@@ -29,7 +29,9 @@ _COMMANDS = {
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name. Looking up a command imports its module; listing the names imports nothing."""
+    """The commands by name. Looking up a command imports its module; listing the names imports
+    nothing.
+    """
 
     def __getitem__(self, name: str) -> Any:
         module, attribute = _COMMANDS[name].split(":")
