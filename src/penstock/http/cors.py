@@ -25,7 +25,7 @@ class AnyOriginCors(ASGIMiddleware):
     """Allow any origin to read the response, including errors. Credentials are not allowed."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        # This returns the coroutine of `send` instead of creating another.
+        # This returns the coroutine of `send` itself instead of wrapping it in another.
         def send_with_header(message: Message) -> Any:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *ANY_ORIGIN]

@@ -35,6 +35,8 @@ TOUCH_FIELDS: Mapping[str, tuple[str, str]] = {
     for which in ("first", "last")
     for column in ("utm_source", "utm_medium", "utm_campaign", "link")
 }
-"""Touch (first or last, up to the event) and its column, by property name."""
+"""For each touch field: which touch it comes from (the first or the last up to the event), and the
+column of that touch.
+"""
 
 BUILTIN_FIELDS = (*BUILTIN_COLUMNS, *TOUCH_FIELDS)
