@@ -31,7 +31,7 @@ function uplotSeries(series, index) {
   };
 }
 
-// Labels only the first of several marks on a day.
+// Removes the label of every mark on a day except the first.
 const withoutRepeats = (labels) =>
   labels.map((label, index) => (label === labels[index - 1] ? "" : label));
 

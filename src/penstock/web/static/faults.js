@@ -47,8 +47,8 @@ export function showAbove(form, lines) {
   summary.hidden = false;
 }
 
-// The field of a path, or the nearest one around it: steps[2].filters[0].value,
-// steps[2].filters[0], steps[2].filters, steps[2], steps.
+// Returns the field with a path, or the nearest field around it, tried in this order:
+// steps[2].filters[0].value, steps[2].filters[0], steps[2].filters, steps[2], steps.
 export function fieldOf(form, path) {
   for (; path; path = path.replace(/(\.[^.[]+|\[\d+\]|^[^.[]+)$/, "")) {
     const field = form.querySelector(`[data-field="${CSS.escape(path)}"]`);
@@ -84,7 +84,8 @@ function listOf(lines) {
   return list;
 }
 
-// The message about a file that is too large. bytes: its size; limit: the maximum size in bytes.
+// Returns the message about a file that is too large. bytes: size of the file; limit: maximum size
+// in bytes.
 export function tooLarge(bytes, limit) {
   const [size, maximum] = [bytes, limit].map((number) => formatNumber(number, "bytes"));
   return `The file is ${size}. The limit is ${maximum}: split the file.`;

@@ -31,12 +31,13 @@ function valueOf(input, empty) {
   return input.value;
 }
 
-// The stored time unless the reader changed it, because the field drops milliseconds.
+// Returns the stored time unless the reader has changed it, because the field drops milliseconds.
 function utcOf({ value, defaultValue, dataset }) {
   return Date.parse(`${value}Z`) === Date.parse(`${defaultValue}Z`) ? dataset.exact : `${value}Z`;
 }
 
-// The number in a text. Invalid text stays unchanged, and the server says what is wrong.
+// Returns the number in a text. Invalid text stays unchanged, and the server says what is wrong
+// with it.
 function numberOf(text) {
   const number = Number(text);
   return text.trim() === "" || Number.isNaN(number) ? text : number;

@@ -46,7 +46,7 @@ function relativeTimeOf(date) {
   return relativeTime.format(Math.round(seconds / size), unit);
 }
 
-// A duration in its two largest units: 93784 becomes "1d 2h".
+// Formats a duration in its two largest units: 93784 becomes "1d 2h".
 function durationOf(seconds) {
   const at = DURATION_UNITS.findIndex(([, length]) => seconds >= length);
   if (at < 0) return unitOf("second", seconds, 2);
@@ -99,7 +99,7 @@ export function formatTime(date, style = "datetime", zone = undefined) {
   return formatters.get(key).format(date);
 }
 
-// A sentence of the API, with its ISO times formatted like the rest of the page.
+// Formats the ISO times in a sentence from the API like the rest of the page.
 export function formatTimesIn(text) {
   return text.replace(ISO_TIME, (at) => formatTime(new Date(at)));
 }

@@ -79,8 +79,8 @@ function finish({ status, responseText }) {
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
 }
 
-// Why a file is not in the selected format, judged by its first bytes; null if it may be. The
-// server checks the others.
+// Returns why a file is not in the selected format, judging by its first bytes; null if it may be.
+// The server checks all other formats.
 async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;

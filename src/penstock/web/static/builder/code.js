@@ -11,7 +11,7 @@ export function showCopies(definition, id, baseUrl) {
   ].join("\n");
 }
 
-// The text in single quotes for a shell.
+// Returns the text in single quotes, for a shell.
 function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -25,7 +25,8 @@ const list = {
   inputs: (value) => [area("Values, one per line", listed(value).map(plain).join("\n"))],
   read: ([field]) => JSON.stringify(field.value.split("\n").filter((line) => line !== "")),
 };
-// The number as typed, as JSON. Anything else becomes a text, which the server rejects.
+// Returns the number as JSON, as it was typed. Anything else becomes a text, which the server
+// rejects.
 function numberOrText(value) {
   const trimmed = value.trim();
   return NUMBER.test(trimmed) ? trimmed : JSON.stringify(value);

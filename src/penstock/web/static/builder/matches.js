@@ -26,7 +26,7 @@ export function makeFilter({ property = "", operator = "equals", value = "" } = 
   return element;
 }
 
-// The selected type and value of a match.
+// Returns the selected type and value of a match.
 export function selectionOf(match) {
   return {
     type: part(match, "type").querySelector("select").value,

@@ -11,7 +11,8 @@ const KINDS = {
 };
 const MAX_SUGGESTIONS = 12;
 
-// Pauses before retries after an empty answer: new events take a moment until they are suggested.
+// Pauses before retries after an empty answer, because it takes a moment until new events are
+// suggested.
 export const RETRIES_MS = [300, 600, 1200, 2400, 4800, 9600, 9600, 9600];
 
 export async function suggest(input) {
