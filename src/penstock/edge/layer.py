@@ -106,7 +106,7 @@ class Passage:
             self.refusal = error
 
     def refuse(self, error: PenstockError) -> None:
-        """Reject the request: its only response is the error."""
+        """Reject the request. The error becomes its only response."""
         REFUSALS.labels(error.code).inc()
         self.refusal = error
 

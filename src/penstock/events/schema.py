@@ -384,10 +384,10 @@ class IdentifyRecord(Record):
     """The result of an identify call."""
 
     visitor_id: str = Field(
-        description="The canonical visitor; without an API key, the visitor ID as sent."
+        description="The canonical visitor. Without an API key, the visitor ID as it was sent."
     )
     merged: bool = Field(
-        description="Whether this call merged two visitors; without an API key, always false."
+        description="Whether this call merged two visitors. Always false without an API key."
     )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 

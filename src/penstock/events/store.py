@@ -258,7 +258,9 @@ def last_id_ms(connection: Connection) -> int:
 
 
 def track_split_ms(connection: Connection) -> int:
-    """Return when keyed and public posts to /api/track last shared dedupe keys; 0 if never."""
+    """Return when keyed and public posts to /api/track last shared dedupe keys; 0 if they never
+    did.
+    """
     return connection.execute(select(installation.c.track_split_at)).scalar() or 0
 
 

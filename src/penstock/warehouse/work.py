@@ -91,7 +91,7 @@ class Work:
             return [self, shared]
 
     def begin_wait(self, shared: "Work") -> bool:
-        """Start waiting for a shared work. Returns False if the shared work was stopped.
+        """Start waiting for a shared `Work`. Returns False if it was stopped.
 
         Raises `Stopped` if this work was stopped.
         """

@@ -124,8 +124,8 @@ def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Gr
 
 
 def _typed_values(rows: Sequence[Row]) -> Iterator[tuple[Scalar, Row]]:
-    """Yield the values of a property. Different spellings of one value, such as 1 and 1.0, are
-    added up.
+    """Yield the values of a property. The figures of different spellings of a value, such as 1 and
+    1.0, are added up.
     """
     merged: dict[str, tuple[Scalar, dict[str, int]]] = {}
     for row in rows:

@@ -135,11 +135,13 @@ class DiagnosticRecord(Record):
     units: Annotated[
         int,
         Field(
-            description="Units with a matching event there or, for an all_of row, with matching "
-            "events for all parts."
+            description="Units with an event in this span that matches the row or, for an all_of "
+            "row, with matching events for all parts."
         ),
     ]
-    events: Annotated[int, Field(description="Events there that match the row or a part of it.")]
+    events: Annotated[
+        int, Field(description="Events in this span that match the row or a part of it.")
+    ]
 
 
 class RangeRecord(Record):
