@@ -325,6 +325,7 @@ WITH
             CAST([], 'Array(UInt32)') AS seen,
             cut,
             toUInt32(0) AS coarse,
+            toInt64(-1) AS excluded_after,
             entry.at AS entry_at
         FROM
         (

@@ -268,6 +268,7 @@ def match_of(kind: str, choice: int, conditions: Sequence[Json]) -> Json:
     }
 
 
+choices = st.integers(0, 255)
 filters = st.builds(
     filter_of,
     st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
@@ -315,6 +316,7 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         for index, row in enumerate(rows)
         if "diagnostic" in row or sum("diagnostic" not in earlier for earlier in rows[:index]) < 20
     ][:30]
+    rows = with_exclusions(rows, pool, draw(st.sampled_from((0, 0, 1, 2, 3))), draw(choices))
     attempts = unit is CountingUnit.ATTEMPT
     funnel = {
         "countingUnit": unit.value,
@@ -327,6 +329,40 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         "steps": rows,
     }
     return funnel, goals
+
+
+def with_exclusions(
+    rows: Sequence[Json], pool: Sequence[Json], kinds: int, choice: int
+) -> list[Json]:
+    """Add exclusion rows (if `kinds` is 1 or 3) and strict steps (if it is 2 or 3).
+
+    An exclusion row stands between two steps. Its matches are of the pool, so they are often
+    matches of a step as well, or of no other row if the step is another one.
+    """
+    random, changed, steps = Random(choice), list[Json](), 0
+    required = sum("diagnostic" not in row for row in rows)
+    for row in rows:
+        if "diagnostic" in row:
+            changed.append(row)
+            continue
+        if kinds & 1 and steps and random.random() < 0.6 and len(rows) + len(changed) < 30:
+            parent, *others = random.sample(pool, min(len(pool), random.choice((1, 1, 2))))
+            exclusion = {**parent, "exclude": True, **({"or": others} if others else {})}
+            # Diagnostic rows may stand on both sides.
+            place = len(changed) if random.random() < 0.5 else last_step(changed) + 1
+            changed.insert(place, exclusion)
+        is_strict = kinds & 2 and steps and random.random() < 0.6
+        changed.append({**row, "strict": True} if is_strict else row)
+        steps += 1
+    assert steps == required
+    return changed
+
+
+def last_step(rows: Sequence[Json]) -> int:
+    """Position of the last step."""
+    return max(
+        place for place, row in enumerate(rows) if not row.keys() & {"diagnostic", "exclude"}
+    )
 
 
 def row_of(shape: str, chosen: Sequence[int], pool: Sequence[Json]) -> Json:
@@ -431,6 +467,9 @@ class Script:
         self.edges = (window_ms, window_ms + 1, window_ms - 1)
         self.pool = [match for row in self.definition["steps"] for match in row["matches"]]
         self.targets = _targets(self.definition)
+        # Of 16 events, the number that follow the steps: fewer where other events exclude units.
+        excludes = any(row["exclude"] or row["strict"] for row in self.definition["steps"])
+        self.on_target = 11 if excludes else 14
 
     def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
         events, at_ms, target = [], start_ms, 0
@@ -440,10 +479,10 @@ class Script:
                 at_ms = max(at_ms, start_ms + self.edges[picks.delay % 3])
             elif place:
                 at_ms += (1, 0, 1, 2, 60_000, 0, 1, -1)[picks.delay % 8]
-            if picks.target_choice % 16 < 14:
+            if picks.target_choice % 16 < self.on_target:
                 options = self.targets[target % len(self.targets)]
                 match = options[picks.option % len(options)]
-                target += picks.target_choice % 16 < 12 and (
+                target += picks.target_choice % 16 < self.on_target - 2 and (
                     place == 0 or at_ms > before_ms or picks.target_choice < 64
                 )
             else:
@@ -502,10 +541,12 @@ class Script:
 
 def _targets(definition: Json) -> list[list[Json]]:
     """Return the matches that a unit must satisfy, in order: every part of a group, and one option
-    of any other row.
+    of any other row. Exclusion rows are left to the noise.
     """
     targets: list[list[Json]] = []
     for row in definition["steps"]:
+        if row["exclude"]:
+            continue
         targets += [[part] for part in row["matches"]] if row["mode"] else [row["matches"]]
     return targets
 

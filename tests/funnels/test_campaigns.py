@@ -181,11 +181,12 @@ def test_the_export_has_every_row(shop: Scene) -> None:
     assert list(csv.reader(StringIO(answer.text))) == [
         [
             *("row", "campaign", "clicks", "installs", "opens", "entered", "completed", "pending"),
-            *("dropped_off", "conversion_rate", "settled", "settled_rate", "early_completions"),
+            *("dropped_off", "excluded", "conversion_rate"),
+            *("settled", "settled_rate", "early_completions"),
         ],
-        ["total", "", "4", "2", "1", "3", "1", "2", "0", "0.3333", "0", "", "1"],
-        ["value", "may", "4", "1", "1", "1", "1", "0", "0", "1", "0", "", "1"],
-        ["value", "Unknown", "0", "1", "0", "2", "0", "2", "0", "0", "0", "", "0"],
+        ["total", "", "4", "2", "1", "3", "1", "2", "0", "0", "0.3333", "0", "", "1"],
+        ["value", "may", "4", "1", "1", "1", "1", "0", "0", "0", "1", "0", "", "1"],
+        ["value", "Unknown", "0", "1", "0", "2", "0", "2", "0", "0", "0", "0", "", "0"],
     ]
     exported = ask(shop, "/api/attribution/export", format="json").json()
     figures = {"clicks": 3, "installs": 1, "opens": 0}

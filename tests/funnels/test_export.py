@@ -16,16 +16,17 @@ from tests.tenant import Tenant
 from tests.waiting import eventually
 
 GOLDEN = '''\
-"row","plan","entered","step_1_name","step_1_count","step_1_pending","step_1_dropped_off",\
-"step_2_name","step_2_count","step_2_pending","step_2_dropped_off",\
-"completed","pending","dropped_off","conversion_rate","median_completion_minutes",\
+"row","plan","entered",\
+"step_1_name","step_1_count","step_1_pending","step_1_dropped_off","step_1_excluded",\
+"step_2_name","step_2_count","step_2_pending","step_2_dropped_off","step_2_excluded",\
+"completed","pending","dropped_off","excluded","conversion_rate","median_completion_minutes",\
 "settled","settled_rate","early_completions"
-"total",,5,"A",5,0,4,"B",1,0,0,1,0,4,0.2,1.5,5,0.2,0
-"cohort","-5",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
-"cohort","""5""",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
-"cohort","'=1+1",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
-"cohort","pro",1,"A",1,0,0,"B",1,0,0,1,0,0,1,1.5,1,1,0
-"cohort","Unknown",1,"A",1,0,1,"B",0,0,0,0,0,1,0,,1,0,0
+"total",,5,"A",5,0,4,0,"B",1,0,0,0,1,0,4,0,0.2,1.5,5,0.2,0
+"cohort","-5",1,"A",1,0,1,0,"B",0,0,0,0,0,0,1,0,0,,1,0,0
+"cohort","""5""",1,"A",1,0,1,0,"B",0,0,0,0,0,0,1,0,0,,1,0,0
+"cohort","'=1+1",1,"A",1,0,1,0,"B",0,0,0,0,0,0,1,0,0,,1,0,0
+"cohort","pro",1,"A",1,0,0,0,"B",1,0,0,0,1,0,0,0,1,1.5,1,1,0
+"cohort","Unknown",1,"A",1,0,1,0,"B",0,0,0,0,0,0,1,0,0,,1,0,0
 '''
 """Leave out the columns of data quality and coverage, which only the total has."""
 
@@ -242,11 +243,12 @@ def test_every_number_matches_the_report(scene: Scene, funnel_id: str) -> None:
         )
         assert row["conversion_rate"] == counts["conversionRate"]
         for step in counts["steps"]:
-            names = ("count", "pending", "dropped_off")
+            names = ("count", "pending", "dropped_off", "excluded")
             assert [row[f"step_{step['step']}_{name}"] for name in names] == [
                 step["count"],
                 step["pending"],
                 step["droppedOff"],
+                step["excluded"],
             ]
 
 

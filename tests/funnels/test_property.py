@@ -195,7 +195,8 @@ def description(case: Case) -> str:
     definition, lines = case.definition, []
     window_ms = definition.window_s and definition.window_s * 1000
     for index, row in enumerate(definition.rows):
-        kind = "diagnostic" if row.diagnostic else "all of" if row.all_of else "step"
+        kind = "diagnostic" if row.diagnostic else "exclude" if row.exclude else "step"
+        kind += (" all of" if row.all_of else "") + (" strict" if row.strict else "")
         matches = [
             f"{match.type} {match.value!r}"
             + "".join(f" [{f.property!r} {f.comparison}]" for f in match.filters)

@@ -134,7 +134,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
             tuple(row["texts"]), row["skips"], row["ties"], row["invalid"], bool(row["tied"]),
             row["conflicts"], bool(row["several"]), tuple(row["seen"]), row["done_ts"],
-            row["coarse"],
+            row["coarse"], row["excluded_after"],
         )
         for row in rows
     )  # fmt: skip
@@ -145,6 +145,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             conflict_bits(stored, unit, run), has_several_visitors(stored, unit),
             seen(stored, unit, run), run.done_ms[-1],
             coarse_times(stored.units.funnel, stored.units.by_unit[unit]),
+            -1 if run.excluded_by is None else run.excluded_by.last_ms - run.entry_ms,
         )
         for unit, run in stored.selected.items()
     )  # fmt: skip
@@ -255,8 +256,12 @@ def assert_trend(stored: StoredCase) -> None:
             "entered": len(own),
             "completed": len(done),
             "pending": sum(
-                run.reached < n and is_open(units, run, case.evaluated_at_ms) for run in own
+                run.reached < n
+                and not run.is_excluded
+                and is_open(units, run, case.evaluated_at_ms)
+                for run in own
             ),
+            "excluded": sum(run.is_excluded for run in own),
         }
         row = rows.pop(from_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected

@@ -69,11 +69,12 @@ def of_reference(
             runs.conflicts(funnel, events, run, place) for place in range(len(run.values))
         ],
         "coarse": runs.coarse_times(funnel, events),
+        "excluded by": run.excluded_by and run.excluded_by.id,
     }
 
 
 def is_reached(funnel: runs.Funnel, run: runs.Run, row: runs.Row) -> bool:
-    return run.reached >= sum(not above.is_diagnostic for above in funnel.rows[: row.place])
+    return run.reached >= funnel.steps_above(row)
 
 
 def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> dict[str, Any]:
@@ -100,4 +101,5 @@ def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> 
             bool(conflicts(definition, path, place)) for place in range(len(path.values))
         ],
         "coarse": coarse_times(definition, path.events),
+        "excluded by": path.excluded_by and path.excluded_by.event_id,
     }

@@ -122,6 +122,8 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
                 "value": row["value"],
                 "mode": row.get("mode"),
                 "diagnostic": row.get("diagnostic", False),
+                "exclude": row.get("exclude", False),
+                "strict": row.get("strict", False),
                 "matches": [without_goal(match, goals) for match in (row, *row.get("or", []))],
             }
             for row in definition["steps"]
@@ -151,7 +153,14 @@ def funnel_of(definition: Json) -> Funnel:
     window_s = definition["windowSeconds"]
     return Funnel(
         [
-            Row(place, len(row["matches"]), row["mode"] == "all_of", row["diagnostic"])
+            Row(
+                place,
+                len(row["matches"]),
+                is_group=row["mode"] == "all_of",
+                is_diagnostic=row["diagnostic"],
+                is_exclusion=row["exclude"],
+                is_strict=row["strict"],
+            )
             for place, row in enumerate(definition["steps"])
         ],
         None if window_s is None else window_s * 1000,
@@ -279,25 +288,30 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
     funnel, runs = units.funnel, list(counted.values())
     count = len(funnel.steps)
     completed = [run for run in runs if run.reached == count]
-    pending = [run for run in runs if run.reached < count and is_open(units, run, evaluated_at_ms)]
-    dropped = [run for run in runs if run not in completed and run not in pending]
+    excluded = [run for run in runs if run.is_excluded]
+    eligible = [run for run in runs if not run.is_excluded]
+    unfinished = [run for run in eligible if run.reached < count]
+    pending = [run for run in unfinished if is_open(units, run, evaluated_at_ms)]
+    dropped = [run for run in unfinished if not is_open(units, run, evaluated_at_ms)]
     minutes = [(run.done_ms[-1] - run.entry_ms) / 60_000 for run in completed]
-    settled = [run for run in runs if not is_open(units, run, evaluated_at_ms)]
+    settled = [run for run in eligible if not is_open(units, run, evaluated_at_ms)]
     won = [run for run in settled if run.reached == count]
     counts = [sum(run.reached >= step for run in runs) for step in range(1, count + 1)]
+    left = [sum(run.reached >= step for run in eligible) for step in range(1, count + 1)]
     return {
         "entered": len(runs),
         "completed": len(completed),
         "pending": len(pending),
         "droppedOff": len(dropped),
-        "conversionRate": rate(len(completed), len(runs)),
+        "excluded": len(excluded),
+        "conversionRate": rate(len(completed), len(eligible)),
         "settled": len(settled),
         "settledRate": rate(len(won), len(settled)),
         "earlyCompletions": sum(is_open(units, run, evaluated_at_ms) for run in completed),
         "finalRate": (
             {
-                "lower": rate(len(completed), len(runs)),
-                "upper": rate(len(completed) + len(pending), len(runs)),
+                "lower": rate(len(completed), len(eligible)),
+                "upper": rate(len(completed) + len(pending), len(eligible)),
             }
             if pending
             else None
@@ -312,9 +326,10 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                 "count": counts[number - 1],
                 "pending": sum(run.reached == number for run in pending),
                 "droppedOff": sum(run.reached == number for run in dropped),
-                "conversionFromStart": rate(counts[number - 1], len(runs)),
+                "excluded": sum(run.reached == number for run in excluded),
+                "conversionFromStart": rate(left[number - 1], len(eligible)),
                 "conversionFromPrevious": (
-                    rate(counts[number - 1], counts[number - 2]) if number > 1 else None
+                    rate(left[number - 1], left[number - 2]) if number > 1 else None
                 ),
                 "settled": sum(run.reached >= number for run in settled),
                 "settledFromStart": rate(
@@ -359,7 +374,7 @@ def rate(part: int, whole: int) -> float | None:
 
 def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str, Any]:
     seen = [seen_by(units.funnel, units.by_unit[unit], run, row) for unit, run in counted.items()]
-    above = sum(not other.is_diagnostic for other in units.funnel.rows[: row.place])
+    above = units.funnel.steps_above(row)
     where = "before step 1"
     if above:
         is_last = above == len(units.funnel.steps)

@@ -18,12 +18,18 @@ otherwise 0.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of `steps`. place: its position in the list. size: number of its matches."""
+    """One entry of `steps`. place: its position in the list. size: number of its matches.
+
+    is_exclusion: whether its events exclude units that await the next step. is_strict: whether
+    events of other steps exclude units that await this step.
+    """
 
     place: int
     size: int
     is_group: bool
     is_diagnostic: bool
+    is_exclusion: bool = False
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,11 @@ class Funnel:
 
     @property
     def steps(self) -> list[Row]:
-        return [row for row in self.rows if not row.is_diagnostic]
+        return [row for row in self.rows if not (row.is_diagnostic or row.is_exclusion)]
+
+    def steps_above(self, row: Row) -> int:
+        """Number of steps above a row."""
+        return sum(step.place < row.place for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,16 @@ class UnitEvent:
         """Whether the event matches a required step."""
         return any(self.satisfied[step.place] for step in funnel.steps)
 
+    def excludes(self, funnel: Funnel, reached: int) -> bool:
+        """Whether the event excludes a unit that has completed `reached` steps, but not all."""
+        if any(
+            row.is_exclusion and funnel.steps_above(row) == reached and self.satisfied[row.place]
+            for row in funnel.rows
+        ):
+            return True
+        awaited = funnel.steps[reached]
+        return awaited.is_strict and self.is_required(funnel) and not self.satisfied[awaited.place]
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -108,7 +128,7 @@ class Run:
     began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
     several first events was unknown. done_ms: when each step was completed. options: for each
     completed step, the matches that count. accepted: events after the entry that fulfilled part of
-    a step.
+    a step. excluded_by: the event that excluded the unit, if any.
     """
 
     entry: UnitEvent
@@ -120,6 +140,11 @@ class Run:
     accepted: list[UnitEvent] = field(default_factory=list)
     skipped: list[UnitEvent] = field(default_factory=list)
     tied: list[UnitEvent] = field(default_factory=list)
+    excluded_by: UnitEvent | None = None
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.excluded_by is not None
 
     @property
     def entry_ms(self) -> int:
@@ -136,8 +161,8 @@ def counted_run(
     """Return the run that counts for a unit; None if it has no entry in the period that passes the
     filters of the request.
 
-    An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, the
-    earliest of them.
+    An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, one
+    that is not excluded, and the earliest of those.
     """
     inside = [
         run
@@ -147,7 +172,7 @@ def counted_run(
         and run.entry.passes
     ]
     # `max` returns the first of equal runs
-    return max(inside, key=lambda run: run.reached, default=None)
+    return max(inside, key=lambda run: (run.reached, not run.is_excluded), default=None)
 
 
 def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
@@ -225,12 +250,25 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
         if position < entry or event in used or is_late(funnel, run, event):
             continue
         matches = served(step, event, filled)
-        if not matches:
+        if not matches and not event.excludes(funnel, run.reached):
             continue
         if not position.proves(last):
             run.tied.append(event)
-        elif event.number is not None and last_number is not None and event.number <= last_number:
+        elif is_stale(event, last_number):
             run.skipped.append(event)
+        elif exclusion := exclusion_beside(funnel, reading, run, position, last, used, last_number):
+            run.excluded_by = exclusion.event
+            run.tied += [
+                other.event
+                for other in reading
+                if other.instant == exclusion.instant
+                and served(step, other.event, filled)
+                and other.event not in used
+                and not other.event.excludes(funnel, run.reached)
+                and not is_stale(other.event, last_number)
+                and not (other.proves(exclusion) or exclusion.proves(other))
+            ]
+            return
         else:
             run.accepted.append(event)
             used.append(event)
@@ -241,6 +279,38 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
                 run.options.append(set(filled))
                 last, filled = position, {}
                 note_ties_before(funnel, reading, run, last, used)
+
+
+def is_stale(event: UnitEvent, last_number: int | None) -> bool:
+    """Whether the event's number is not greater than the last one that counted."""
+    return event.number is not None and last_number is not None and event.number <= last_number
+
+
+def exclusion_beside(
+    funnel: Funnel,
+    reading: Sequence[Position],
+    run: Run,
+    position: Position,
+    last: Position,
+    used: list[UnitEvent],
+    last_number: int | None,
+) -> Position | None:
+    """Return the exclusion that comes before an event, or is the event itself.
+
+    It has the same instant, and is not proven to come later. Like the event, it is proven to come
+    after the last step, and its number is not stale.
+    """
+    for other in reading:
+        if (
+            other.instant == position.instant
+            and other.event not in used
+            and other.event.excludes(funnel, run.reached)
+            and other.proves(last)
+            and not is_stale(other.event, last_number)
+            and not other.proves(position)
+        ):
+            return other
+    return None
 
 
 def is_late(funnel: Funnel, run: Run, event: UnitEvent) -> bool:
@@ -254,8 +324,8 @@ def note_ties_before(
     """Count unordered ties among the events that share the last step's instant and were read before
     it.
 
-    Such an event is a tie if it matches the next step, fulfilled no step, and is not proven to come
-    first.
+    Such an event is a tie if it matches the next step or would exclude the unit before it,
+    fulfilled no step, and is not proven to come first.
     """
     if run.reached == len(funnel.steps):
         return
@@ -265,7 +335,7 @@ def note_ties_before(
             position.instant == last.instant
             and position < last
             and position.event not in used
-            and served(step, position.event, {})
+            and (served(step, position.event, {}) or position.event.excludes(funnel, run.reached))
             and not last.proves(position)
         ):
             run.tied.append(position.event)
@@ -273,10 +343,12 @@ def note_ties_before(
 
 def seen_by(funnel: Funnel, events: Sequence[UnitEvent], run: Run, row: Row) -> list[UnitEvent]:
     """Return the events of a run that a diagnostic row counts."""
-    above = sum(not other.is_diagnostic for other in funnel.rows[: row.place])
+    above = funnel.steps_above(row)
     if run.reached < above:
         return []
     window_end_ms = None if funnel.window_ms is None else run.entry_ms + funnel.window_ms
+    if run.excluded_by is not None:
+        window_end_ms = run.excluded_by.last_ms
     if above:
         from_ms: int | None = run.done_ms[above - 1]
         to_ms = run.done_ms[above] if run.reached > above else window_end_ms

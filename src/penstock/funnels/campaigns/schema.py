@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
+from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import InPeriod
 from penstock.http.schema import PageQuery, Record, without_nul
@@ -70,10 +71,13 @@ class CampaignFiguresRecord(Record):
     completed: int | None
     pending: int | None
     dropped_off: int | None
-    conversion_rate: Annotated[
-        float | None, Field(description="completed / entered, to four decimals.")
+    excluded: Annotated[
+        int | None, Field(description="Units that the funnel excludes; they are part of no rate.")
     ]
-    settled: Annotated[int | None, Field(description="Units whose conversion window has ended.")]
+    conversion_rate: ConversionRate
+    settled: Annotated[
+        int | None, Field(description="Eligible units whose conversion window has ended.")
+    ]
     settled_rate: Annotated[
         float | None, Field(description="Settled units that completed / settled, to four decimals.")
     ]

@@ -49,6 +49,7 @@ _FUNNEL_FIGURES = (
     "completed",
     "pending",
     "dropped_off",
+    "excluded",
     "conversion_rate",
     *SettledRecord.model_fields,
 )
@@ -205,14 +206,17 @@ def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {name: row[name] for name in _TRAFFIC_FIGURES}
     if not has_funnel:
         return {**figures, **dict.fromkeys(_FUNNEL_FIGURES)}
-    totals = {name: row[name] for name in ("entered", "completed", "pending")}
-    entered, completed, pending = totals.values()
+    totals = {name: row[name] for name in ("completed", "pending")}
+    completed, pending = totals.values()
+    eligible = row["entered"] - row["excluded"]
     return {
         **figures,
+        "entered": row["entered"],
         **totals,
-        "dropped_off": entered - completed - pending,
-        "conversion_rate": rate(completed, entered),
-        **settled_figures(**totals, early=row["early"]),
+        "dropped_off": eligible - completed - pending,
+        "excluded": row["excluded"],
+        "conversion_rate": rate(completed, eligible),
+        **settled_figures(eligible=eligible, **totals, early=row["early"]),
     }
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError, field_valid
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import AdHocQuery, CohortKeyRecord, CoverageRecord, HeadRecord
-from penstock.funnels.results.schema import RangeRecord, SettledRecord
+from penstock.funnels.results.schema import ConversionRate, Excluded, RangeRecord, SettledRecord
 from penstock.http.schema import Record, RuleBroken
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -106,21 +106,26 @@ class ComparedRecord(SettledRecord, CohortKeyRecord):
     entered: int
     completed: int
     pending: int
-    conversion_rate: Annotated[float, Field(description="completed / entered, to four decimals.")]
+    excluded: Excluded
+    conversion_rate: ConversionRate
     rate_interval: Annotated[
-        RangeRecord, Field(description="95% confidence interval of the rate (Wilson).")
+        RangeRecord | None,
+        Field(
+            description="95% confidence interval of the rate (Wilson); null if all units are "
+            "excluded."
+        ),
     ]
     final_rate: Annotated[
-        RangeRecord,
+        RangeRecord | None,
         Field(
             description="Range of the rate once all windows have closed: from all pending units "
-            "dropping off to all of them completing."
+            "dropping off to all of them completing; null if all units are excluded."
         ),
     ]
     conflicting_entry_values: Annotated[
         int, Field(description="Units with another value in a later event.")
     ]
-    too_few: Annotated[bool, Field(description="Fewer than 30 units entered.")]
+    too_few: Annotated[bool, Field(description="Fewer than 30 units are eligible.")]
     against_baseline: Annotated[
         AgainstBaselineRecord | None, Field(description="null for the baseline.")
     ]

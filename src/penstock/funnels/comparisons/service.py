@@ -52,6 +52,7 @@ class Arm:
     """One cohort.
 
     value: the property's value at entry; None if missing.
+    excluded: number of units that the funnel excludes.
     early: number of units that completed while their window is open.
     conflicting: number of units with another value in a later event.
     """
@@ -60,22 +61,27 @@ class Arm:
     entered: int
     completed: int
     pending: int
+    excluded: int
     early: int
     conflicting: int
 
     @property
+    def eligible(self) -> int:
+        return self.entered - self.excluded
+
+    @property
     def is_too_small(self) -> bool:
-        return self.entered < MIN_UNITS
+        return self.eligible < MIN_UNITS
 
     @property
     def share(self) -> Share:
-        """Return the completed units, out of all."""
-        return Share(self.completed, self.entered)
+        """Return the completed units, out of all eligible units."""
+        return Share(self.completed, self.eligible)
 
     @property
     def settled(self) -> Share:
         """Return the settled units that completed, out of all settled units."""
-        return Share(self.completed - self.early, self.entered - self.pending - self.early)
+        return Share(self.completed - self.early, self.eligible - self.pending - self.early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,13 @@ def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
     """
     entered, *_, completed = row["counts"]
     return Arm(
-        value, entered, completed, sum(row["pendings"]), row["early"], sum(row["conflicting"])
+        value,
+        entered,
+        completed,
+        pending=sum(row["pendings"]),
+        excluded=sum(row["excluded"]),
+        early=row["early"],
+        conflicting=sum(row["conflicting"]),
     )
 
 
@@ -206,22 +218,30 @@ def _record(
     settled_against: AgainstBaselineRecord | None,
 ) -> ComparedRecord:
     key, settled = _key(name, arm.value), arm.settled
-    totals = {"entered": arm.entered, "completed": arm.completed, "pending": arm.pending}
+    totals = {"completed": arm.completed, "pending": arm.pending}
     return ComparedRecord(
         cohort=key.cohort,
         label=key.label,
+        entered=arm.entered,
         **totals,
-        conversion_rate=rate(arm.completed, arm.entered) or 0.0,
-        rate_interval=_range(*wilson_interval(arm.share)),
-        final_rate=_range(arm.completed / arm.entered, (arm.completed + arm.pending) / arm.entered),
+        excluded=arm.excluded,
+        conversion_rate=rate(arm.completed, arm.eligible),
+        rate_interval=_range(*wilson_interval(arm.share)) if arm.eligible else None,
+        final_rate=_final_rate(arm),
         conflicting_entry_values=arm.conflicting,
         too_few=arm.is_too_small,
         against_baseline=against,
-        **settled_figures(**totals, early=arm.early),
+        **settled_figures(eligible=arm.eligible, **totals, early=arm.early),
         settled_rate_interval=_range(*wilson_interval(settled)) if settled.whole else None,
         settled_too_few=settled.whole < MIN_UNITS,
         settled_against_baseline=settled_against,
     )
+
+
+def _final_rate(arm: Arm) -> RangeRecord | None:
+    if not arm.eligible:
+        return None
+    return _range(arm.completed / arm.eligible, (arm.completed + arm.pending) / arm.eligible)
 
 
 def _test_against_baseline(

@@ -89,5 +89,7 @@ def _row(
         tuple(matches),
         all_of=step.mode is not None,
         diagnostic=step.diagnostic,
+        exclude=step.exclude,
+        strict=step.strict,
         saved_as=(step.type, step.value),
     )

@@ -48,6 +48,8 @@ class Row:
     """One entry of `steps[]`.
 
     matches: the row's own match first, then the matches of its `or` rows in order.
+    exclude: a match excludes the units that await the next step. strict: for a required step: an
+    event of another step excludes the units that await it.
     saved_as: type and value in the saved definition, before a goal was replaced by its match or a
     page path was normalised.
     """
@@ -55,7 +57,14 @@ class Row:
     matches: tuple[Match, ...]
     all_of: bool = False
     diagnostic: bool = False
+    exclude: bool = False
+    strict: bool = False
     saved_as: tuple[str, str] | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether the row is a step, which units complete."""
+        return not (self.diagnostic or self.exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,12 @@ class Definition:
     @property
     def steps(self) -> tuple[Row, ...]:
         """The required rows: steps 1 to n."""
-        return tuple(row for row in self.rows if not row.diagnostic)
+        return tuple(row for row in self.rows if row.required)
+
+    @property
+    def excludes(self) -> bool:
+        """Whether an event can exclude a unit: there is an exclusion row or a strict step."""
+        return any(row.exclude or row.strict for row in self.rows)
 
     @property
     def diagnostics(self) -> tuple[Row, ...]:

@@ -67,7 +67,7 @@ class _Place:
     """A row and its place.
 
     at: index in `steps`.
-    step: number of the step; for a diagnostic row, number of the step before it.
+    step: number of the step; for any other row, number of the step before it.
     """
 
     at: int
@@ -75,10 +75,10 @@ class _Place:
     row: SavedStep
 
     def __str__(self) -> str:
-        if not self.row.diagnostic:
+        if self.row.required:
             return f"step {self.step}"
         where = f"after step {self.step}" if self.step else "before step 1"
-        return f"diagnostic row {where}"
+        return f"{'exclusion' if self.row.exclude else 'diagnostic'} row {where}"
 
     @property
     def description(self) -> str:
@@ -88,7 +88,7 @@ class _Place:
 def _places(rows: Sequence[SavedStep]) -> list[_Place]:
     places, step = [], 0
     for at, row in enumerate(rows):
-        step += not row.diagnostic
+        step += row.required
         places.append(_Place(at, step, row))
     return places
 
@@ -129,7 +129,7 @@ def _align(
 
 
 def _describe_addition(place: _Place) -> str:
-    if place.row.diagnostic:
+    if not place.row.required:
         return f"{_capital(str(place))} added: {_row_in_words(place.row)}"
     where = f"after step {place.step - 1}" if place.step > 1 else "at the beginning"
     return f"Step {place.step} added {where}: {_row_in_words(place.row)}"
@@ -139,13 +139,16 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
     old, new, label = before.row, after.row, _capital(str(after))
     if old == new:
         return
-    if old.diagnostic != new.diagnostic:
-        yield f"{before.description} is now {'a ' if new.diagnostic else ''}{after}"
+    if (old.diagnostic, old.exclude) != (new.diagnostic, new.exclude):
+        article = "" if new.required else "an " if new.exclude else "a "
+        yield f"{before.description} is now {article}{after}"
     if (old.type, old.value) != (new.type, new.value):
         yield f"{label} now matches {_match(new)} instead of {_match(old)}"
     if old.mode != new.mode:
         needs = "all of its parts, in any order" if new.mode else "any one of its options"
         yield f"{label} now needs {needs}"
+    if old.strict != new.strict:
+        yield f"{label} is {'now' if new.strict else 'no longer'} strict"
     yield from _list_changes(f"{label}: filter", old.filters, new.filters, _filter)
     yield from _list_changes(
         f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words

@@ -181,11 +181,24 @@ def saved_filters(filters: list[FilterIn]) -> list[SavedFilter]:
 
 
 class SavedStep(SavedMatch):
-    """One row. or_: the other options of the row, or the other parts of an `all_of` row."""
+    """One row. or_: the other options of the row, or the other parts of an `all_of` row.
+
+    Interfaces from before `exclude` and `strict` know neither, so they are present only if true.
+    """
 
     or_: Annotated[list[SavedMatch], Field(alias="or")]
     mode: str | None
     diagnostic: bool
+    exclude: Annotated[
+        bool, Field(exclude_if=not_, description="An exclusion row. Present only if true.")
+    ] = False
+    strict: Annotated[
+        bool, Field(exclude_if=not_, description="A strict step. Present only if true.")
+    ] = False
+
+    @property
+    def required(self) -> bool:
+        return not (self.diagnostic or self.exclude)
 
 
 class SavedWindow(Record):

@@ -7,7 +7,7 @@ from pydantic import Field
 from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
-from penstock.funnels.results.schema import FinalRate, SettledRecord
+from penstock.funnels.results.schema import ConversionRate, Excluded, FinalRate, SettledRecord
 from penstock.http.period import InBuckets
 from penstock.http.schema import Record
 
@@ -25,7 +25,8 @@ class TrendBucketRecord(SettledRecord):
     completed: int
     pending: int
     dropped_off: int
-    conversion_rate: float | None
+    excluded: Excluded
+    conversion_rate: ConversionRate
     final_rate: FinalRate
     median_completion_minutes: float | None
     maturing: Annotated[
@@ -105,8 +106,8 @@ class NextQuery(CohortQuery):
 
     step: Annotated[int, Field(ge=1, le=19, description="Furthest step of the units.")]
     outcome: Annotated[
-        Literal["pending", "droppedOff"] | None,
-        Field(description="Outcome of the units. Default: both."),
+        Literal["pending", "droppedOff", "excluded"] | None,
+        Field(description="Outcome of the units. Default: pending and droppedOff."),
     ] = None
     of: Annotated[
         Literal["unit", "visitor"],
@@ -138,7 +139,9 @@ class NextRecord(HeadRecord):
     """Events of units after the step at which they stopped, up to the end of their windows."""
 
     step: int
-    stopped: Annotated[int, Field(description="Units that got no further than this step.")]
+    stopped: Annotated[
+        int, Field(description="Units of this outcome that got no further than this step.")
+    ]
     silent: Annotated[
         int, Field(description="Stopped units without another event in their window.")
     ]

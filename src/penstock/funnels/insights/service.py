@@ -235,10 +235,11 @@ def _bucket(
     context: QueryContext, now_ms: int, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
-    entered, completed, pending = (
-        row[name] if row else 0 for name in ("entered", "completed", "pending")
+    entered, completed, pending, excluded = (
+        row[name] if row else 0 for name in ("entered", "completed", "pending", "excluded")
     )
-    totals = {"entered": entered, "completed": completed, "pending": pending}
+    eligible = entered - excluded
+    totals = {"eligible": eligible, "completed": completed, "pending": pending}
     is_cut = (
         params.start_ms is not None
         and params.end_ms is not None
@@ -251,8 +252,9 @@ def _bucket(
         entered=entered,
         completed=completed,
         pending=pending,
-        dropped_off=entered - completed - pending,
-        conversion_rate=rate(completed, entered),
+        dropped_off=eligible - completed - pending,
+        excluded=excluded,
+        conversion_rate=rate(completed, eligible),
         **settled_figures(**totals, early=row["early"] if row else 0),
         final_rate=final_rate(**totals),
         median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,

@@ -24,7 +24,7 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AskedRecord, CoverageRecord
 from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
 from penstock.funnels.results.service import ResultsService
-from penstock.funnels.results.settled import settled_figures
+from penstock.funnels.results.settled import eligible_counts, settled_figures
 from penstock.funnels.results.shaping import (
     MS_PER_MINUTE,
     data_quality,
@@ -129,9 +129,10 @@ def write_table(
 def _figure_columns(definition: Definition) -> list[Column]:
     columns = [Column("entered")]
     for step in range(1, len(definition.steps) + 1):
-        counts = (f"step_{step}_{count}" for count in ("count", "pending", "dropped_off"))
+        names = ("count", "pending", "dropped_off", "excluded")
+        counts = (f"step_{step}_{name}" for name in names)
         columns += [Column(f"step_{step}_name", str), *map(Column, counts)]
-    columns += [*map(Column, ("completed", "pending", "dropped_off"))]
+    columns += [*map(Column, ("completed", "pending", "dropped_off", "excluded"))]
     columns += [Column("conversion_rate", float), Column("median_completion_minutes", float)]
     columns += [Column("settled"), Column("settled_rate", float), Column("early_completions")]
     for number in range(1, len(definition.diagnostics) + 1):
@@ -200,16 +201,18 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     row: its columns and figures, by name.
     """
     counts, pendings = row["counts"], [*row["pendings"], 0]
-    dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
+    excluded, eligible = [*row["excluded"], 0], eligible_counts(counts, row["excluded"])
+    dropped = [*(eligible[k] - eligible[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
     columns: list[Any] = [counts[0]]
     names = (type_and_value(step)["value"] for step in definition.steps)
-    for step in zip(names, counts, pendings, dropped, strict=True):
+    for step in zip(names, counts, pendings, dropped, excluded, strict=True):
         columns += step
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
     pending = sum(pendings)
-    columns += [counts[-1], pending, sum(dropped), rate(counts[-1], counts[0]), median]
+    columns += [counts[-1], pending, sum(dropped), sum(excluded)]
+    columns += [rate(counts[-1], eligible[0]), median]
     settled = settled_figures(
-        entered=counts[0], completed=counts[-1], pending=pending, early=row["early"]
+        eligible=eligible[0], completed=counts[-1], pending=pending, early=row["early"]
     )
     columns += settled.values()
     for place, units, events in zip(

@@ -105,8 +105,16 @@ class StepRecord(Record):
     dropped_off: Annotated[
         int, Field(description="Units that got no further and whose window has closed.")
     ]
-    conversion_from_start: float | None
-    conversion_from_previous: float | None
+    excluded: Annotated[
+        int, Field(description="Units that were excluded between this step and the next.")
+    ]
+    conversion_from_start: Annotated[
+        float | None, Field(description="Share of all eligible units, which are not excluded.")
+    ]
+    conversion_from_previous: Annotated[
+        float | None,
+        Field(description="Share of the eligible units that reached the step before."),
+    ]
     settled: Annotated[int, Field(description="Settled units that reached this step.")]
     settled_from_start: Annotated[
         float | None, Field(description="Share of all settled units; null if there are none.")
@@ -150,13 +158,16 @@ class RangeRecord(Record):
 
 
 class SettledRecord(Record):
-    """Figures over settled units. entered = settled + pending + earlyCompletions."""
+    """Figures over settled units.
+
+    entered = settled + pending + earlyCompletions + excluded.
+    """
 
     settled: Annotated[
         int,
         Field(
-            description="Units whose conversion window has ended at evaluatedAt, whatever their "
-            "outcome. 0 without a window, as such units never settle."
+            description="Eligible units whose conversion window has ended at evaluatedAt, "
+            "completed or not. 0 without a window, as such units never settle."
         ),
     ]
     settled_rate: Annotated[
@@ -185,6 +196,19 @@ FinalRate = Annotated[
 ]
 
 
+Excluded = Annotated[
+    int,
+    Field(
+        description="Units that an exclusion row or a strict step excluded. They are part of "
+        "entered, and of no rate."
+    ),
+]
+ConversionRate = Annotated[
+    float | None,
+    Field(description="completed / eligible, to four decimals; eligible = entered - excluded."),
+]
+
+
 class AggregateRecord(SettledRecord):
     """The numbers for all units or for one cohort. A rate is null if its denominator is 0."""
 
@@ -192,9 +216,8 @@ class AggregateRecord(SettledRecord):
     completed: int
     pending: int
     dropped_off: int
-    conversion_rate: Annotated[
-        float | None, Field(description="completed / entered, to four decimals.")
-    ]
+    excluded: Excluded
+    conversion_rate: ConversionRate
     final_rate: FinalRate
     median_completion_minutes: float | None
     steps: list[StepRecord]

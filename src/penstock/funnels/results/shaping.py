@@ -7,7 +7,7 @@ from typing import Any
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition, Row
-from penstock.funnels.results.settled import final_rate, settled_figures
+from penstock.funnels.results.settled import eligible_counts, final_rate, settled_figures
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.query import QueryParams
 
@@ -74,21 +74,25 @@ def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]
     """
     n = len(definition.steps)
     counts, pendings = row["counts"], [*row["pendings"], 0]
-    dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]
-    entered, completed, pending = counts[0], counts[-1], sum(pendings)
-    totals = {"entered": entered, "completed": completed, "pending": pending}
-    settled = settled_figures(**totals, early=row["early"])
-    bounds = final_rate(**totals)
+    excluded = [*row["excluded"], 0]
+    eligible = eligible_counts(counts, row["excluded"])
+    dropped = [eligible[k] - eligible[k + 1] - pendings[k] for k in range(n - 1)] + [0]
+    completed, pending = counts[-1], sum(pendings)
+    totals = {"completed": completed, "pending": pending}
+    settled = settled_figures(eligible=eligible[0], **totals, early=row["early"])
+    bounds = final_rate(eligible=eligible[0], **totals)
     return {
+        "entered": counts[0],
         **totals,
         "droppedOff": sum(dropped),
-        "conversionRate": rate(completed, entered),
+        "excluded": sum(excluded),
+        "conversionRate": rate(completed, eligible[0]),
         "settled": settled["settled"],
         "settledRate": settled["settled_rate"],
         "earlyCompletions": settled["early_completions"],
         "finalRate": bounds and bounds.model_dump(),
         "medianCompletionMinutes": row["median_ms"] / MS_PER_MINUTE if completed else None,
-        "steps": _steps(definition, row, counts, pendings, dropped),
+        "steps": _steps(definition, row, eligible, dropped),
         "diagnostics": _diagnostics(definition, row),
     }
 
@@ -96,15 +100,16 @@ def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]
 def _steps(
     definition: Definition,
     row: Mapping[str, Any],
-    counts: Sequence[int],
-    pendings: Sequence[int],
+    eligible: Sequence[int],
     dropped: Sequence[int],
 ) -> list[dict[str, Any]]:
-    # Settled units that reached each step: all units that reached it, minus those that are still
-    # open.
+    """Return the steps. eligible: number of eligible units that reached each step."""
+    counts, pendings, excluded = row["counts"], [*row["pendings"], 0], [*row["excluded"], 0]
+    # Settled units that reached each step: eligible units that reached it, minus those that are
+    # still open.
     still_open = list(accumulate(reversed([*row["pendings"], row["early"]])))[::-1]
-    settled = [count - open_ for count, open_ in zip(counts, still_open, strict=True)]
-    required = [(place, step) for place, step in enumerate(definition.rows) if not step.diagnostic]
+    settled = [count - open_ for count, open_ in zip(eligible, still_open, strict=True)]
+    required = [(place, step) for place, step in enumerate(definition.rows) if step.required]
     options = iter(row["options"])
     return [
         {
@@ -114,8 +119,9 @@ def _steps(
             "count": counts[k],
             "pending": pendings[k],
             "droppedOff": dropped[k],
-            "conversionFromStart": rate(counts[k], counts[0]),
-            "conversionFromPrevious": rate(counts[k], counts[k - 1]) if k else None,
+            "excluded": excluded[k],
+            "conversionFromStart": rate(eligible[k], eligible[0]),
+            "conversionFromPrevious": rate(eligible[k], eligible[k - 1]) if k else None,
             "settled": settled[k],
             "settledFromStart": rate(settled[k], settled[0]),
             "settledFromPrevious": rate(settled[k], settled[k - 1]) if k else None,
@@ -145,8 +151,7 @@ def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
         if row.diagnostic:
             looks = {"afterStep": step, "where": _describe_place(step, len(definition.steps))}
             places.append({"row": place, **looks, **type_and_value(row)})
-        else:
-            step += 1
+        step += row.required
     return places
 
 

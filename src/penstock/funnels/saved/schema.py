@@ -5,7 +5,7 @@ a validator of the second field, which can use the first field if that field is 
 would check a rule about the whole object only after every field is valid.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -48,9 +48,23 @@ _WINDOWS = ", ".join(map(str, WINDOWS_S))
 
 
 class StepIn(MatchIn):
-    """One row of a funnel: a required step, or a diagnostic row."""
+    """One row of a funnel: a required step, a diagnostic row, or an exclusion row."""
 
     diagnostic: bool = False
+    exclude: Annotated[
+        bool,
+        Field(
+            description="An exclusion row between two steps: a unit with a matching event after "
+            "the step above, and before the step below, is excluded from all rates."
+        ),
+    ] = False
+    strict: Annotated[
+        bool,
+        Field(
+            description="For a step after the first: an event of another step between this step "
+            "and the one before excludes the unit."
+        ),
+    ] = False
     mode: Annotated[
         Literal["all_of"] | None,
         Field(description="all_of: the row needs its own match and all `or` rows, in any order."),
@@ -61,6 +75,30 @@ class StepIn(MatchIn):
     @classmethod
     def _check_or_even_if_absent(cls, row: Any) -> Any:
         return {"or": [], **row} if isinstance(row, dict) else row
+
+    @field_validator("exclude", "strict")
+    @classmethod
+    def _check_kind(cls, is_set: bool, info: ValidationInfo[ValidationContext]) -> bool:
+        if is_set and info.data.get("diagnostic"):
+            raise RuleBroken(
+                "not_allowed", "A diagnostic row never affects the counts. Drop one of the two."
+            )
+        if is_set and info.field_name == "strict" and info.data.get("exclude"):
+            raise RuleBroken(
+                "not_allowed", "Only a step can be strict. Set it on the step below the exclusion."
+            )
+        return is_set
+
+    @field_validator("mode")
+    @classmethod
+    def _check_mode(cls, mode: str | None, info: ValidationInfo[ValidationContext]) -> str | None:
+        if mode is not None and info.data.get("exclude"):
+            raise RuleBroken(
+                "not_allowed",
+                "Any match of an exclusion row excludes a unit. Leave out mode, and list further "
+                "matches in `or`.",
+            )
+        return mode
 
     @field_validator("or_")
     @classmethod
@@ -88,6 +126,8 @@ class StepIn(MatchIn):
             or_=rows,
             mode=self.mode,
             diagnostic=self.diagnostic,
+            exclude=self.exclude,
+            strict=self.strict,
         )
 
 
@@ -147,7 +187,7 @@ class FunnelIn(Input):
         list[StepIn],
         Field(
             description=f"{MIN_STEPS} to {MAX_STEPS} required steps, "
-            f"and at most {MAX_ROWS} rows including diagnostic rows.",
+            f"and at most {MAX_ROWS} rows in all.",
             json_schema_extra={"minItems": MIN_STEPS, "maxItems": MAX_ROWS},
         ),
     ]
@@ -259,7 +299,7 @@ class FunnelIn(Input):
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:
     """Yield the faults of the list of rows as a whole. rows: not yet validated."""
     objects = [row if isinstance(row, dict) else {} for row in rows]
-    required = sum(row.get("diagnostic") is not True for row in objects)
+    required = sum(map(_is_step, objects))
     if len(rows) > MAX_ROWS:
         yield Fault("", "too_many", f"A funnel has at most {MAX_ROWS} rows, not {len(rows)}.")
     if required < MIN_STEPS:
@@ -273,8 +313,9 @@ def _row_faults(rows: list[Any]) -> Iterator[Fault]:
             "",
             "too_many_steps",
             f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
-            "Diagnostic rows do not count.",
+            "Diagnostic and exclusion rows do not count.",
         )
+    yield from _order_faults(objects, required)
     matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
     if matches > MAX_MATCHES:
         yield Fault(
@@ -282,6 +323,43 @@ def _row_faults(rows: list[Any]) -> Iterator[Fault]:
             "too_many_matches",
             f"A funnel has at most {MAX_MATCHES} matches including `or` rows, not {matches}.",
         )
+
+
+def _is_step(row: Mapping[str, Any]) -> bool:
+    return row.get("diagnostic") is not True and row.get("exclude") is not True
+
+
+def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
+    """Yield the faults of exclusion rows and strict steps that stand in a wrong place.
+
+    rows: not yet validated. required: number of required steps.
+    """
+    step, previous = 0, None
+    for place, row in enumerate(rows):
+        if _is_step(row):
+            step, previous = step + 1, None
+            if step == 1 and row.get("strict") is True:
+                yield Fault(
+                    f"[{place}].strict",
+                    "not_allowed",
+                    "The first step has no step before it. Set strict on a later step.",
+                )
+        elif row.get("exclude") is True and row.get("diagnostic") is not True:
+            if not 0 < step < required:
+                yield Fault(
+                    f"[{place}].exclude",
+                    "misplaced",
+                    "An exclusion row stands between two steps. Move it below the first step and "
+                    "above the last.",
+                )
+            elif previous is not None:
+                yield Fault(
+                    f"[{place}].exclude",
+                    "repeated",
+                    f"steps[{previous}] is the exclusion row between these steps. "
+                    "Add this match to its `or`.",
+                )
+            previous = place
 
 
 def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:

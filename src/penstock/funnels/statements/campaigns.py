@@ -30,7 +30,7 @@ class CampaignSort(StrEnum):
     COMPLETED = "completed"
 
 
-FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending", "early")
+FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending", "early", "excluded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,14 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
 
 def _groups(funnel: Plan | None) -> str:
     """Sum up the figures of each value and of all values. Touch values are always strings."""
-    none = "0 AS entered, 0 AS completed, 0 AS pending, 0 AS early"
+    none = "0 AS entered, 0 AS completed, 0 AS pending, 0 AS early, 0 AS excluded"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:
         parts.append(f"""
         SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens,
                {figures.ENTERED} AS entered, {figures.completed_units(funnel)} AS completed,
-               {figures.pending_units(funnel)} AS pending, {figures.early_units(funnel)} AS early
+               {figures.pending_units(funnel)} AS pending, {figures.early_units(funnel)} AS early,
+               {figures.excluded_units(funnel)} AS excluded
         FROM ranked WHERE NOT is_total""")
     sums = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
     return f"""

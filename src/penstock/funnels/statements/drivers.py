@@ -102,8 +102,9 @@ def event_groups(
 
 
 def _at_risk(plan: Plan, step: int) -> str:
-    """Whether a unit reached a step and its window has ended."""
-    return f"{in_cohort_filter(plan)} AND reached >= {step} AND {plan.evaluated_at()} > window_end"
+    """Whether an eligible unit reached a step and its window has ended."""
+    conditions = [in_cohort_filter(plan), f"reached >= {step}", "excluded_after < 0"]
+    return " AND ".join([*conditions, f"{plan.evaluated_at()} > window_end"])
 
 
 def _builtins(plan: Plan) -> str:

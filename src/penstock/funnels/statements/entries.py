@@ -108,9 +108,14 @@ def open_parts(plan: Plan) -> str:
 
 
 def time_decides(plan: Plan) -> bool:
-    """Whether time alone decides what follows an entry, without sequence numbers or groups."""
-    return plan.definition.sequence_property is None and not any(
-        step.row.all_of for step in plan.steps
+    """Whether time alone decides what follows an entry.
+
+    It does without sequence numbers, groups and exclusions.
+    """
+    return (
+        plan.definition.sequence_property is None
+        and not plan.excludes
+        and not any(step.row.all_of for step in plan.steps)
     )
 
 

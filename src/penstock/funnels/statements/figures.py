@@ -18,9 +18,6 @@ from penstock.funnels.statements.query import Plan
 LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
-PARTS = "cityHash64(units.keys), reached, waiting"
-"""Columns by which `unit_figures` groups. The keys are combined into one hash, because serialising
-a list would take a quarter of the time of a stored report."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -37,6 +34,16 @@ _QUALITY = (
 """Names of the first numbers in `quality`. The first two count events outside units."""
 
 
+def parts(plan: Plan) -> str:
+    """Return the columns by which `unit_figures` groups.
+
+    The keys are combined into one hash, because serialising a list would take a quarter of the time
+    of a stored report.
+    """
+    excluded = ", excluded" if plan.excludes else ""
+    return f"cityHash64(units.keys), reached, waiting{excluded}"
+
+
 def completed_units(plan: Plan) -> str:
     return f"counted[{len(plan.steps)}]"
 
@@ -50,6 +57,17 @@ def pending_units(plan: Plan) -> str:
 def early_units(plan: Plan) -> str:
     """Return the completed units whose window is still open."""
     return f"counted[{2 * len(plan.steps)}]"
+
+
+def excluded_units(plan: Plan) -> str:
+    """Return the sum of the excluded units of all steps."""
+    n = len(plan.steps)
+    return f"arraySum(arraySlice(counted, {2 * n + 1}, {n - 1}))" if plan.excludes else "0"
+
+
+def eligible_units(plan: Plan) -> str:
+    """Return the units that are not excluded: the denominator of every rate."""
+    return f"({ENTERED} - {excluded_units(plan)})" if plan.excludes else ENTERED
 
 
 def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) -> str:
@@ -68,8 +86,8 @@ def median_state(took_ms: str, is_complete: str) -> str:
 def unit_figures(plan: Plan) -> str:
     """Return the figures of a cohort from the columns of `units`, in parts to be added up.
 
-    The units of a part completed the same steps, and either all or none of them are waiting
-    (`PARTS`). So a list is made for each part, not for each unit.
+    The units of a part completed the same steps, and either all or none of them are waiting, and
+    are excluded (`parts`). So a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
     # By furthest step. At step n, these are the early completions.
@@ -78,6 +96,13 @@ def unit_figures(plan: Plan) -> str:
         f"arrayResize(arrayWithConstant(reached, count()), {n})",
         f"arrayResize({waiting}, {n})",
     ]
+    open_window = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
+    columns = f"{open_window} AS waiting"
+    if plan.excludes:
+        excluded = "arrayPushBack(arrayWithConstant(reached - 1, 0), count() * excluded)"
+        counted.append(f"arrayResize({excluded}, {n - 1})")
+        columns = f"""excluded_after >= 0 AS excluded,
+           NOT excluded AND {open_window} AS waiting"""
     if plan.definition.has_options:
         masks = plan.masks([bit for step in plan.steps for bit in step.each])
         counted.append(f"sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks}))")
@@ -92,7 +117,7 @@ def unit_figures(plan: Plan) -> str:
     return f"""
            {_joined(counted)} AS counted, {quality_list(numbers, conflicting)} AS quality,
            {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion,
-           {plan.evaluated_at()} <= {plan.window_end("entry_ts")} AS waiting"""
+           {columns}"""
 
 
 def event_figures(name: str, count: str) -> str:
@@ -116,7 +141,8 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     options = sum(len(step.matches) for step in definition.steps)
     diagnostics = definition.diagnostics
     seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
-    lengths = {"counts": n, "pendings": n - 1, "early": 1, "options": 0}
+    lengths = {"counts": n, "pendings": n - 1, "early": 1}
+    lengths |= {"excluded": n - 1 if definition.excludes else 0, "options": 0}
     if definition.has_options:
         lengths["options"] = options
     lengths |= {"seen_units": seen, "seen_events": seen}
@@ -126,6 +152,7 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
         **figures,
         **_cut(row.get("missing", ()), {"missing": breadth}),
         "early": figures["early"][0],
+        "excluded": figures["excluded"] or [0] * (n - 1),
         "options": figures["options"] or figures["counts"],
         **dict(zip(_QUALITY, quality["numbers"], strict=True)),
         "conflicting": quality["conflicting"],

@@ -18,7 +18,13 @@ from penstock.funnels.statements.entries import (
     max_entries,
     open_parts,
 )
-from penstock.funnels.statements.progress import conflicts, folded_units, folds_conflicts
+from penstock.funnels.statements.progress import (
+    conflicts,
+    excluded_after,
+    folded_units,
+    folds_conflicts,
+    unit_ties,
+)
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 from penstock.funnels.statements.times import all_ms, entry_time, late_time, ms
 
@@ -37,6 +43,7 @@ UNIT_COLUMNS = (
     "seen",  # Array(UInt32): see `_diagnostic_counts`
     "cut",  # 1 if the unit exceeded a limit, so only its first events or entries were read
     "coarse",  # number of events whose whole second contains another event of the unit
+    "excluded_after",  # milliseconds from the entry to the exclusion; -1 if it is not excluded
 )
 
 
@@ -108,12 +115,13 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
                {ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
-               progress.skips AS skips, progress.ties AS ties,
+               progress.skips AS skips, {unit_ties(plan)} AS ties,
                arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
                           history) AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan)} AS coarse,
+               {excluded_after(plan)} AS excluded_after,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_stored_columns(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
@@ -140,8 +148,9 @@ def _coarse_times(plan: Plan) -> str:
 
 
 def _later_events(plan: Plan) -> str:
-    """Return the events after the entry and inside the window that match a required step."""
-    condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
+    """Return the events after the entry and inside the window, except those of diagnostic rows."""
+    bits = plan.required | sum(plan.exclusions)
+    condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
     if not plan.has_whole_seconds:
         return f"arrayFilter(x -> {condition}, arraySlice(history, entry.at + 1))"
     entry = f"({entry_time(plan)}, first_event.seq, first_event.event_id)"
@@ -180,7 +189,10 @@ def _unit_conflicts(plan: Plan) -> str:
         return "progress.conflicts"
     if not plan.breadth:
         return "toUInt8(0)"
-    return f"arrayReduce('groupBitOr', {conflicts(plan, 'later')})"
+    events = "later"
+    if any(plan.exclusions):
+        events = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, later)"
+    return f"arrayReduce('groupBitOr', {conflicts(plan, events)})"
 
 
 def _chosen_matches(plan: Plan) -> str:
@@ -219,7 +231,7 @@ def _diagnostic_counts(plan: Plan) -> str:
     counts, groups, step = [], [], 0
     for bits in plan.rows:
         if not bits.row.diagnostic:
-            step += 1
+            step += bits.row.required
             continue
         inside = _is_inside(plan, bits, step)
         counts.append(f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)")
@@ -235,7 +247,10 @@ def _is_inside(plan: Plan, bits: RowBits, step: int) -> str:
     """Whether a diagnostic row counts the event `x`. step: number of the step above the row."""
     if step:
         since = ms(plan, f"progress.done[{step}]")
-        until = f"if(reached > {step}, {ms(plan, f'progress.done[{step + 1}]')}, window_end)"
+        end = "window_end"
+        if plan.excludes:
+            end = f"if(progress.excluded, {ms(plan, 'progress.ended_ts')}, window_end)"
+        until = f"if(reached > {step}, {ms(plan, f'progress.done[{step + 1}]')}, {end})"
     else:
         since = "" if plan.window_ms is None else f"entry_ts - {plan.window_ms}"
         until = "entry_ts"
@@ -248,12 +263,14 @@ def _is_inside(plan: Plan, bits: RowBits, step: int) -> str:
 def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
     """Select each visitor's entry that leads furthest, overall or in each span.
 
-    Of several such entries, the earliest counts. Source: semantics, "Visitor funnels" and "Trend".
+    Of several such entries, the earliest counts that is not excluded, or else the earliest. Source:
+    semantics, "Visitor funnels" and "Trend".
     """
     span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
+    rank = "excluded_after < 0, " if plan.excludes else ""
     best = ", ".join(f"best.{place} AS {column}" for place, column in enumerate(columns, start=1))
     return f"""
         SELECT unit, {best} FROM (
             SELECT unit, argMax(tuple({", ".join(columns)}),
-                                tuple(reached, -toInt64(entry_at))) AS best
+                                tuple(reached, {rank}-toInt64(entry_at))) AS best
             FROM ({outcome}) GROUP BY unit{span})"""

@@ -11,8 +11,9 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
-    - an event of a diagnostic row, of a payment provider (for a visitor: if its time is a whole
-      second), or with an unusable sequence value
+    - more events than completed steps, if a step is strict
+    - an event of a diagnostic or exclusion row, of a payment provider (for a visitor: if its time
+      is a whole second), or with an unusable sequence value
     - events of several visitors, if the plan keeps a unit's visitors
     - for a visitor: an event of step 1 that does not pass the query's entry filters, at the time of
       the entry or before
@@ -119,7 +120,10 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
     first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
-    last_start = other_span = ""
+    last_start = other_span = events = repeats = ""
+    stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
+    if any(step.row.strict for step in plan.steps):
+        events, repeats = " count() AS events,", f" OR events != {stop}"
     if plan.spans is not None:
         last_start = f"maxIf(ts, {_starts(plan)}) AS last_start_ts,"
         other_span = f" OR {plan.span('entry_ts')} != {plan.span('last_start_ts')}"
@@ -131,7 +135,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                              {_starts(plan)}) AS starts,
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
-               {_over_limit(plan)} AS over_limit,{first_ts}{last_start}{filtered}
+               {_over_limit(plan)} AS over_limit,{first_ts}{events}{last_start}{filtered}
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
@@ -156,11 +160,10 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}{_is_refused(plan)}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
-                       OR {_tied_options(plan, layout)}{other_span}{shared_time},
+                       OR {_tied_options(plan, layout)}{other_span}{shared_time}{repeats},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
     open_units = f" AND NOT (class = {SIMPLE} AND waiting)" if plan.params.settled else ""
-    stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
     return f"""
     SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,
@@ -202,8 +205,8 @@ def _position(layout: Layout) -> str:
 
 def _complexity(plan: Plan, layout: Layout) -> str:
     """Return 2 if the event makes any unit complex, 1 if only units that entered, or else 0."""
-    diagnostic = sum(bits.all for bits in plan.rows if bits.row.diagnostic)
-    conditions = [plan.overlaps("mask", diagnostic)] if diagnostic else []
+    others = sum(bits.all for bits in plan.rows if not bits.row.required)
+    conditions = [plan.overlaps("mask", others)] if others else []
     if layout.number_bits:
         fits = f"{small_number('number')} AND number < {2 ** (layout.number_bits + 3)}"
         # The number is unusable or does not fit into its bits.
@@ -219,7 +222,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
 def _unitless(plan: Plan) -> str:
     """Count the events in the period that match a required step. Used for events without a unit."""
     conditions = []
-    if any(bits.row.diagnostic for bits in plan.rows):
+    if not all(bits.row.required for bits in plan.rows):
         conditions.append(plan.overlaps("mask", plan.required))
     if plan.params.start_ms is not None:
         conditions.append(plan.in_period("ts"))
@@ -327,6 +330,8 @@ def tallies(plan: Plan, layout: Layout) -> str:
     n = len(plan.steps)
     counted = [f"countIf(reached >= {k})" for k in range(1, n + 1)]
     counted += [f"countIf(reached = {k} AND waiting)" for k in range(1, n + 1)]
+    if plan.excludes:  # Excluded units are complex.
+        counted += ["toUInt64(0)"] * (n - 1)
     if plan.definition.has_options:
         counted += [
             f"countIf(reached >= {k}"

@@ -7,8 +7,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.funnels.statements.entries import least_next_number
+from penstock.funnels.statements.exclusions import (
+    NOT_EXCLUDED,
+    contested_ties,
+    excludes_in,
+    fold_inputs,
+    followed_bits,
+    gaps,
+)
 from penstock.funnels.statements.query import UNUSABLE, Plan
-from penstock.funnels.statements.times import entry_time
+from penstock.funnels.statements.times import entry_time, ms
 
 
 def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
@@ -22,9 +30,13 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
     state = _state(plan, detailed=detailed)
     times = "followers.late" if plan.has_whole_seconds else "followers.ts"
     inputs = {"ts": times, "seq": "followers.seq", "mask": "followers.mask"}
-    inputs["same_ts"] = _equals_previous(times)
+    same_ts = same_seq = _equals_previous(times)
+    inputs["same_ts"] = same_ts
     if plan.definition.sequence_property is not None:
-        inputs["same_seq"] = _equals_previous(f"arrayZip({times}, followers.seq)")
+        same_seq = _equals_previous(f"arrayZip({times}, followers.seq)")
+        inputs["same_seq"] = same_seq
+    if plan.excludes:
+        inputs |= fold_inputs(plan, same_ts, same_seq)
     if folds_conflicts(plan):
         inputs["conflicts"] = conflicts(plan, "followers")
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
@@ -42,20 +54,23 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
 
 
 def _followers(plan: Plan) -> str:
-    """Return the later events inside the window (rule 1) that match step 2 or a later step."""
-    condition = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
-    return f"arrayFilter(x -> {condition}, later)"
+    """Return the later events inside the window (rule 1) that can affect the unit."""
+    return f"arrayFilter(x -> {plan.overlaps('x.mask', followed_bits(plan))}, later)"
 
 
 def _early_ties(plan: Plan) -> str:
     """Count ties (rule 3) among events with the entry's time that were read before the entry.
 
-    These events match step 2, were not used for step 1, and are not provably before the entry.
+    These events match step 2 or would exclude the unit before it, were not used for step 1, and are
+    not provably before the entry.
     """
+    awaited = plan.overlaps("x.mask", plan.steps[1].all)
+    if plan.excludes:
+        awaited = f"({awaited} OR {excludes_in('1', gaps(plan, 'x.mask'))})"
     conditions = [
         "i < entry.at",
         f"{'x.late' if plan.has_whole_seconds else 'x.ts'} = {entry_time(plan)}",
-        plan.overlaps("x.mask", plan.steps[1].all),
+        awaited,
         f"(first_event.seq = {UNUSABLE} OR x.seq = first_event.seq)",
     ]
     if plan.steps[0].row.all_of:
@@ -98,7 +113,8 @@ class _Field(NamedTuple):
     They read the previous state as `s`, and the event's ts, seq, mask, conflicts, same_ts (whether
     its time equals the previous event's) and same_seq (whether its time and number do). completed:
     the value if the event completed a step. filled: the value if it filled a part of a group.
-    passed: the value if it did neither; None if the value does not change.
+    passed: the value if it did neither; None if the value does not change. excluded: the value if
+    the event excluded the unit; None if the value does not change.
     """
 
     name: str
@@ -107,6 +123,7 @@ class _Field(NamedTuple):
     completed: str
     filled: str
     passed: str | None = None
+    excluded: str | None = None
 
 
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
@@ -139,6 +156,15 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
                 "chosen", plan.mask_type, _chosen_at_entry(plan), chosen, f"bitOr(s.chosen, {hit})"
             )
         )
+    if plan.excludes:
+        by_other = f"NOT {excludes_in('s.reached', 'bitOr(gaps, same_gaps)')}"
+        fields += [
+            _Field("excluded", "UInt8", "0", "0", "0", excluded="1"),
+            _Field("ended_ts", "Int64", "0", "0", "0", excluded="ts"),
+            _Field(
+                "ended_seq", "UInt64", "0", "0", "0", excluded=f"if({by_other}, {UNUSABLE}, seq)"
+            ),
+        ]
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
         done = "arrayPushBack(s.done, ts)"
         fields.append(_Field("done", "Array(Int64)", f"[{entry_time(plan)}]", done, "s.done"))
@@ -149,13 +175,15 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
     """Return the fields that count ties (rule 3).
 
     When an event completes a step, some events with the same time that were read earlier become
-    ties: those that match the next step and were not used for any step, since their order is
-    unknown. early: number of such events so far with the time of the last event. early_same: number
-    of such events that also have the last event's sequence number. The others are provably before
-    an event with a usable number.
+    ties, since their order is unknown: those that match the next step or would exclude the unit
+    there, and were not used for any step. early: number of such events so far with the time of the
+    last event. early_same: number of such events that also have the last event's sequence number.
+    The others are provably before an event with a usable number.
     """
     then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
     hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
+    if plan.excludes:
+        hit = f"({hit} OR {excludes_in('s.reached + 1', 'gaps')})"
     early, passed_over = "s.early * same_ts", "s.early * same_ts"
     if plan.definition.sequence_property is not None:
         same = "s.early_same * same_seq"
@@ -181,8 +209,24 @@ def _step(plan: Plan, state: list[_Field]) -> str:
         full = f"bitOr(s.filled, {_hit(plan)}) = {_next_step(plan)}"
         filled = _tuple(item.filled for item in state)
         accepted = f"if({_choose_by_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
+    if plan.excludes:
+        candidate = f"NOT s.excluded AND ({candidate} OR {excludes_in('s.reached', 'gaps')})"
+        excluded = _tuple(item.excluded or f"s.{item.name}" for item in state)
+        accepted = f"if({_is_excluded(plan)}, {excluded}, {accepted})"
     skip, tie, ignored = (_tuple(_add_one(state, name)) for name in ("skips", "ties", None))
     return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), {ignored})"
+
+
+def _is_excluded(plan: Plan) -> str:
+    """Whether an event that would be accepted excludes the unit, or another of its time does.
+
+    An exclusion of the same time counts first unless it is provably later. Without a usable number,
+    it must have another time than the last step, whose order is not known either.
+    """
+    masks = "same_gaps"
+    if plan.definition.sequence_property is not None:
+        masks = "bitOr(same_gaps, if(ts > s.last_ts, free_gaps, 0))"
+    return excludes_in("s.reached", masks)
 
 
 def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
@@ -203,17 +247,36 @@ def _groups(plan: Plan) -> list[bool]:
     return [step.row.all_of for step in plan.steps]
 
 
-def _next_step(plan: Plan) -> str:
+def _next_step(plan: Plan, state: str = "s") -> str:
     """Return the mask of the next step's matches."""
     # After the last step no event may match, so the list ends with an empty mask.
-    return f"{plan.masks([*(step.all for step in plan.steps), 0])}[s.reached + 1]"
+    return f"{plan.masks([*(step.all for step in plan.steps), 0])}[{state}.reached + 1]"
 
 
-def _hit(plan: Plan) -> str:
-    """Return the next step's matches that the event satisfies and that are not filled yet."""
+def _hit(plan: Plan, state: str = "s") -> str:
+    """Return the next step's matches that the event satisfies and that are not filled yet.
+
+    state: name of the state.
+    """
     if not any(_groups(plan)):
-        return f"bitAnd(mask, {_next_step(plan)})"
-    return f"bitAnd(mask, bitAnd({_next_step(plan)}, bitNot(s.filled)))"
+        return f"bitAnd(mask, {_next_step(plan, state)})"
+    return f"bitAnd(mask, bitAnd({_next_step(plan, state)}, bitNot({state}.filled)))"
+
+
+def unit_ties(plan: Plan) -> str:
+    """Return the number of a unit's unordered ties, from the columns of `folded_units`."""
+    if not plan.excludes:
+        return "progress.ties"
+    contested = contested_ties(plan, _hit(plan, "progress"))
+    return f"toUInt32(progress.ties + if(progress.excluded, {contested}, 0))"
+
+
+def excluded_after(plan: Plan) -> str:
+    """Return the milliseconds from a unit's entry to its exclusion; -1 if it is not excluded."""
+    if not plan.excludes:
+        return NOT_EXCLUDED
+    after = f"toInt64({ms(plan, 'progress.ended_ts')} - entry_ts)"
+    return f"if(progress.excluded, {after}, {NOT_EXCLUDED})"
 
 
 def _choose_by_group(groups: list[bool], group: str, plain: str) -> str:

@@ -47,6 +47,7 @@ class Sort(StrEnum):
     COMPLETED = "completed"
     PENDING = "pending"
     DROPPED_OFF = "droppedOff"
+    EXCLUDED = "excluded"
     CONVERSION_RATE = "conversionRate"
     SETTLED_RATE = "settledRate"
     MEDIAN_COMPLETION_MINUTES = "medianCompletionMinutes"
@@ -171,8 +172,10 @@ class Plan:
         self.subset, self.keeps_more = subset, keeps_more
         self.binder = Binder()
         self.rows = _row_bits(definition)
-        self.steps = [bits for bits in self.rows if not bits.row.diagnostic]
+        self.steps = [bits for bits in self.rows if bits.row.required]
         self.required = sum(bits.all for bits in self.steps)
+        self.excludes = definition.excludes
+        self.exclusions = _exclusions(self.rows)
         self.breadth = len(definition.breakdown_properties)
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
@@ -237,6 +240,17 @@ class Plan:
 
     def evaluated_at(self) -> str:
         return self.binder.bind("Int64", self.params.evaluated_at_ms)
+
+
+def _exclusions(rows: Sequence[RowBits]) -> list[int]:
+    """Return the matches of the exclusion row after each step but the last; 0 if it has none."""
+    exclusions: list[int] = []
+    for bits in rows:
+        if bits.row.required:
+            exclusions.append(0)
+        elif bits.row.exclude:
+            exclusions[-1] = bits.all
+    return exclusions[:-1]
 
 
 def _row_bits(definition: Definition) -> list[RowBits]:

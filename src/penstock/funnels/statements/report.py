@@ -77,7 +77,7 @@ def _folded_cohorts(plan: Plan) -> str:
     """Sum up the units of the general fold, in a few rows per cohort."""
     return f"""
     SELECT any(units.keys) AS keys, {figures.unit_figures(plan)}
-    FROM units GROUP BY {figures.PARTS}"""
+    FROM units GROUP BY {figures.parts(plan)}"""
 
 
 def _simple_cohorts(plan: Plan) -> str:
@@ -157,13 +157,18 @@ def _sorting(plan: Plan) -> list[str]:
     entered, completed = figures.ENTERED, figures.completed_units(plan)
     pending = figures.pending_units(plan)
     early = figures.early_units(plan)
-    settled = f"({entered} - {pending} - {early})"
+    excluded, eligible = figures.excluded_units(plan), figures.eligible_units(plan)
+    settled = f"({eligible} - {pending} - {early})"
+    conversion_rate = f"{completed} / {eligible}"
+    if plan.excludes:
+        conversion_rate = f"if({eligible} = 0, NULL, {conversion_rate})"
     figure = {
         Sort.ENTERED: entered,
         Sort.COMPLETED: completed,
         Sort.PENDING: pending,
-        Sort.DROPPED_OFF: f"{entered} - {completed} - {pending}",
-        Sort.CONVERSION_RATE: f"{completed} / {entered}",
+        Sort.DROPPED_OFF: f"{eligible} - {completed} - {pending}",
+        Sort.EXCLUDED: excluded,
+        Sort.CONVERSION_RATE: conversion_rate,
         Sort.SETTLED_RATE: f"if({settled} = 0, NULL, ({completed} - {early}) / {settled})",
         Sort.MEDIAN_COMPLETION_MINUTES: f"if({completed} = 0, NULL, median_ms)",
     }[plan.params.sort]

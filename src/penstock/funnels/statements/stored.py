@@ -16,6 +16,7 @@ def stored_units(plan: Plan) -> str:
            entry_ts + took AS done_ts, chosen, skips, ties, invalid, tied,
            {_conflicts(plan, f"{stored}.conflicts")} AS conflicts,
            {_has_several_visitors(plan)} AS several, seen, cut, toUInt32(0) AS coarse,
+           excluded_after,
            arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
            {plan.window_end("entry_ts")} AS window_end
     FROM funnel_outcomes FINAL

@@ -45,18 +45,19 @@ _DECIDED = (
     "seen",
     "cut",
     "pauses",
+    "excluded_after",
 )
 """The columns that the fold computes, except for the time of the first event."""
 
 _COLUMNS = ", ".join(("build", "unit", "version", "first_ts", *_DECIDED))
 _ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
            skips, ties, invalid, tied, conflicts, visitors, seen, cut,
-           arrayDifference(done) AS pauses"""
+           arrayDifference(done) AS pauses, excluded_after"""
 _FOLDED = ", ".join(f"folded.{column} AS {column}" for column in _DECIDED)
 _VALUES = ", ".join(("unit", "first_ts", *_DECIDED))
 _TYPES = (
     "UInt64, Int64, Int64, Int64, UInt8, Array(UInt64), UInt64, UInt32, UInt32, UInt32, UInt8,"
-    " UInt8, Array(UInt64), Array(UInt32), UInt8, Array(Int64)"
+    " UInt8, Array(UInt64), Array(UInt32), UInt8, Array(Int64), Int64"
 )
 _DIGEST = (
     f"count() AS units, groupBitXor(cityHash64(CAST(({_VALUES}), 'Tuple({_TYPES})'))) AS digest"

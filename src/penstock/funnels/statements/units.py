@@ -19,6 +19,9 @@ from penstock.funnels.statements.query import (
 )
 from penstock.funnels.statements.unit_events import unit_events
 
+_ELIGIBLE = "excluded_after < 0"
+"""Whether a unit is not excluded."""
+
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
 
@@ -28,6 +31,7 @@ class Outcome(StrEnum):
     COMPLETED = "completed"
     PENDING = "pending"
     DROPPED_OFF = "droppedOff"
+    EXCLUDED = "excluded"
 
 
 class Quality(StrEnum):
@@ -49,8 +53,8 @@ class Quality(StrEnum):
 class UnitConditions:
     """Conditions that a unit must all meet.
 
-    step: the step that the unit reached. If the outcome is pending or dropped off, the unit must
-    not have reached a later step. option: index of an option of that step. diagnostic: number of a
+    step: the step that the unit reached. With an outcome other than completed, the unit must not
+    have reached a later step. option: index of an option of that step. diagnostic: number of a
     diagnostic row, from 1. property: number of a breakdown property, from 1, for data problems that
     concern one property; 0 means any property.
     """
@@ -106,7 +110,7 @@ def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
     n = len(plan.steps)
     conditions = [in_cohort_filter(plan)]
     if units.step is not None:
-        furthest = units.outcome in (Outcome.PENDING, Outcome.DROPPED_OFF)
+        furthest = units.outcome not in (None, Outcome.COMPLETED)
         conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
         step = plan.steps[units.step - 1]
         if units.option is not None and not step.row.all_of:
@@ -132,8 +136,9 @@ def _outcome(plan: Plan, outcome: Outcome, n: int) -> str:
     waiting = _waiting(plan)
     return {
         Outcome.COMPLETED: f"reached = {n}",
-        Outcome.PENDING: f"reached < {n} AND {waiting}",
-        Outcome.DROPPED_OFF: f"reached < {n} AND NOT ({waiting})",
+        Outcome.PENDING: f"reached < {n} AND {_ELIGIBLE} AND {waiting}",
+        Outcome.DROPPED_OFF: f"reached < {n} AND {_ELIGIBLE} AND NOT ({waiting})",
+        Outcome.EXCLUDED: f"NOT ({_ELIGIBLE})",
     }[outcome]
 
 
@@ -164,7 +169,8 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
     the first entry. For visitors, `counted` must have the same edges. Columns: bucket (its start),
     first_ms and last_ms (times of its first and last entry), entered, completed, pending,
-    early (completed units whose window is open), median_ms. Buckets without entries are omitted.
+    early (completed units whose window is open), excluded, median_ms. Buckets without entries are
+    omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -175,6 +181,7 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
                countIf(reached = {n} AND {_waiting(plan)}) AS early,
+               countIf({_outcome(plan, Outcome.EXCLUDED, n)}) AS excluded,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
 
@@ -237,14 +244,14 @@ def next_events(
 ) -> Statement:
     """Count the later events inside the window, for units that stopped after a step.
 
-    of_visitors: read all events of the attempts' visitors. limit: maximum number of event names.
+    outcome: None for units that are pending or dropped off. of_visitors: read all events of the
+    attempts' visitors. limit: maximum number of event names.
     Columns: is_total, kind, name, units, events, first_units (units whose next event has this
     name), stopped (all units that stopped after the step).
     """
     plan = counted.plan
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
-    if outcome is not None:
-        conditions.append(_outcome(plan, outcome, len(plan.steps)))
+    conditions.append(_ELIGIBLE if outcome is None else _outcome(plan, outcome, len(plan.steps)))
     stopped = f"""
         SELECT unit, done_ts, window_end FROM counted WHERE {" AND ".join(conditions)}"""
     relations, events = unit_events(

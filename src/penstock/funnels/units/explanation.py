@@ -10,6 +10,7 @@ from penstock.funnels.units.trace import (
     FunnelPath,
     MatchedEvent,
     Verdict,
+    exclusion_row,
     required_rows,
     seen_by_diagnostics,
 )
@@ -70,8 +71,11 @@ def _explain(
 ) -> Explanation:
     verdict = None if path is None else path.verdicts.get(event.event_id)
     if path is not None and verdict is not None:
-        place, row = required_rows(definition)[verdict.step - 1]
-        sentence = _explain_verdict(row, path, event, verdict)
+        if verdict.decision is Decision.EXCLUSION:
+            place, sentence = _explain_exclusion(definition, event, verdict.step)
+        else:
+            place, row = required_rows(definition)[verdict.step - 1]
+            sentence = _explain_verdict(row, path, event, verdict)
         if event.coarse:
             end = "start" if verdict.step == 1 else "end"
             sentence += f" Its provider sends whole seconds; it counts at the {end} of its second."
@@ -81,6 +85,19 @@ def _explain(
         sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
         return Explanation(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
     return Explanation(Decision.NO_MATCH, None, None, (), _explain_ignored(definition, path, event))
+
+
+def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -> tuple[int, str]:
+    """Return the row that excludes the unit, and why. step: the last completed step."""
+    exclusion = exclusion_row(definition, step)
+    unit = definition.counting_unit
+    if exclusion is not None and event.matched[exclusion]:
+        reason = f"it matches the exclusion row after step {step}"
+        place = exclusion
+    else:
+        reason = f"step {step + 1} is strict, and the event belongs to another step"
+        place = required_rows(definition)[step][0]
+    return place, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
 
 
 def _explain_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
@@ -106,12 +123,16 @@ def _explain_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: V
             end = iso(path.window_end_ms)
             return f"Matches {step}, but comes after the window, which ended at {end}."
         case _:
-            return f"Not accepted for {step}: {_explain_tie(event, verdict)}"
+            is_rival = path.excluded_by is not None and path.excluded_by is verdict.against
+            did = "excluded the unit" if is_rival else f"completed step {verdict.step - 1}"
+            refused = "Excludes nothing" if verdict.excludes else f"Not accepted for {step}"
+            return f"{refused}: {_explain_tie(event, verdict, did)}"
 
 
-def _explain_tie(event: MatchedEvent, verdict: Verdict) -> str:
+def _explain_tie(event: MatchedEvent, verdict: Verdict, did: str) -> str:
+    """Explain a tie. did: what the event did that it was compared with."""
     assert verdict.against is not None
-    same = f"it has the same timestamp as the event that completed step {verdict.step - 1}, and "
+    same = f"it has the same timestamp as the event that {did}, and "
     if event.number is None or verdict.against.number is None:
         return same + "no sequence numbers on both prove which came first."
     return (
@@ -127,6 +148,8 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
         if event.matched[place]
     ]
     if not steps:
+        if any(row.exclude and event.matched[place] for place, row in enumerate(definition.rows)):
+            return "Matches an exclusion row, but not between the two steps around it."
         return "Matches no step."
     matches = f"Matches step {_join_words([str(step) for step in steps])}, but "
     if path is None:
@@ -141,6 +164,9 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
                 "furthest, the earliest among equals."
             )
         return f"{matches}it comes before the entry."
+    exclusion = path.excluded_by
+    if exclusion is not None and event.late_order > exclusion.late_order:
+        return f"{matches}the {definition.counting_unit} was already excluded."
     if path.reached == n and event.late_order > path.done[-1]:
         return f"{matches}the funnel was already completed."
     next_step = 1 + sum(done < event.late_order for done in path.done)

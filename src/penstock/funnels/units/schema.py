@@ -20,8 +20,8 @@ class UnitsQuery(CohortQuery):
         Field(
             ge=1,
             le=20,
-            description="Units that reached this step. With the outcome pending or droppedOff: "
-            "units that got exactly this far.",
+            description="Units that reached this step. With the outcome pending, droppedOff "
+            "or excluded: units that got exactly this far.",
         ),
     ] = None
     option: Annotated[
@@ -70,6 +70,7 @@ class UnitRecord(Record):
     reached: Annotated[int, Field(description="Steps completed, from 1.")]
     outcome: Outcome
     completed_at: str | None
+    excluded_at: str | None
     cohort: dict[str, Scalar | None]
     sequence_skips: int
     unordered_ties: int
@@ -147,7 +148,13 @@ class TracedEventRecord(Record):
         Field(description="Properties that the funnel reads; null for an object or array."),
     ]
     decision: Decision
-    step: Annotated[int | None, Field(description="The required step of the decision.")]
+    step: Annotated[
+        int | None,
+        Field(
+            description="The required step of the decision; for an exclusion, the step after which "
+            "it excluded the unit."
+        ),
+    ]
     row: int | None
     diagnostic_rows: Annotated[
         list[int], Field(description="Diagnostic rows that count the event.")
@@ -173,6 +180,7 @@ class TraceRecord(HeadRecord):
     reached: int
     outcome: Outcome | None
     completed_at: str | None
+    excluded_at: str | None
     steps: list[CompletedStepRecord]
     entry_values: dict[str, EntryValueRecord]
     conflicts: list[ConflictRecord]
@@ -217,7 +225,8 @@ class ExplainRecord(HeadRecord):
     counts: Annotated[
         bool | None,
         Field(
-            description="Whether it is the entry, is accepted, or counts for a diagnostic row. "
+            description="Whether it is the entry, is accepted, excludes its unit, or counts for a "
+            "diagnostic row. "
             "null if it is not decided, because the trace of its unit ends before it."
         ),
     ]

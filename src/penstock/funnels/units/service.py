@@ -148,12 +148,19 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
 
 
 def outcome_of(
-    definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int
+    definition: Definition,
+    reached: int,
+    window_end_ms: int | None,
+    evaluated_at_ms: int,
+    *,
+    is_excluded: bool,
 ) -> Outcome:
     """Return the outcome of a unit.
 
     window_end_ms: last millisecond of the window; None if the window has no end.
     """
+    if is_excluded:
+        return Outcome.EXCLUDED
     if reached == len(definition.steps):
         return Outcome.COMPLETED
     return (
@@ -166,7 +173,14 @@ def outcome_of(
 def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, str]) -> UnitRecord:
     definition = context.definition
     window_end_ms = None if definition.window_s is None else row["window_end"]
-    outcome = outcome_of(definition, row["reached"], window_end_ms, context.params.evaluated_at_ms)
+    is_excluded = row["excluded_after"] >= 0
+    outcome = outcome_of(
+        definition,
+        row["reached"],
+        window_end_ms,
+        context.params.evaluated_at_ms,
+        is_excluded=is_excluded,
+    )
     properties = definition.breakdown_properties
     return UnitRecord.model_validate(
         {
@@ -176,6 +190,7 @@ def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, s
             "reached": row["reached"],
             "outcome": outcome,
             "completedAt": iso(row["done_ts"]) if outcome is Outcome.COMPLETED else None,
+            "excludedAt": iso(row["entry_ts"] + row["excluded_after"]) if is_excluded else None,
             "cohort": dict(zip(properties, map(untagged, row["texts"]), strict=True)),
             "sequenceSkips": row["skips"],
             "unorderedTies": row["ties"],

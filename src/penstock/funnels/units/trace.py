@@ -6,7 +6,7 @@ evaluation that shares no code with them (tests/funnels/reference). "R7" and the
 numbers of the attempt counting rules.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ class Decision(StrEnum):
     NO_MATCH = "noMatch"
     UNVERIFIED_PROVIDER = "unverifiedProvider"
     DIAGNOSTIC = "diagnostic"
+    EXCLUSION = "exclusion"
 
 
 SERVED = (Decision.ENTRY, Decision.ACCEPTED)
@@ -89,10 +90,11 @@ def is_provably_after(order: Order, earlier: Order) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision on an event that matches the next step.
+    """The decision on an event that matches the next step, or excludes the unit before it.
 
-    step: the required step, from 1. parts: the parts of a group that the event filled. against: the
-    event that a tie was compared with. number: the last accepted number before a skip.
+    step: the required step, from 1; for an exclusion, the last completed step. parts: the parts of
+    a group that the event filled. against: the event that a tie was compared with. number: the last
+    accepted number before a skip. excludes: whether the event is one that excludes.
     """
 
     decision: Decision
@@ -101,6 +103,7 @@ class Verdict:
     completes: bool = False
     against: MatchedEvent | None = None
     number: int | None = None
+    excludes: bool = False
 
 
 @dataclass(slots=True)
@@ -113,7 +116,7 @@ class FunnelPath:
     step, the matches that count. events: all events of the unit, in reading order. later: the
     events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
     verdicts: the decisions on events that matched the next step, by event ID. ties: number of
-    unordered ties.
+    unordered ties. excluded_by: the event that excluded the unit, if any.
     """
 
     entry: MatchedEvent
@@ -129,6 +132,12 @@ class FunnelPath:
     accepted: list[MatchedEvent] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     ties: int = 0
+    excluded_by: MatchedEvent | None = None
+
+    @property
+    def excluded_ms(self) -> int | None:
+        """The time at which the unit was excluded; None if it was not."""
+        return None if self.excluded_by is None else self.excluded_by.late_ms
 
     @property
     def entry_ms(self) -> int:
@@ -162,7 +171,37 @@ class FunnelPath:
 
 def required_rows(definition: Definition) -> list[tuple[int, Row]]:
     """Return the required steps with their indexes among the rows."""
-    return [(place, row) for place, row in enumerate(definition.rows) if not row.diagnostic]
+    return [(place, row) for place, row in enumerate(definition.rows) if row.required]
+
+
+def exclusion_row(definition: Definition, step: int) -> int | None:
+    """Return the index of the exclusion row after a step; None if there is none."""
+    above = 0
+    for place, row in enumerate(definition.rows):
+        above += row.required
+        if row.exclude and above == step:
+            return place
+    return None
+
+
+def _gaps(definition: Definition, event: MatchedEvent) -> frozenset[int]:
+    """Return the numbers of the steps after which an event excludes a unit.
+
+    It matches the exclusion row there. Or the next step is strict, and the event matches another
+    step but not that one.
+    """
+    if not definition.excludes:
+        return frozenset()
+    steps = required_rows(definition)
+    of_steps = any(event.matched[place] for place, _ in steps)
+    gaps = set()
+    for step, (place, row) in enumerate(steps[1:], start=1):
+        exclusion = exclusion_row(definition, step)
+        if (exclusion is not None and event.matched[exclusion]) or (
+            row.strict and of_steps and not event.matched[place]
+        ):
+            gaps.add(step)
+    return frozenset(gaps)
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
@@ -209,17 +248,32 @@ def _events_at_once(events: Sequence[MatchedEvent], first: int) -> Iterator[Matc
 class _Sequel:
     """The events of a unit in the order in which they follow an entry.
 
-    positions: for each row, the indexes of the events that match it. A visitor may enter thousands
-    of times, so they are computed once.
+    gaps: for each event, the steps after which it excludes a unit. positions: for each number of
+    completed steps, the indexes of the events that match the next step or exclude there. A visitor
+    may enter thousands of times, so they are computed once.
     """
 
     def __init__(self, definition: Definition, events: Sequence[MatchedEvent]) -> None:
         self.events = sorted(events, key=lambda event: event.late_order)
         self.orders = [event.late_order for event in self.events]
+        self.gaps = [_gaps(definition, event) for event in self.events]
         self.positions = [
-            [index for index, event in enumerate(self.events) if event.matched[place]]
-            for place in range(len(definition.rows))
+            [
+                index
+                for index, event in enumerate(self.events)
+                if event.matched[place] or step in self.gaps[index]
+            ]
+            for step, (place, _) in enumerate(required_rows(definition))
         ]
+
+    def at_once(self, index: int) -> Iterator[int]:
+        """Yield the indexes of the events at the same time as an event, in reading order."""
+        first = bisect_left(self.orders, self.orders[index][:2])
+        instant = self.orders[index][:2]
+        for other in range(first, len(self.events)):
+            if self.orders[other][:2] != instant:
+                return
+            yield other
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +322,7 @@ def _follow(
     _refuse_earlier_ties(path, steps, sequel, index)
     while path.reached < len(steps):
         place, step = steps[path.reached]
-        positions = sequel.positions[place]
+        positions = sequel.positions[path.reached]
         following = bisect_right(positions, index)
         if following == len(positions):
             break
@@ -278,22 +332,32 @@ def _follow(
             continue
         next_step = path.reached + 1
         matches = event.matched[place] - filled
-        if not matches:
+        excludes = path.reached in sequel.gaps[index]
+        if not matches and not excludes:
             continue
         if not path.in_window(event.at_ms):
-            verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
+            if matches:
+                verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
         if not is_provably_after(event.late_order, path.done[-1]):
             path.ties += 1
             verdicts[event.event_id] = Verdict(
-                Decision.UNORDERED_TIE, next_step, matches, against=path.completed[-1]
+                Decision.UNORDERED_TIE,
+                next_step,
+                matches,
+                against=path.completed[-1],
+                excludes=excludes,
             )
             continue
-        if event.number is not None and number is not None and event.number <= number:
+        if _is_stale(event, number):
             verdicts[event.event_id] = Verdict(
                 Decision.SEQUENCE_SKIP, next_step, matches, number=number
             )
             continue
+        exclusion = index if excludes else _exclusion_at_once(path, sequel, index, number)
+        if exclusion is not None:
+            _exclude(path, sequel, exclusion, place, filled, number)
+            break
         path.accepted.append(event)
         number = number if event.number is None else event.number
         if step.all_of:
@@ -310,31 +374,95 @@ def _follow(
     return path
 
 
+def _is_stale(event: MatchedEvent, number: int | None) -> bool:
+    """Whether an event's number is not greater than the last accepted one (rule 4)."""
+    return event.number is not None and number is not None and event.number <= number
+
+
+def _exclusion_at_once(
+    path: FunnelPath, sequel: _Sequel, index: int, number: int | None
+) -> int | None:
+    """Return the index of the first exclusion at the time of an event that would be accepted.
+
+    At one time an exclusion counts first, unless numbers prove that it came later.
+    """
+    order = sequel.orders[index]
+    for other in sequel.at_once(index):
+        event = sequel.events[other]
+        if (
+            path.reached in sequel.gaps[other]
+            and event.event_id not in path.verdicts
+            and is_provably_after(event.late_order, path.done[-1])
+            and not is_provably_after(event.late_order, order)
+            and not _is_stale(event, number)
+        ):
+            return other
+    return None
+
+
+def _exclude(
+    path: FunnelPath,
+    sequel: _Sequel,
+    index: int,
+    place: int,
+    filled: frozenset[int],
+    number: int | None,
+) -> None:
+    """End a path at an exclusion. Events of the next step whose order is not proven are ties.
+
+    index: index of the exclusion. place: index of the next step's row. filled: its filled parts.
+    """
+    exclusion, step = sequel.events[index], path.reached
+    path.excluded_by = exclusion
+    path.verdicts[exclusion.event_id] = Verdict(Decision.EXCLUSION, step, excludes=True)
+    for other in sequel.at_once(index):
+        event = sequel.events[other]
+        matches = event.matched[place] - filled
+        if (
+            matches
+            and step not in sequel.gaps[other]
+            and path.verdicts.get(event.event_id) is None
+            and not _is_stale(event, number)
+            and not is_provably_after(event.late_order, exclusion.late_order)
+            and not is_provably_after(exclusion.late_order, event.late_order)
+        ):
+            path.ties += 1
+            path.verdicts[event.event_id] = Verdict(
+                Decision.UNORDERED_TIE, step + 1, matches, against=exclusion
+            )
+
+
 def _refuse_earlier_ties(
     path: FunnelPath, steps: Sequence[tuple[int, Row]], sequel: _Sequel, index: int
 ) -> None:
     """Apply rule 3 to events that have the time of the last completion but were read before it.
 
-    They match the next step and were not used for any step. It is not known whether they came
-    before or after the completion, so ties do not depend on the order of arrival. index: the index
-    of the event that completed the step, or of the last event before it.
+    They match the next step or would exclude before it, and were not used for any step. It is not
+    known whether they came before or after the completion, so ties do not depend on the order of
+    arrival. index: the index of the event that completed the step, or of the last event before it.
     """
     if path.reached == len(steps):
         return
     last, next_step = path.completed[-1], path.reached + 1
     place, _ = steps[path.reached]
-    for event in takewhile(
-        lambda event: event.late_order[:2] == path.done[-1][:2],
-        (sequel.events[earlier] for earlier in range(index, -1, -1)),
+    for earlier in takewhile(
+        lambda earlier: sequel.orders[earlier][:2] == path.done[-1][:2], range(index, -1, -1)
     ):
+        event, excludes = sequel.events[earlier], path.reached in sequel.gaps[earlier]
         verdict = path.verdicts.get(event.event_id)
         if (
-            event.matched[place]
+            (event.matched[place] or excludes)
             and not is_provably_after(path.done[-1], event.late_order)
             and (verdict is None or verdict.decision not in SERVED)
         ):
             path.ties += 1
-            tie = Verdict(Decision.UNORDERED_TIE, next_step, event.matched[place], against=last)
+            tie = Verdict(
+                Decision.UNORDERED_TIE,
+                next_step,
+                event.matched[place],
+                against=last,
+                excludes=excludes,
+            )
             path.verdicts.setdefault(event.event_id, tie)
 
 
@@ -385,19 +513,20 @@ def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[Matc
 def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
     """Return the events that each diagnostic row counts, by row index, for the rows reached.
 
-    They occurred from the completion of the step above until the completion of the next step, or
-    the window's end, both inclusive. For a row above step 1, they occurred at most one window
-    before the entry. A whole second counts if any of its milliseconds is in that time.
+    They occurred from the completion of the step above until the completion of the next step, the
+    exclusion, or the window's end, both inclusive. For a row above step 1, they occurred at most
+    one window before the entry. A whole second counts if any of its milliseconds is in that time.
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
     for place, row in enumerate(definition.rows):
         if not row.diagnostic:
-            above += 1
+            above += row.required
             continue
         if path.reached < above:
             continue
-        until_ms = path.done_ms[above] if path.reached > above else path.window_end_ms
+        end_ms = path.window_end_ms if path.excluded_ms is None else path.excluded_ms
+        until_ms = path.done_ms[above] if path.reached > above else end_ms
         from_ms = path.done_ms[above - 1] if above else path.first_ms(definition)
         seen[place] = [
             event
@@ -436,8 +565,9 @@ def chosen_path(
 ) -> FunnelPath | None:
     """Return the path that counts for a unit, if its entry is inside the period and may count.
 
-    For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest, and
-    the earliest among equals. check: called for each path; raises when no time is left.
+    For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest,
+    among equals one that is not excluded, and the earliest of those. check: called for each path;
+    raises when no time is left.
     is_filtered: whether an entry must pass the query's entry filters.
     """
 
@@ -451,7 +581,7 @@ def chosen_path(
         return first if first is not None and inside(first) else None
     return max(
         islice(filter(inside, funnel_paths(definition, events)), _max_entries(definition, events)),
-        key=lambda path: path.reached,
+        key=lambda path: (path.reached, path.excluded_by is None),
         default=None,
     )
 
@@ -460,6 +590,7 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
     """Return the maximum number of competing entries, as in a report; None for no limit."""
     if (
         definition.sequence_property is None
+        and not definition.excludes
         and not any(row.all_of for _, row in required_rows(definition))
         and not any(event.coarse and any(event.matched) for event in events)
     ):

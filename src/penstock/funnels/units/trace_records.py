@@ -24,7 +24,7 @@ from penstock.funnels.units.service import outcome_of
 from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, is_in_period
 from penstock.funnels.units.traced_unit import Unit, fits_settled, matched_event
 
-_COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
+_COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC, Decision.EXCLUSION)
 
 
 def trace_record(
@@ -35,7 +35,11 @@ def trace_record(
     outcome = None
     if path is not None:
         outcome = outcome_of(
-            definition, path.reached, path.window_end_ms, context.params.evaluated_at_ms
+            definition,
+            path.reached,
+            path.window_end_ms,
+            context.params.evaluated_at_ms,
+            is_excluded=path.excluded_by is not None,
         )
     done = path is not None and path.reached == len(definition.steps)
     return TraceRecord.model_validate(
@@ -52,6 +56,7 @@ def trace_record(
             "reached": path.reached if path else 0,
             "outcome": outcome,
             "completedAt": iso(path.done_ms[-1]) if path and done else None,
+            "excludedAt": iso_or_none(path.excluded_ms) if path else None,
             "steps": _steps(path),
             "entryValues": _entry_values(definition, path) if path else {},
             "conflicts": _conflicts(definition, path) if path else [],
@@ -224,7 +229,10 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
         return f"The {kind} never completed step 1, so it is not in the report."
     n, reached = len(definition.steps), path.reached
     entry = f"Entered at {iso(path.entry_ms)}"
-    if reached == n:
+    if path.excluded_ms is not None:
+        at = iso(path.excluded_ms)
+        outcome = f"and was excluded after step {reached} of {n} at {at}."
+    elif reached == n:
         outcome = f"and completed all {n} steps at {iso(path.done_ms[-1])}."
     elif path.window_end_ms is None:
         outcome = f"and reached step {reached} of {n}; the window never ends, so it may complete."

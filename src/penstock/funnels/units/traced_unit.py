@@ -95,7 +95,8 @@ def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, a
     if path.reached == len(definition.steps):  # no later entry leads further
         return True
     by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-    return by_attempt and not path.in_window(read_ms)
+    has_ended = path.excluded_by is not None or not path.in_window(read_ms)
+    return by_attempt and has_ended
 
 
 def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:

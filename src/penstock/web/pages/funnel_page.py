@@ -72,7 +72,12 @@ class FunnelPage:
 
     @property
     def required_steps(self) -> list[SavedStep]:
-        return [row for row in self.definition.steps if not row.diagnostic]
+        return [row for row in self.definition.steps if row.required]
+
+    @property
+    def excludes(self) -> bool:
+        """Whether an event can exclude a unit."""
+        return any(row.exclude or row.strict for row in self.definition.steps)
 
     @property
     def has_window(self) -> bool:
@@ -98,6 +103,7 @@ class FunnelPage:
             "completed": "Completed",
             "pending": self.pending_word,
             "droppedOff": "Dropped off",
+            "excluded": "Excluded",
         }[outcome]
 
     def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:

@@ -17,7 +17,8 @@ export function collect(form) {
 }
 
 function valueOf(input, empty) {
-  if (input.type === "checkbox") return input.checked;
+  if (input.type === "checkbox")
+    return !input.checked && input.dataset.empty === "omit" ? undefined : input.checked;
   if (input.dataset.as === "list")
     return input.value
       .split("\n")

@@ -30,6 +30,7 @@ DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.NO_MATCH: ("No match", ""),
     Decision.UNVERIFIED_PROVIDER: ("Unverified provider", "warn"),
     Decision.DIAGNOSTIC: ("Diagnostic", "info"),
+    Decision.EXCLUSION: ("Excludes", "warn"),
 }
 """Text and colour of the badge of each decision."""
 
@@ -85,6 +86,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         "completed": "that completed the funnel",
         "pending": "that are pending" if page.has_window else "that have not converted",
         "droppedOff": "that dropped off",
+        "excluded": "that were excluded",
     }
     if step is not None:
         row = page.required_steps[step - 1] if step <= len(page.required_steps) else None
@@ -92,6 +94,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         stopped = {
             "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
             "droppedOff": f"that dropped off after {name}",
+            "excluded": f"that were excluded after {name}",
         }
         phrases.append(stopped.get(outcome or "", f"that reached {name}"))
         if row and query.option is not None and query.option <= len(row.or_):

@@ -46,7 +46,9 @@ function update() {
   form.querySelector("#breakdown-count").textContent = `${count} of ${limits.breakdowns}`;
   addBreakdown.setAttribute("aria-disabled", String(count >= limits.breakdowns));
   for (const button of form.querySelectorAll(
-    "[data-does=add-step], [data-does=add-diagnostic], [data-does=duplicate]",
+    ["add-step", "add-diagnostic", "add-exclusion", "duplicate"]
+      .map((does) => `[data-does=${does}]`)
+      .join(),
   )) {
     button.setAttribute("aria-disabled", String(rows.children.length >= limits.rows));
   }

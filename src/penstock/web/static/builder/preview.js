@@ -57,7 +57,7 @@ async function run({ name: _, ...definition }, showErrors) {
 
 // Whether at least two steps have a value.
 function isReady({ steps = [] }) {
-  return steps.filter((step) => step.value && !step.diagnostic).length >= 2;
+  return steps.filter((step) => step.value && !step.diagnostic && !step.exclude).length >= 2;
 }
 
 function period() {

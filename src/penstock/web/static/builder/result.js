@@ -13,6 +13,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   const sums = [
     `${countOf(aggregate.entered, noun)} entered`,
     `${formatNumber(aggregate.completed)} completed`,
+    aggregate.excluded ? `${formatNumber(aggregate.excluded)} excluded` : "",
   ];
   panel.querySelector("[data-sums]").textContent = [
     ...sums,
@@ -24,6 +25,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     .filter(Boolean)
     .join(", ");
   panel.querySelector(".legend .dropped").hidden = pending !== "pending";
+  panel.querySelector(".legend .excluded").hidden = !aggregate.excluded;
   const rows = [
     ...aggregate.steps.map((step, index) =>
       stepItem(panel, definition, step, aggregate.steps.slice(0, index), dash),
@@ -51,15 +53,15 @@ function hasWindow(definition) {
   return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
 }
 
-// The bar shows which units reached this step, may still reach it, or dropped off before it, as in
-// reports. earlier: the steps before this one.
+// The bar shows which units reached this step, may still reach it, dropped off or were excluded
+// before it, as in reports. earlier: the steps before this one.
 function stepItem(panel, definition, step, earlier, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
   const rate = hasWindow(definition) ? step.settledFromStart : step.conversionFromStart;
   const sum = (name) => earlier.reduce((total, { [name]: count }) => total + count, 0);
-  const [pending, dropped] = [sum("pending"), sum("droppedOff")];
-  const entered = step.count + pending + dropped;
+  const [pending, dropped, excluded] = ["pending", "droppedOff", "excluded"].map(sum);
+  const entered = step.count + pending + dropped + excluded;
   item
     .querySelector(".preview-numbers")
     .append(
@@ -72,6 +74,7 @@ function stepItem(panel, definition, step, earlier, dash) {
     reached: share(step.count),
     pending: share(pending),
     dropped: share(dropped),
+    excluded: share(excluded),
   });
   return { row: step.row, item };
 }

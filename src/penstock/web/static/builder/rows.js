@@ -2,16 +2,20 @@
 import { on } from "../delegation.js";
 import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
-export function makeRow({ or = [], mode = null, diagnostic = false, ...match } = {}) {
+const KINDS = ["diagnostic", "exclude", "strict"];
+
+export function makeRow({ or = [], mode = null, ...match } = {}) {
   const row = fromTemplate("#row-template");
   const own = makeMatch(match);
   own.querySelector('[data-does="remove-or"]').remove();
   row.querySelector("[data-own]").replaceWith(own);
   row.querySelector('[data-list="or"]').append(...or.map(makeOr));
   part(row, "mode").querySelector("select").value = mode ?? "";
-  part(row, "diagnostic").querySelector("input").checked = diagnostic;
+  for (const kind of KINDS) switchOf(row, kind).checked = Boolean(match[kind]);
   return row;
 }
+
+const switchOf = (row, kind) => part(row, kind).querySelector("input");
 
 function makeOr(match) {
   const item = document.createElement("li");
@@ -24,10 +28,14 @@ function makeOr(match) {
 export function showRows(list, counters, limits) {
   let step = 0;
   [...list.children].forEach((row, index) => {
-    const diagnostic = part(row, "diagnostic").querySelector("input").checked;
-    const title = diagnostic ? diagnosticTitle(step) : `Step ${++step}`;
-    row.classList.toggle("aside", diagnostic);
-    row.querySelector(".row-number").textContent = diagnostic ? "i" : step;
+    const [diagnostic, exclude] = [switchOf(row, "diagnostic"), switchOf(row, "exclude")];
+    const isStep = !diagnostic.checked && !exclude.checked;
+    const title = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
+    row.classList.toggle("aside", !isStep);
+    row.querySelector(".row-number").textContent = isStep ? step : exclude.checked ? "×" : "i";
+    offer(row, "diagnostic", !exclude.checked);
+    offer(row, "exclude", !diagnostic.checked);
+    offer(row, "strict", isStep && step > 1);
     row.querySelector(".row-title").textContent = title;
     row.setAttribute("aria-label", title);
     showMode(row);
@@ -38,13 +46,19 @@ export function showRows(list, counters, limits) {
   counters.classList.toggle("over", step > limits.steps || rows > limits.rows);
 }
 
-const diagnosticTitle = (step) =>
-  step ? `Diagnostic after step ${step}` : "Diagnostic before step 1";
+const titleOf = (excludes, step) =>
+  `${excludes ? "Exclude" : "Diagnostic"} ${step ? `after step ${step}` : "before step 1"}`;
+
+// Shows a switch. A hidden switch is off.
+function offer(row, kind, isOffered) {
+  part(row, kind).hidden = !isOffered;
+  if (!isOffered) switchOf(row, kind).checked = false;
+}
 
 function showMode(row) {
   const [field, ors] = [part(row, "mode"), row.querySelector('[data-list="or"]').children.length];
   const select = field.querySelector("select");
-  field.hidden = !ors;
+  field.hidden = !ors || switchOf(row, "exclude").checked;
   select.disabled = field.hidden;
   row.classList.toggle("all-of", !select.disabled && select.value === "all_of");
   row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of")
@@ -82,6 +96,8 @@ export function handleRowClick(button, list, limits, read) {
   else if (does === "add-step") addRow(list, limits, makeRow());
   else if (does === "add-diagnostic")
     addRow(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
+  else if (does === "add-exclusion")
+    addRow(list, limits, makeRow({ exclude: true }), lastButOne(list));
   else if (does === "remove") removeRow(list, row);
   else if (does === "add-or")
     focusFirst(row.querySelector('[data-list="or"]').appendChild(makeOr()));
@@ -97,7 +113,7 @@ function addRow(list, limits, row, after = list.lastElementChild) {
   focusFirst(row);
 }
 
-// A new diagnostic row goes before the last step.
+// A new diagnostic or exclusion row goes before the last step.
 const lastButOne = (list) => list.lastElementChild?.previousElementSibling ?? list.lastElementChild;
 
 function focusFirst(row) {

@@ -103,10 +103,11 @@ def _bar(
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
     dropped = sum(step.dropped_off for step in earlier)
+    excluded = sum(step.excluded for step in earlier)
     return Bar(
         step=step,
         title=_title(names, all_of=row.mode is not None),
-        parts=_parts(steps[first].count, step.count, may_reach, dropped),
+        parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
         may_reach=may_reach,
         from_start=step.settled_from_start if has_window else step.conversion_from_start,
         from_previous=step.settled_from_previous if has_window else step.conversion_from_previous,
@@ -129,14 +130,15 @@ def _title(names: Sequence[str], *, all_of: bool) -> str:
     return (" and " if all_of else " or ").join(shown)
 
 
-def _parts(total: int, reached: int, pending: int, dropped: int) -> Parts:
-    """Return the shares that reached a step, may still reach it, or dropped off before it."""
+def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:
+    """Return the shares that reached a step, may still reach it, or left before it."""
     if not total:
         return []
     return [
         ("reached", reached / total),
         ("pending", pending / total),
         ("dropped", dropped / total),
+        ("excluded", excluded / total),
     ]
 
 

@@ -1,0 +1,345 @@
+"""Exclusion rows and strict steps: each rule with a story, and every place that shows them."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from penstock.funnels.units.trace import chosen_path
+from tests.conftest import ShiftedClock
+from tests.funnels import reference
+from tests.funnels.definitions import resolved
+from tests.funnels.reference.report import read_units
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
+from tests.funnels.traces import matched_event
+from tests.tenant import Tenant
+
+EXCLUDED = step("X", exclude=True)
+STRICT = step("B", strict=True)
+PRO = [{"property": "plan", "operator": "equals", "value": "pro"}]
+
+STORIES = [
+    # rows, story, steps reached, whether the attempt is excluded, unordered ties
+    (["A", EXCLUDED, "B"], "0/A 10/B", 2, False, 0, "no exclusion"),
+    (["A", EXCLUDED, "B"], "0/A 5/X 10/B", 1, True, 0, "nothing later counts"),
+    (["A", EXCLUDED, "B"], "0/X 5/A 10/B", 2, False, 0, "before the entry"),
+    (["A", EXCLUDED, "B"], "0/A 10/B 20/X", 2, False, 0, "after the next step"),
+    (["A", EXCLUDED, "B"], "0/A 3601/X", 1, False, 0, "after the window"),
+    (["A", EXCLUDED, "B"], "0/A 3600/X", 1, True, 0, "at the window's end"),
+    (["A", "B", EXCLUDED, "C"], "0/A 5/X 10/B 20/C", 3, False, 0, "another gap"),
+    (["A", "B", EXCLUDED, "C"], "0/A 10/B 15/X 20/C", 2, True, 0, "its own gap"),
+    (["A", EXCLUDED, "B"], "0/A 10/X 10/B", 1, True, 1, "tied with the next step"),
+    (["A", EXCLUDED, "B"], "0/A 10/B 10/X", 1, True, 1, "tied, whatever the order of arrival"),
+    (["A", EXCLUDED, "B"], "0/A 10/B(1) 10/X(2)", 2, False, 0, "proven to be later"),
+    (["A", EXCLUDED, "B"], "0/A 10/B(2) 10/X(1)", 1, True, 0, "proven to be earlier"),
+    (["A", EXCLUDED, "B"], "0/A 10/B(1) 10/X(1)", 1, True, 1, "equal numbers prove nothing"),
+    (["A", EXCLUDED, "B"], "0/A 10/B(1) 10/X", 1, True, 1, "a number on one only"),
+    (["A", EXCLUDED, "B"], "0/A 0/X 10/B", 2, False, 1, "tied with the step before"),
+    (["A", EXCLUDED, "B"], "0/X 0/A 10/B", 2, False, 1, "tied, and read before it"),
+    (["A", EXCLUDED, "B"], "0/A(1) 0/X(2) 10/B", 1, True, 0, "numbers prove it"),
+    (["A", EXCLUDED, "B"], "0/A(5) 5/X(4) 10/B(6)", 2, False, 0, "a stale number excludes nothing"),
+    (["A", step("B", exclude=True), step("B")], "0/A 10/B", 1, True, 0, "matches both"),
+    (["A", step("X", "Y", exclude=True), "B"], "0/A 5/Y 10/B", 1, True, 0, "an `or` row"),
+    (["A", STRICT], "0/A 10/B", 2, False, 0, "strict"),
+    (["A", STRICT], "0/A 5/A 10/B", 1, True, 0, "strict: the first step again"),
+    (["A", STRICT, "C"], "0/A 5/C 10/B 20/C", 1, True, 0, "strict: a later step"),
+    (["A", STRICT], "0/A 5/Z 10/B", 2, False, 0, "strict: an event of no step"),
+    (["A", "B", step("C", strict=True)], "0/A 5/A 10/B 20/C", 3, False, 0, "strict: its own gap"),
+    (["A", STRICT], "0/A 0/A 10/B", 2, False, 1, "strict: tied with the step before"),
+    (["A", STRICT], "0/A 10/A 10/B", 1, True, 1, "strict: tied with the awaited step"),
+    (
+        ["A", step("B", "C", mode="all_of", strict=True)],
+        "0/A 5/B 6/B 10/C",
+        2,
+        False,
+        0,
+        "strict: a part again",
+    ),
+    (
+        ["A", EXCLUDED, step("B", "C", mode="all_of")],
+        "0/A 5/B 6/X 10/C",
+        1,
+        True,
+        0,
+        "between the parts of a group",
+    ),
+]
+stories = pytest.mark.parametrize(
+    ("rows", "story", "reached", "excluded", "ties"),
+    [case[:5] for case in STORIES],
+    ids=[case[5] for case in STORIES],
+)
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+ATTEMPTS = {
+    "countingUnit": "attempt",
+    "attemptProperty": "attempt",
+    "sequenceProperty": "n",
+    "conversionWindowSeconds": HOUR_S,
+}
+
+
+def history_of(story: str) -> reference.History:
+    """The events of a story, in the order in which they are told."""
+    events = []
+    for place, text in enumerate(story.split()):
+        time, _, item = text.partition("/")
+        properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
+        event = reference.Event(
+            f"e{place}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
+        )
+        events.append(event)
+    return reference.History(tuple(events))
+
+
+def rows_of(rows: list[str | Json]) -> list[Json]:
+    return [step(row) if isinstance(row, str) else row for row in rows]
+
+
+@stories
+def test_story_in_the_reference_evaluation(
+    rows: list[str | Json], story: str, reached: int, excluded: bool, ties: int
+) -> None:
+    funnel = {**ATTEMPTS, "steps": rows_of(rows)}
+    report = reference.evaluate(
+        history_of(story), funnel, website_ids=["w"], evaluated_at_ms=DAY_S * 1000
+    )
+    assert_counted(report, reached, excluded, ties)
+
+
+@stories
+def test_story_in_a_trace(
+    rows: list[str | Json], story: str, reached: int, excluded: bool, ties: int
+) -> None:
+    funnel = {**ATTEMPTS, "steps": rows_of(rows)}
+    units = read_units(history_of(story), funnel, ["w"], DAY_S * 1000)
+    events = sorted(map(matched_event, units.by_unit["a1"]), key=lambda event: event.order)
+    path = chosen_path(resolved(funnel), events, None, None)
+    assert path is not None
+    assert (path.reached, path.excluded_by is not None, path.ties) == (reached, excluded, ties)
+
+
+@pytest.mark.parametrize("number", [1, 9, 13, 15, 22, 28])
+def test_story_over_the_api(scene: Scene, number: int) -> None:
+    rows, story, reached, excluded, ties, _ = STORIES[number]
+    scene.story(story)
+    assert_counted(scene.results(scene.attempts(*rows)), reached, excluded, ties)
+
+
+def assert_counted(report: Json, reached: int, excluded: bool, ties: int) -> None:
+    total = report["aggregate"]
+    counts = [row["count"] for row in total["steps"]]
+    assert counts == [1] * reached + [0] * (len(counts) - reached)
+    assert total["excluded"] == excluded
+    assert [row["excluded"] for row in total["steps"]] == [
+        int(excluded and row["step"] == reached) for row in total["steps"]
+    ]
+    assert report["dataQuality"]["unorderedTies"] == ties
+
+
+def test_filters_decide_which_events_violate_a_strict_step(scene: Scene) -> None:
+    """An event that matches the awaited step's name but not its filter belongs to no step."""
+    scene.story("0/A 5/B", attempt="basic", plan="basic")
+    scene.story("10/B", attempt="basic", plan="pro")
+    scene.story("0/A 5/A 10/B", attempt="again", plan="pro")
+    report = scene.results(scene.attempts("A", step("B", strict=True, filters=PRO)))
+    total = report["aggregate"]
+    assert (total["entered"], total["completed"], total["excluded"]) == (2, 1, 1)
+
+
+def test_eligible_units_are_the_denominator_of_every_rate(scene: Scene) -> None:
+    for attempt in range(10):
+        scene.story("0/A 5/X" if attempt % 2 else "0/A 10/B", attempt=f"a{attempt}")
+    total = scene.results(scene.attempts("A", EXCLUDED, "B"))["aggregate"]
+    assert (total["entered"], total["excluded"], total["droppedOff"]) == (10, 5, 0)
+    assert (total["conversionRate"], total["settled"], total["settledRate"]) == (1.0, 5, 1.0)
+    assert [row["conversionFromStart"] for row in total["steps"]] == [1.0, 1.0]
+    assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 1.0]
+    assert [row["excluded"] for row in total["steps"]] == [5, 0]
+
+
+def test_a_funnel_whose_units_are_all_excluded_has_no_rate(scene: Scene) -> None:
+    scene.story("0/A 5/X", plan="pro")
+    funnel = scene.attempts("A", EXCLUDED, "B", breakdownProperties=["plan"])
+    report = scene.results(funnel, sort="conversionRate")
+    assert report["aggregate"]["conversionRate"] is None
+    assert report["cohorts"]["data"][0]["conversionRate"] is None
+    compared = get(scene, f"{funnel}/compare", property="plan")["cohorts"][0]
+    assert (compared["excluded"], compared["conversionRate"], compared["rateInterval"]) == (
+        1,
+        None,
+        None,
+    )
+
+
+def test_an_excluded_unit_is_never_pending(scene: Scene, clock: ShiftedClock) -> None:
+    today = Scene(scene.tenant, clock, ago_s=60)
+    today.story("0/A 5/X", attempt="excluded")
+    today.story("0/A", attempt="waits")
+    report = today.results(today.attempts("A", EXCLUDED, "B"))
+    total = report["aggregate"]
+    assert (total["pending"], total["excluded"], total["settled"]) == (1, 1, 0)
+    assert total["finalRate"] == {"lower": 0.0, "upper": 1.0}
+    assert report["coverage"]["openWindows"] == 1
+
+
+def test_a_visitor_counts_by_a_run_that_is_not_excluded(scene: Scene) -> None:
+    """Among runs that lead equally far; a run that leads further counts first."""
+    scene.story("0/A 5/X 4000/A", visitor="ann", attempt=None)
+    scene.story("0/A 10/B 15/X 4000/A", visitor="bob", attempt=None)
+    rows = ["A", EXCLUDED, "B", EXCLUDED, "C"]
+    funnel = scene.funnel(*rows, conversionWindowSeconds=HOUR_S)
+    units = {unit["unit"]: unit for unit in get(scene, f"{funnel}/units")["data"]}
+    assert units["ann"]["outcome"] == "droppedOff"
+    assert units["ann"]["entryAt"] == scene.at(4000)
+    assert (units["bob"]["outcome"], units["bob"]["reached"]) == ("excluded", 2)
+    assert units["bob"]["excludedAt"] == scene.at(15)
+
+
+def test_diagnostic_rows_of_an_excluded_unit_end_at_the_exclusion(scene: Scene) -> None:
+    scene.story("0/A 3/D 5/X 8/D")
+    funnel = scene.attempts("A", step("D", diagnostic=True), EXCLUDED, "B")
+    [row] = scene.results(funnel)["aggregate"]["diagnostics"]
+    assert (row["units"], row["events"], row["where"]) == (1, 1, "between steps 1 and 2")
+
+
+def test_lists_trends_next_events_and_exports_give_excluded_units(scene: Scene) -> None:
+    scene.story("0/A 5/X 8/D", attempt="excluded", plan="pro")
+    scene.story("0/A 10/B", attempt="completed", plan="pro")
+    scene.story("0/A 9/D", attempt="lost", plan="basic")
+    funnel = scene.attempts("A", EXCLUDED, "B", breakdownProperties=["plan"])
+    [excluded] = get(scene, f"{funnel}/units", outcome="excluded", step=1)["data"]
+    assert (excluded["unit"], excluded["excludedAt"]) == ("excluded", scene.at(5))
+    assert [
+        unit["unit"] for unit in get(scene, f"{funnel}/units", outcome="droppedOff")["data"]
+    ] == ["lost"]
+    [bucket] = [
+        bucket
+        for bucket in get(scene, f"{funnel}/trend", interval="month")["data"]
+        if bucket["entered"]
+    ]
+    assert (bucket["excluded"], bucket["droppedOff"], bucket["conversionRate"]) == (1, 1, 0.5)
+    following = get(scene, f"{funnel}/next", step=1)
+    assert (following["stopped"], following["data"][0]["name"]) == (1, "D")
+    assert get(scene, f"{funnel}/next", step=1, outcome="excluded")["stopped"] == 1
+    by_cohort = {
+        row["cohort"]["plan"]: row["excluded"] for row in scene.results(funnel)["cohorts"]["data"]
+    }
+    assert by_cohort == {"pro": 1, "basic": 0}
+    first = scene.results(funnel, sort="excluded")["cohorts"]["data"][0]
+    assert first["cohort"] == {"plan": "pro"}
+    table = scene.client.get(f"/api/funnels/{funnel}/export").text.lstrip("\ufeff")
+    total, *_ = csv.DictReader(io.StringIO(table))
+    assert (total["excluded"], total["step_1_excluded"], total["step_2_excluded"]) == (
+        "1",
+        "1",
+        "0",
+    )
+    assert (total["step_1_dropped_off"], total["conversion_rate"]) == ("1", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("rows", "story", "decisions", "sentence"),
+    [
+        (
+            ["A", EXCLUDED, "B"],
+            "0/A 5/X 10/B",
+            ["entry", "exclusion", "noMatch"],
+            "Excludes the attempt after step 1: it matches the exclusion row after step 1.",
+        ),
+        (
+            ["A", STRICT],
+            "0/A 5/A 10/B",
+            ["entry", "exclusion", "noMatch"],
+            "Excludes the attempt after step 1: step 2 is strict, and the event belongs to another",
+        ),
+        (
+            ["A", EXCLUDED, "B"],
+            "0/A 0/X 10/B",
+            ["entry", "unorderedTie", "accepted"],
+            "Excludes nothing: it has the same timestamp as the event that completed step 1",
+        ),
+        (
+            ["A", EXCLUDED, "B"],
+            "0/A 5/B 5/X",
+            ["entry", "unorderedTie", "exclusion"],
+            "Not accepted for step 2: it has the same timestamp as the event that excluded the un",
+        ),
+        (
+            ["A", EXCLUDED, "B"],
+            "0/A 5/X 10/B",
+            ["entry", "exclusion", "noMatch"],
+            "Matches step 2, but the attempt was already excluded.",
+        ),
+    ],
+)
+def test_a_trace_says_what_excluded_the_unit(
+    scene: Scene, rows: list[str | Json], story: str, decisions: list[str], sentence: str
+) -> None:
+    scene.story(story)
+    trace = get(scene, f"{scene.attempts(*rows)}/units/a1")
+    assert [event["decision"] for event in trace["events"]] == decisions
+    assert any(event["explanation"].startswith(sentence) for event in trace["events"])
+    if "exclusion" in decisions:
+        assert trace["outcome"] == "excluded"
+        assert trace["excludedAt"] == scene.at(5)
+        assert trace["summary"].endswith(f"was excluded after step 1 of 2 at {scene.at(5)}.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "code"),
+    [
+        ([EXCLUDED, "A", "B"], "steps[0].exclude", "misplaced"),
+        (["A", "B", EXCLUDED], "steps[2].exclude", "misplaced"),
+        (["A", EXCLUDED, step("Y", exclude=True), "B"], "steps[2].exclude", "repeated"),
+        (["A", step("X", exclude=True, diagnostic=True), "B"], "steps[1].exclude", "not_allowed"),
+        (
+            ["A", step("X", "Y", exclude=True, mode="all_of"), "B"],
+            "steps[1].mode",
+            "not_allowed",
+        ),
+        ([step("A", strict=True), "B"], "steps[0].strict", "not_allowed"),
+        (["A", step("X", exclude=True, strict=True), "B"], "steps[1].strict", "not_allowed"),
+        (["A", step("X", diagnostic=True, strict=True), "B"], "steps[1].strict", "not_allowed"),
+        (["A", EXCLUDED], "steps", "too_few_steps"),
+    ],
+)
+def test_a_misplaced_exclusion_is_refused(
+    scene: Scene, rows: list[str | Json], field: str, code: str
+) -> None:
+    answer = scene.client.post("/api/funnels", json={"name": "F", "steps": rows_of(rows)})
+    assert answer.status_code == 422, answer.text
+    assert (field, code) in [(fault["field"], fault["code"]) for fault in answer.json()["errors"]]
+
+
+def test_a_record_carries_only_the_fields_that_were_set(scene: Scene) -> None:
+    funnel = scene.funnel("A", EXCLUDED, STRICT)
+    plain, exclusion, strict = scene.client.get(f"/api/funnels/{funnel}").json()["steps"]
+    assert not plain.keys() & {"exclude", "strict"}
+    assert (exclusion["exclude"], strict["strict"]) == (True, True)
+    assert "strict" not in exclusion
+    assert "exclude" not in strict
+
+
+def test_revisions_name_exclusions(scene: Scene) -> None:
+    funnel = scene.funnel("A", "B")
+    body = {"name": "Scenario", "steps": rows_of(["A", EXCLUDED, STRICT])}
+    scene.client.put(f"/api/funnels/{funnel}", json=body)
+    [latest, _] = scene.client.get(f"/api/funnels/{funnel}/revisions").json()["data"]
+    assert latest["changes"] == [
+        "Exclusion row after step 1 added: Event X",
+        "Step 2 is now strict",
+    ]
+
+
+def get(scene: Scene, path: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return dict(json.loads(answer.text))
