@@ -26,7 +26,7 @@ _FUNNEL = Definition(
     tuple(Row((Match(MatchType.EVENT, name),)) for name in ("asked", "answered")),
     CountingUnit.ATTEMPT,
     WINDOW_S,
-    "attemptId",
+    ("attemptId",),
     None,
     ("topic",),
 )

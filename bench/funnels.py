@@ -39,7 +39,7 @@ def funnel(
     rows = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, steps + 1))
     if unit is CountingUnit.VISITOR:
         return Definition(rows, unit, WINDOW_S, breakdown_properties=breakdowns)
-    return Definition(rows, unit, WINDOW_S, "attemptId", "n", breakdowns)
+    return Definition(rows, unit, WINDOW_S, ("attemptId",), "n", breakdowns)
 
 
 def open_events(data: Path) -> Warehouse:

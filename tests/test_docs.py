@@ -16,7 +16,7 @@ from penstock.funnels.comparisons.schema import (
     ComparisonRecord,
     WarningCode,
 )
-from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, BUILTIN_FIELDS
 from penstock.funnels.definitions.filters import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from penstock.funnels.definitions.operands import MAX_LIST_ITEMS
 from penstock.funnels.definitions.operators import Operator
@@ -145,7 +145,8 @@ def test_the_documented_operators_are_those_of_the_table():
 
 def test_every_built_in_field_is_documented():
     assert {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"} == {
-        *BUILTIN_FIELDS
+        *BUILTIN_FIELDS,
+        *ATTEMPT_BUILTINS,
     }
 
 

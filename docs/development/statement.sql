@@ -37,10 +37,10 @@ WITH
             big,
             if(
                 (
-                    (bitAnd(attempt, 7) >= 1)
-                    AND (bitAnd(attempt, 7) <= 3)
-                ) AND (attempt NOT IN ({p6:Array(UInt64)})),
-                bitShiftRight(attempt, 3) + 1,
+                    (bitAnd(attempt_1, 7) >= 1)
+                    AND (bitAnd(attempt_1, 7) <= 3)
+                ) AND (attempt_1 NOT IN ({p6:Array(UInt64)})),
+                bitShiftRight(attempt_1, 3) + 1,
                 0
             ) AS unit,
             multiIf(
@@ -54,7 +54,7 @@ WITH
         FROM
         (
             SELECT
-                reinterpretAsUInt64(ifNull(events.hashes.{p5:Identifier}.:Int64, 0)) AS attempt,
+                reinterpretAsUInt64(ifNull(events.hashes.{p5:Identifier}.:Int64, 0)) AS attempt_1,
                 toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
                 events.event_id AS event_id,
                 if(

@@ -33,7 +33,7 @@ DEFINITION = Definition(
     ),
     counting_unit=CountingUnit.ATTEMPT,
     window_s=604_800,
-    attempt_property="checkout_id",
+    attempt_keys=("checkout_id",),
     sequence_property="n",
     breakdown_properties=("plan",),
 )

@@ -219,6 +219,15 @@ ATTEMPTS: tuple[tuple[Any, ...], ...] = (
     (2**61 + 1, str(2**61 + 1)),
 )
 """Different spellings of the same attempt ID, for each attempt."""
+ATTEMPT_KEYS: Sequence[Json] = (
+    *({"attemptProperty": "attempt"},) * 4,
+    {"attemptProperties": ["attempt", "plan"]},
+    {"attemptProperties": ["$visitor"]},
+    {"attemptProperties": ["$session"]},
+    {"attemptProperties": ["$visitor", "attempt"]},
+    {"attemptProperties": ["attempt", "$session"]},
+)
+SESSIONS = ("s1", "s1", "s2", "")
 NO_ATTEMPT: tuple[Any, ...] = (
     *(None, "", True, 1.5, {}, ["x"]),
     *(" ", "   ", "null", "NULL", "undefined", "Undefined"),
@@ -320,7 +329,7 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
     attempts = unit is CountingUnit.ATTEMPT
     funnel = {
         "countingUnit": unit.value,
-        "attemptProperty": "attempt" if attempts else None,
+        **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
         "sequenceProperty": draw(st.sampled_from(["n", "n", None])),
         "breakdownProperties": draw(
             st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
@@ -530,6 +539,7 @@ class Script:
             if attempts
             else f"v{who}{picks.visitor % 2}",
             scope_id="people" if in_first_website or attempts else "app",
+            session_id="" if provider else SESSIONS[picks.website % len(SESSIONS)],
             source="provider"
             if provider
             else ("browser", "server", "app", "import")[picks.source // 4 % 4],
@@ -560,8 +570,10 @@ def _property_keys(definition: Json) -> list[str]:
     ]
     return [
         key
-        for key in dict.fromkeys([*definition["breakdownProperties"], *named])
-        if not key.startswith("$")
+        for key in dict.fromkeys(
+            [*definition["breakdownProperties"], *definition["attemptProperties"], *named]
+        )
+        if key not in (None, "attempt") and not key.startswith("$")
     ]
 
 

@@ -202,6 +202,30 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         [("steps[1].filters", "too_many")],
     ),
     "unknown counting unit": (funnel(countingUnit="session"), [("countingUnit", "not_one_of")]),
+    "both forms of an attempt ID": (
+        funnel(countingUnit="attempt", attemptProperty="a", attemptProperties=["b"]),
+        [("attemptProperty", "not_allowed")],
+    ),
+    "attempt keys that are wrong": (
+        funnel(countingUnit="attempt", attemptProperties=["a", "a", "$country", ""]),
+        [
+            ("attemptProperties[1]", "repeated"),
+            ("attemptProperties[2]", "builtin_not_allowed"),
+            ("attemptProperties[3]", "too_short"),
+        ],
+    ),
+    "no attempt key": (
+        funnel(countingUnit="attempt", attemptProperties=[]),
+        [("attemptProperties", "too_short")],
+    ),
+    "five attempt keys": (
+        funnel(countingUnit="attempt", attemptProperties=["a", "b", "c", "d", "e"]),
+        [("attemptProperties", "too_many")],
+    ),
+    "attempt keys of visitors": (
+        funnel(attemptProperties=["$session"]),
+        [("attemptProperties", "not_allowed")],
+    ),
     "attempts without their property": (
         funnel(countingUnit="attempt"),
         [("attemptProperty", "required")],
@@ -655,7 +679,7 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
         ),
         counting_unit=resolved.counting_unit,
         window_s=604_800,
-        attempt_property="attempt_id",
+        attempt_keys=("attempt_id",),
         breakdown_properties=("plan",),
         goals=(GoalUse("Paid", "goal_1", 4),),
     )

@@ -678,6 +678,9 @@ def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
     steps = [step(name, **{"or": wide}) for name in ("A", "B", "C", "D")]
     reasons = {
         "visitor_funnel": scene.funnel("A", "B"),
+        "visitor_key": scene.attempts(
+            "A", "B", attemptProperty=None, attemptProperties=["$visitor", "attempt"]
+        ),
         "too_many_matches": scene.attempts(*steps),
         "touches": scene.attempts("A", "B", breakdownProperties=["$first_utm_source"]),
     }

@@ -3,6 +3,7 @@
 Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs here.
 """
 
+import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -22,13 +23,15 @@ from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
-    attempt_named,
     unit_events,
     unit_names,
+    visitors_named,
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
+from penstock.funnels.units.attempt_names import attempt_name, read_attempt_name
+from penstock.funnels.units.service import by_visitor
 from penstock.funnels.units.traced_unit import trace_unit
 from penstock.warehouse.client import Warehouse
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
@@ -92,8 +95,43 @@ class StoredCase:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def name(self, unit: Any) -> str:
-        name: str = unit if self.definition.counting_unit is CountingUnit.ATTEMPT else unit[1]
-        return name
+        """The name of a unit of the reference evaluation."""
+        if isinstance(unit, str):
+            return unit
+        if self.definition.counting_unit is CountingUnit.VISITOR:
+            return str(unit[1])
+        parts = [part if isinstance(part, str) else plain_part(part) for part in unit]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+    def names(self, units: Sequence[int]) -> dict[int, str]:
+        """The names of units in the warehouse, by their key."""
+        definition, visitors = self.definition, dict[int, str]()
+        rows = self.records(unit_names(definition, self.params, self.profile, units))
+        if not definition.attempt_keys:
+            return {row["unit"]: row["name"] for row in rows}
+        if definition.follows_merges:
+            keys = [row["visitor"] for row in rows]
+            named = unit_names(
+                by_visitor(definition), self.params, self.profile, keys, every_name=True
+            )
+            visitors = {row["unit"]: row["name"] for row in self.records(named)}
+        return {row["unit"]: attempt_name(definition, row, visitors) for row in rows}
+
+    def selector(self, unit: int, name: str) -> UnitSelector:
+        attempt = read_attempt_name(self.definition, name) if self.definition.attempt_keys else None
+        if attempt is None:
+            return UnitSelector((unit,))
+        visitors = [
+            {row["unit"] for row in self.records(visitors_named(self.params, sent_id))}
+            for sent_id in attempt.visitor_ids
+        ]
+        common = tuple(set.intersection(*visitors)) if visitors else None
+        return UnitSelector(common, attempt.texts, attempt.session)
+
+
+def plain_part(part: tuple[Any, ...]) -> Any:
+    """A visitor's ID; or the website, the visitor's ID and the session of `$session`."""
+    return part[1] if len(part) == 2 else [part[0], part[1][1], part[2]]
 
 
 @pytest.mark.slow("runs many random examples")
@@ -121,14 +159,7 @@ def assert_agreement(stored: StoredCase) -> None:
 def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     """The list of units has every unit with all its fields."""
     rows = stored.records(units_page(stored.counted(), UnitConditions(), None, 10_000))
-    names = (
-        {
-            record["unit"]: record["name"]
-            for record in stored.records(names_of(stored, [row["unit"] for row in rows]))
-        }
-        if rows
-        else {}
-    )
+    names = stored.names([row["unit"] for row in rows]) if rows else {}
     listed = Counter(
         (
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
@@ -155,10 +186,6 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     )
     assert {row["total"] for row in rows} <= {len(stored.selected)}
     return rows
-
-
-def names_of(stored: StoredCase, units: list[int]) -> Statement:
-    return unit_names(stored.definition, stored.params, stored.profile, units)
 
 
 def texts(run: Run) -> tuple[str, ...]:
@@ -196,10 +223,8 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
     """The traces of two units, from the events that the engine matched, agree with the list."""
     definition, params, profile = stored.definition, stored.params, stored.profile
     for row in rows[:2]:
-        [record] = stored.records(names_of(stored, [row["unit"]]))
-        name = record["name"]
-        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        selector = attempt_named(name) if by_attempt else UnitSelector((row["unit"],))
+        [name] = stored.names([row["unit"]]).values()
+        selector = stored.selector(row["unit"], name)
         events = stored.records(
             unit_events(
                 definition,

@@ -28,6 +28,7 @@ class Event:
     properties: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     client_event_id: str = ""
+    session_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

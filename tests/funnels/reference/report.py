@@ -21,7 +21,7 @@ from tests.funnels.reference.runs import (
 )
 
 Unit = Any
-"""An attempt ID, or a visitor and their identity scope."""
+"""An attempt ID, the parts of a composite attempt ID, or a visitor and their identity scope."""
 
 MAX_NUMBER = 2**63 - 1
 DEFAULT_ATTEMPT_WINDOW_S = 604_800
@@ -83,7 +83,7 @@ def read_units(
             members.setdefault(visitors[event.event_id], []).append(event)
     else:
         for event in events:
-            attempt = attempt_id(definition, event)
+            attempt = attempt_id(definition, event, visitors[event.event_id])
             if attempt is not None:
                 members.setdefault(attempt, []).append(event)
         for attempt, own in members.items():
@@ -112,7 +112,8 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
     unit = definition.get("countingUnit", "visitor")
     return {
         "countingUnit": unit,
-        "attemptProperty": definition.get("attemptProperty"),
+        "attemptProperties": definition.get("attemptProperties")
+        or [definition.get("attemptProperty")],
         "sequenceProperty": definition.get("sequenceProperty"),
         "breakdownProperties": definition.get("breakdownProperties", []),
         "windowSeconds": window_seconds(definition),
@@ -197,9 +198,27 @@ def usable_number(sent: Any) -> int | None:
     return int(value[1]) if int(value[1]) <= MAX_NUMBER else None
 
 
-def attempt_id(definition: Json, event: Event) -> str | None:
-    """The attempt ID as text: an integer, or a string that is not blank, null or undefined."""
-    value = value_of(event, definition["attemptProperty"])
+def attempt_id(definition: Json, event: Event, visitor: tuple[str, str]) -> Unit:
+    """The attempt ID of an event: the value of the only key, or the values of all keys.
+
+    None if a key has none. A payment event never counts by its visitor alone.
+    """
+    keys = definition["attemptProperties"]
+    if event.source == "provider" and set(keys) == {"$visitor"}:
+        return None
+    session = (event.website_id, visitor, event.session_id) if event.session_id else None
+    builtins = {"$visitor": visitor, "$session": session}
+    parts = tuple(builtins[key] if key in builtins else id_text(event, key) for key in keys)
+    if None in parts:
+        return None
+    return parts[0] if len(parts) == 1 and keys[0] not in builtins else parts
+
+
+def id_text(event: Event, key: str) -> str | None:
+    """A property as a part of an attempt ID: an integer, or a string that is not blank, null or
+    undefined.
+    """
+    value = value_of(event, key)
     if value is None or value[0] == "boolean":
         return None
     kind, text = value

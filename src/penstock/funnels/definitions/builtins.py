@@ -39,4 +39,11 @@ TOUCH_FIELDS: Mapping[str, tuple[str, str]] = {
 column of that touch.
 """
 
+VISITOR_KEY = "$visitor"
+"""Key of an attempt: the event's canonical visitor."""
+SESSION_KEY = "$session"
+"""Key of an attempt: the tracker's session, within its website and canonical visitor."""
+ATTEMPT_BUILTINS = (VISITOR_KEY, SESSION_KEY)
+"""Built-in keys of attempts. Filters and breakdowns do not have them."""
+
 BUILTIN_FIELDS = (*BUILTIN_COLUMNS, *TOUCH_FIELDS)

@@ -64,7 +64,7 @@ def resolve(
         rows=tuple(rows),
         counting_unit=definition.counting_unit,
         window_s=definition.window_s,
-        attempt_property=definition.attempt_property,
+        attempt_keys=definition.attempt_keys,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),
         goals=tuple(GoalUse(goal.name, goal.id, goal.revision) for goal in used),

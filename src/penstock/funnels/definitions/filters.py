@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, BUILTIN_FIELDS
 from penstock.funnels.definitions.operands import NONE, REGEX, check_storable
 from penstock.funnels.definitions.operators import Comparison, Operator
 from penstock.http.schema import RuleBroken
@@ -65,8 +65,20 @@ def _check_own_property(key: str) -> str:
     return _check_property_key(key)
 
 
+def _check_attempt_key(key: str) -> str:
+    if key.startswith("$") and key not in ATTEMPT_BUILTINS:
+        raise RuleBroken(
+            "builtin_not_allowed",
+            f"Must be {', '.join(ATTEMPT_BUILTINS)}, or a property of the event itself.",
+        )
+    return _check_property_key(key)
+
+
 EventField = Annotated[str, AfterValidator(check_event_field)]
 """A property key or the `$` name of a built-in field."""
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; the names of built-in fields are rejected."""
+
+AttemptKey = Annotated[str, AfterValidator(_check_attempt_key)]
+"""A property key, `$visitor` or `$session`."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.base.errors import Fault
-from penstock.funnels.definitions.builtins import TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import (
+    ATTEMPT_BUILTINS,
+    TOUCH_FIELDS,
+)
 from penstock.funnels.definitions.operators import Comparison
 
 
@@ -81,14 +84,15 @@ class Definition:
     """A funnel that is ready to be evaluated.
 
     window_s: conversion window in seconds; None if unlimited (visitor funnels only).
-    goals: the goals in use, sorted by name. entry_filters: conditions of a query on the event with
-    which a unit enters. They choose units and do not change their progress.
+    attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
+    empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
+    query on the event with which a unit enters. They choose units and do not change their progress.
     """
 
     rows: tuple[Row, ...]
     counting_unit: CountingUnit
     window_s: int | None
-    attempt_property: str | None = None
+    attempt_keys: tuple[str, ...] = ()
     sequence_property: str | None = None
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
@@ -106,6 +110,16 @@ class Definition:
         return Fault(
             field, "not_a_breakdown", f"Must be a breakdown property of this funnel: {known}."
         )
+
+    @property
+    def has_composite_attempts(self) -> bool:
+        """Whether an attempt ID has several parts, or is not a property of events."""
+        return len(self.attempt_keys) > 1 or not set(ATTEMPT_BUILTINS).isdisjoint(self.attempt_keys)
+
+    @property
+    def follows_merges(self) -> bool:
+        """Whether a merge of visitors changes which events form a unit."""
+        return not self.attempt_keys or not set(ATTEMPT_BUILTINS).isdisjoint(self.attempt_keys)
 
     @property
     def steps(self) -> tuple[Row, ...]:
@@ -130,7 +144,8 @@ class Definition:
     @property
     def read_properties(self) -> list[str]:
         """The properties that the funnel reads, for attempts, sequence, cohorts and filters."""
-        names = (self.attempt_property, self.sequence_property, *self.breakdown_properties)
+        own = (key for key in self.attempt_keys if key not in ATTEMPT_BUILTINS)
+        names = (*own, self.sequence_property, *self.breakdown_properties)
         filters = [item for row in self.rows for match in row.matches for item in match.filters]
         filtered = [item.property for item in (*filters, *self.entry_filters)]
         return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))

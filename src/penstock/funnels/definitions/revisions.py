@@ -158,8 +158,8 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
 def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str]:
     if old.counting_unit != new.counting_unit:
         yield f"Counts {_units(new.counting_unit)} instead of {_units(old.counting_unit)}"
-    if old.attempt_property != new.attempt_property:
-        yield f"Attempt property {_key(old.attempt_property)} -> {_key(new.attempt_property)}"
+    if old.attempt_keys != new.attempt_keys:
+        yield f"Attempt property {_keys(old.attempt_keys)} -> {_keys(new.attempt_keys)}"
     if old.sequence_property != new.sequence_property:
         yield f"Sequence property {_key(old.sequence_property)} -> {_key(new.sequence_property)}"
     yield from _list_changes(
@@ -241,6 +241,10 @@ def _units(unit: CountingUnit) -> str:
 
 def _key(name: str | None) -> str:
     return "none" if name is None else _cut(name)
+
+
+def _keys(names: Sequence[str]) -> str:
+    return ", ".join(map(_cut, names)) or "none"
 
 
 def _window(definition: SavedDefinition) -> str:

@@ -211,12 +211,22 @@ class SavedWindow(Record):
 class SavedDefinition(Record):
     """A funnel's definition without its name, which does not affect the counts.
 
+    attempt_properties: the keys of a composite attempt ID; empty if `attempt_property` is set.
     conversion_window_seconds: None if unlimited; MISSING if `conversion_window` is set.
     """
 
     steps: list[SavedStep]
     counting_unit: CountingUnit
     attempt_property: str | None
+    attempt_properties: Annotated[
+        list[str],
+        Field(
+            exclude_if=not_,
+            description="Present only if several keys, or built-in ones, form the attempt ID. "
+            "`attemptProperty` is null then.",
+            default_factory=list,
+        ),
+    ]
     sequence_property: str | None
     breakdown_properties: list[str]
     conversion_window_seconds: Annotated[
@@ -230,6 +240,12 @@ class SavedDefinition(Record):
             description="Present only if the funnel was saved with this field.",
         ),
     ] = None
+
+    @property
+    def attempt_keys(self) -> tuple[str, ...]:
+        """All keys of the attempt ID; empty for visitors."""
+        single = () if self.attempt_property is None else (self.attempt_property,)
+        return single or tuple(self.attempt_properties)
 
     @property
     def window_s(self) -> int | None:

@@ -90,11 +90,10 @@ class DriverService:
                     query.step,
                     within_ms,
                     MIN_UNITS,
-                    of_visitors=query.of == "visitor"
-                    and context.definition.attempt_property is not None,
+                    of_visitors=query.of == "visitor" and bool(context.definition.attempt_keys),
                 ),
             ).rows
-        hidden = {context.definition.attempt_property, context.definition.sequence_property}
+        hidden = {*context.definition.attempt_keys, context.definition.sequence_property}
         effects = rank([*property_groups(by_entry.rows, hidden), *_event_groups(by_event)])
         return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
 

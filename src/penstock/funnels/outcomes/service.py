@@ -80,8 +80,10 @@ class OutcomeService:
         definition = subject.definition
         if not self._maintenance.is_enabled:
             return DirectReason.OFF
-        if definition.attempt_property is None:
+        if not definition.attempt_keys:
             return DirectReason.VISITOR_FUNNEL
+        if definition.follows_merges:
+            return DirectReason.VISITOR_KEY
         if definition.read_touches:
             return DirectReason.TOUCHES
         if not is_storable(definition):

@@ -258,6 +258,7 @@ class DirectReason(StrEnum):
     PREVIEW = "preview"
     AD_HOC = "ad_hoc"
     VISITOR_FUNNEL = "visitor_funnel"
+    VISITOR_KEY = "visitor_key"
     TOO_MANY_MATCHES = "too_many_matches"
     TOUCHES = "touches"
     PROVIDER_EVENTS = "provider_events"

@@ -18,8 +18,9 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
-from penstock.funnels.definitions.filters import EventField, OwnProperty
+from penstock.funnels.definitions.filters import AttemptKey, EventField, OwnProperty
 from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
@@ -40,10 +41,14 @@ MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
 MAX_OR_ROWS = 20
 MAX_MATCHES = 256
 MAX_BREAKDOWNS = 3
+MAX_ATTEMPT_KEYS = 4
 ATTEMPT_WINDOW_S = 604_800
 
 WindowSeconds = Literal[3600, 86400, 604800, 1209600, 2592000, 7776000]
 WINDOWS_S: tuple[int, ...] = get_args(WindowSeconds)
+_ATTEMPTS_ONLY = (
+    "Only for funnels that count attempts. Set countingUnit to attempt, or leave {} out."
+)
 _WINDOWS = ", ".join(map(str, WINDOWS_S))
 
 
@@ -155,11 +160,21 @@ class FunnelIn(Input):
 
     name: Name
     counting_unit: CountingUnit = CountingUnit.VISITOR
+    attempt_properties: Annotated[
+        list[AttemptKey] | None,
+        limit_items(MAX_ATTEMPT_KEYS),
+        Field(
+            description="Instead of attemptProperty: one to four keys whose values together are "
+            'the attempt ID. `$visitor` and `$session` are allowed: `["$session"]` counts '
+            'sessions, and `["$visitor", "cart_id"]` counts the carts of each visitor.',
+            json_schema_extra={"minItems": 1, "maxItems": MAX_ATTEMPT_KEYS},
+        ),
+    ] = None
     attempt_property: Annotated[
         OwnProperty | None,
         Field(
-            description="Property with the attempt ID: required for attempts, "
-            "not allowed for visitors."
+            description="Property with the attempt ID. Funnels that count attempts need it, or "
+            "attemptProperties; others may not have it."
         ),
     ] = None
     sequence_property: Annotated[
@@ -197,33 +212,39 @@ class FunnelIn(Input):
     def _check_attempt_property_even_if_absent(cls, funnel: Any) -> Any:
         return {"attemptProperty": None, **funnel} if isinstance(funnel, dict) else funnel
 
+    @field_validator("attempt_properties", mode="wrap")
+    @classmethod
+    def _check_attempt_properties(
+        cls, keys: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        if keys is not None and info.data.get("counting_unit") is CountingUnit.VISITOR:
+            raise RuleBroken("not_allowed", _ATTEMPTS_ONLY.format("attemptProperties"))
+        if keys == []:
+            raise RuleBroken("too_short", "Name at least one key, or leave attemptProperties out.")
+        return collect_faults(_repeated(keys, MAX_ATTEMPT_KEYS), keys, validate)
+
     @field_validator("attempt_property")
     @classmethod
     def _check_attempt_property(cls, key: str | None, info: ValidationInfo) -> str | None:
         unit = info.data.get("counting_unit")
+        # An invalid `attempt_properties` is absent from `data` and is reported itself.
+        if info.data.get("attempt_properties", ()) is not None:
+            if key is not None:
+                raise RuleBroken("not_allowed", "Send attemptProperty or attemptProperties.")
+            return key
         if unit is CountingUnit.ATTEMPT and key is None:
             raise RuleBroken(
                 "required",
                 "A funnel that counts attempts needs the name of the property with the attempt ID.",
             )
         if unit is CountingUnit.VISITOR and key is not None:
-            raise RuleBroken(
-                "not_allowed",
-                "Only for funnels that count attempts. Set countingUnit to attempt, "
-                "or leave attemptProperty out.",
-            )
+            raise RuleBroken("not_allowed", _ATTEMPTS_ONLY.format("attemptProperty"))
         return key
 
     @field_validator("breakdown_properties", mode="wrap")
     @classmethod
     def _check_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        first = keys[: MAX_BREAKDOWNS + 1] if isinstance(keys, list) else []
-        repeated = [at for at, key in enumerate(first) if key in first[:at]]
-        return collect_faults(
-            [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated],
-            keys,
-            validate,
-        )
+        return collect_faults(_repeated(keys, MAX_BREAKDOWNS), keys, validate)
 
     @field_validator("conversion_window_seconds", mode="before")
     @classmethod
@@ -277,10 +298,15 @@ class FunnelIn(Input):
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
         window = self.conversion_window
+        keys = self.attempt_properties or [
+            key for key in (self.attempt_property,) if key is not None
+        ]
+        is_single = len(keys) == 1 and keys[0] not in ATTEMPT_BUILTINS
         return SavedDefinition(
             steps=[step.saved_step() for step in self.steps],
             counting_unit=self.counting_unit,
-            attempt_property=self.attempt_property,
+            attempt_property=keys[0] if is_single else None,
+            attempt_properties=[] if is_single else keys,
             sequence_property=self.sequence_property,
             breakdown_properties=self.breakdown_properties,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
@@ -294,6 +320,13 @@ class FunnelIn(Input):
         if self.conversion_window_seconds is not MISSING:
             return self.conversion_window_seconds
         return ATTEMPT_WINDOW_S if self.counting_unit is CountingUnit.ATTEMPT else None
+
+
+def _repeated(keys: Any, limit: int) -> list[Fault]:
+    """Return a fault for each repeated item of a list of keys that is not yet validated."""
+    first = keys[: limit + 1] if isinstance(keys, list) else []
+    repeated = [at for at, key in enumerate(first) if key in first[:at]]
+    return [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated]
 
 
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:

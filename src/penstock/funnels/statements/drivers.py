@@ -12,11 +12,11 @@ from penstock.funnels.statements.events import (
     event_source,
     name_scope,
     period_scope,
-    unit_key,
 )
 from penstock.funnels.statements.matching import match_condition
 from penstock.funnels.statements.query import Plan, Statement
 from penstock.funnels.statements.unit_events import unit_events
+from penstock.funnels.statements.unit_keys import unit_key
 
 MAX_UNITS = 100_000
 MAX_VALUES = 10

@@ -3,11 +3,10 @@
 Source: funnel semantics, "Matching", "Units" and "Order".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from itertools import product
 
-from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, tagged, value_hash
+from penstock.base.scalar import BIG_INTEGER, INTEGER
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import (
@@ -21,6 +20,7 @@ from penstock.funnels.statements.matching import (
     property_text,
 )
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
+from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts, visitor_key
 
 
 def matched_events(
@@ -53,18 +53,16 @@ def matched_events(
         **_number_columns(plan),
         **_entry_columns(plan),
     }
-    columns = ",\n           ".join(f"{column} AS {name}" for name, column in read.items())
-    attempt, unit = "", "visitor"
-    if definition.attempt_property is not None:
-        attempt = f"{property_hash(definition.attempt_property, binder)} AS attempt,"
-        unit = _attempt_key("attempt", binder)
+    parts = {f"attempt_{j}": part for j, part in enumerate(attempt_parts(plan), start=1)}
+    unit = unit_of_parts(plan, list(parts)) if parts else "visitor"
+    selected = (parts | read).items()
+    columns = ",\n           ".join(f"{column} AS {name}" for name, column in selected)
     # Two nested queries, because the engine analyses a copy of an expression wherever it is used.
     return f"""
     SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
            seq = {UNUSABLE} AND number_sent AS invalid
     FROM (
-    SELECT {attempt}
-           {columns}
+    SELECT {columns}
     FROM {event_source_with_touches(plan)}
     WHERE {event_scope(plan)} AND {where})
     WHERE {" AND ".join(units)}"""
@@ -192,46 +190,6 @@ def _touches(plan: Plan, which: str) -> str:
         FROM {event_source(plan)}
         WHERE {event_scope(plan)} AND ({is_touch})
         GROUP BY {group}"""
-
-
-def visitor_key(plan: Plan) -> str:
-    """Return the canonical visitor of an event."""
-    if not plan.profile.has_aliases:
-        return "events.visitor_key"
-    return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
-
-
-def unit_key(plan: Plan) -> str:
-    """Return the unit of an event; 0 for an event without an attempt ID."""
-    if plan.definition.attempt_property is None:
-        return visitor_key(plan)
-    value = property_hash(plan.definition.attempt_property, plan.binder)
-    return _attempt_key(value, plan.binder)
-
-
-def _attempt_key(value: str, binder: Binder) -> str:
-    """Return the unit of an attempt property's value hash; 0 if the value is not an attempt ID.
-
-    An attempt ID is an integer, or a string that does not stand for a missing ID.
-    """
-    no_ids = binder.bind("Array(UInt64)", _NO_IDS)
-    is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} NOT IN {no_ids}"
-    return f"if({is_id}, bitShiftRight({value}, 3) + 1, 0)"
-
-
-def _spellings(word: str) -> Iterator[str]:
-    """Return all combinations of upper and lower case for a word."""
-    return map("".join, product(*zip(word, word.upper(), strict=True)))
-
-
-_MOST_BLANKS = 64
-_NO_ID_TEXTS = (
-    *(" " * count for count in range(_MOST_BLANKS + 1)),
-    *("\t", "\n", "\r\n", "\u00a0"),
-    *(*_spellings("null"), *_spellings("undefined")),
-)
-"""Strings for a missing attempt ID: empty, blank, or null or undefined in any letter case."""
-_NO_IDS = [value_hash(tagged(text)) % 2**64 for text in _NO_ID_TEXTS]
 
 
 def event_scope(plan: Plan) -> str:

@@ -3,10 +3,10 @@
 Each docstring describes the statement's columns. Source: contract, "Funnels".
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from penstock.base.scalar import tagged, value_hash
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.events import (
@@ -14,8 +14,6 @@ from penstock.funnels.statements.events import (
     event_source,
     matched_events,
     name_scope,
-    unit_key,
-    visitor_key,
 )
 from penstock.funnels.statements.matching import property_text
 from penstock.funnels.statements.query import (
@@ -24,6 +22,7 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
 )
+from penstock.funnels.statements.unit_keys import has_attempt_text, unit_key, visitor_key
 
 
 def unit_names(
@@ -35,23 +34,33 @@ def unit_names(
     every_name: bool = False,
     entries_ms: Sequence[int] | None = None,
 ) -> Statement:
-    """Select the names of units. Columns: unit, name.
+    """Select the names of units.
 
-    The name is the attempt ID, or the canonical visitor's ID.
+    Columns of visitors: unit, name (the canonical visitor's ID). Columns of attempts: unit, texts
+    (of the properties that are keys of the attempt ID, in order), and, for `$visitor` and
+    `$session`, visitor (a number), website_id and session_id.
+
     every_name: include units that match no row. entries_ms: times of the attempts' entries, at
     which each attempt has an event; None if unknown.
     """
     plan = Plan(definition, params, profile)
     names = "1" if every_name else name_scope(plan)
     keys = plan.binder.bind("Array(UInt64)", list(units))
-    if definition.attempt_property is not None:
-        name = f"substring(any({property_text(definition.attempt_property, plan.binder)}), 2)"
+    if definition.attempt_keys:
+        own = [key for key in definition.attempt_keys if key not in ATTEMPT_BUILTINS]
+        texts = ", ".join(f"substring(any({property_text(key, plan.binder)}), 2)" for key in own)
+        source, visitor = "events", "toUInt64(0)"
+        if definition.follows_merges:
+            source, visitor = event_source(plan), f"any({visitor_key(plan)})"
         if entries_ms is not None:
             at_ms = plan.binder.bind("Array(Int64)", sorted(set(entries_ms)))
             times = f"SELECT arrayJoin(arrayMap(ms -> fromUnixTimestamp64Milli(ms), {at_ms}))"
             names += f" AND events.occurred_at IN ({times})"
         sql = f"""
-        SELECT {unit_key(plan)} AS unit, {name} AS name FROM events
+        SELECT {unit_key(plan)} AS unit, CAST([{texts}], 'Array(String)') AS texts,
+               {visitor} AS visitor, toString(any(events.website_id)) AS website_id,
+               any(events.session_id) AS session_id
+        FROM {source}
         WHERE {event_scope(plan)} AND {names} AND unit IN {keys} GROUP BY unit"""
     else:
         scopes = plan.binder.bind("Array(String)", list(params.scope_ids))
@@ -87,18 +96,16 @@ def visitors_named(params: QueryParams, visitor_id: str) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class UnitSelector:
-    """One unit, or all units that a visitor ID may stand for.
+    """Conditions that all events of one unit meet, and no others.
 
-    attempt: the ID of an attempt; None for visitors.
+    visitors: keys of canonical visitors, one of which the events have; None for any visitor. They
+    are several if a visitor ID occurs in several scopes. texts: text of each property of the
+    attempt ID. session: website and session ID.
     """
 
-    units: tuple[int, ...]
-    attempt: str | None = None
-
-
-def attempt_named(attempt_id: str) -> UnitSelector:
-    """Return the unit of an attempt ID, as `unit_key` computes it."""
-    return UnitSelector((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
+    visitors: tuple[int, ...] | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    session: tuple[str, str] | None = None
 
 
 def visitors_of_attempt(
@@ -181,9 +188,13 @@ def _events(
 
 
 def _is_unit(plan: Plan, selector: UnitSelector) -> str:
-    units = plan.binder.bind("Array(UInt64)", list(selector.units))
-    if selector.attempt is None or plan.definition.attempt_property is None:
-        return f"{visitor_key(plan)} IN {units}"
-    texts = plan.binder.bind("Array(String)", [tag + selector.attempt for tag in "sn"])
-    attempt = property_text(plan.definition.attempt_property, plan.binder)
-    return f"{unit_key(plan)} IN {units} AND {attempt} IN {texts}"
+    conditions = [has_attempt_text(key, text, plan.binder) for key, text in selector.texts.items()]
+    if selector.visitors is not None:
+        visitors = plan.binder.bind("Array(UInt64)", list(selector.visitors))
+        conditions.append(f"{visitor_key(plan)} IN {visitors}")
+    if selector.session is not None:
+        website_id, session_id = (plan.binder.bind("String", part) for part in selector.session)
+        conditions.append(f"events.website_id = {website_id} AND events.session_id = {session_id}")
+    if plan.definition.has_composite_attempts:
+        conditions.append(f"{unit_key(plan)} != 0")
+    return " AND ".join(conditions)

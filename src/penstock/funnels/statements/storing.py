@@ -83,11 +83,12 @@ def plan_of(
 def is_storable(definition: Definition) -> bool:
     """Whether outcomes of the funnel can be stored.
 
-    The funnel must count attempts, with at most 64 matches and without touches: a touch may arrive
-    late or with a merge, and then changes attempts that have no new event.
+    The funnel must count attempts whose IDs no merge changes, with at most 64 matches and without
+    touches: a touch may arrive late or with a merge, and then changes attempts that have no new
+    event.
     """
     matches = sum(len(row.matches) for row in definition.rows)
-    return definition.attempt_property is not None and matches <= 64 and not definition.read_touches
+    return not definition.follows_merges and matches <= 64 and not definition.read_touches
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:

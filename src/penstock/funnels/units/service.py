@@ -12,7 +12,7 @@ from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
@@ -22,6 +22,7 @@ from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import unit_names
 from penstock.funnels.statements.units import Outcome, Position, Quality, UnitConditions, units_page
+from penstock.funnels.units.attempt_names import attempt_name
 from penstock.funnels.units.schema import UnitRecord, UnitsQuery, UnitsRecord
 
 _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
@@ -100,8 +101,9 @@ class UnitService:
         """
         if not units:
             return UnitNames({}, None)
+        definition = definition or context.definition
         statement = unit_names(
-            definition or context.definition,
+            definition,
             context.params,
             context.profile,
             units,
@@ -109,7 +111,24 @@ class UnitService:
             entries_ms=entries_ms,
         )
         result = self._runner.fetch_events(context, statement)
-        return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
+        if not definition.attempt_keys:
+            return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
+        provenance = result.provenance
+        visitors = UnitNames({}, None)
+        if definition.follows_merges:
+            keys = sorted({row["visitor"] for row in result.rows})
+            visitors = self.names(context, keys, by_visitor(definition), every_name=True)
+        if visitors.provenance is not None:
+            provenance += visitors.provenance
+        return UnitNames(
+            {row["unit"]: attempt_name(definition, row, visitors.by_unit) for row in result.rows},
+            provenance,
+        )
+
+
+def by_visitor(definition: Definition) -> Definition:
+    """Return the definition, but with visitors as units."""
+    return replace(definition, counting_unit=CountingUnit.VISITOR, attempt_keys=())
 
 
 def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions:

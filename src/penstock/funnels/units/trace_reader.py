@@ -1,7 +1,6 @@
 """Traces of single units, and explanations of why a stored event counts or not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from penstock.base.errors import NotFound
@@ -15,14 +14,14 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
-    attempt_named,
     events_with_id,
     unit_events,
     visitors_named,
     visitors_of_attempt,
 )
+from penstock.funnels.units.attempt_names import read_attempt_name
 from penstock.funnels.units.schema import ExplainQuery, ExplainRecord, TraceRecord
-from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.service import UnitService, by_visitor
 from penstock.funnels.units.trace_records import (
     explain_record,
     record_without_attempt,
@@ -59,17 +58,11 @@ class TraceReader:
         context = self._prepare(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
             raise _unknown_unit(context.definition)
-        if context.definition.counting_unit is CountingUnit.ATTEMPT:
-            traced, provenance = self._unit(context, unit, attempt_named(unit))
-        else:
-            visitors = self._runner.fetch_events(context, visitors_named(context.params, unit))
-            selector = UnitSelector(tuple(row["unit"] for row in visitors.rows))
-            traced, provenance = self._unit(context, unit, selector)
-            provenance += visitors.provenance
-        definition = context.definition
-        by_visitor = replace(definition, counting_unit=CountingUnit.VISITOR, attempt_property=None)
+        traced, provenance = self._unit(context, unit, self._selector(context, unit))
         names = self._units.names(
-            context, sorted({row["visitor"] for row in traced.rows}), by_visitor
+            context,
+            sorted({row["visitor"] for row in traced.rows}),
+            by_visitor(context.definition),
         )
         if names.provenance is not None:
             provenance += names.provenance
@@ -99,7 +92,7 @@ class TraceReader:
         names = self._units.names(context, [event["unit"]], every_name=True)
         [name] = names.by_unit.values()
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        selector = attempt_named(name) if by_attempt else UnitSelector((event["unit"],))
+        selector = self._selector(context, name) if by_attempt else UnitSelector((event["unit"],))
         unit, provenance = self._unit(context, name, selector, also=event)
         provenance += result.provenance
         if names.provenance is not None:
@@ -111,6 +104,26 @@ class TraceReader:
     ) -> QueryContext:
         source = SavedFunnel(funnel_id, query.revision)
         return self._runner.prepare(workspace_id, source, query.selection())
+
+    def _selector(self, context: QueryContext, unit: str) -> UnitSelector:
+        """Return the selector of a unit. Raises NotFound if the unit is not the name of one."""
+        definition = context.definition
+        if definition.counting_unit is CountingUnit.VISITOR:
+            return UnitSelector(self._visitors(context, unit))
+        attempt = read_attempt_name(definition, unit)
+        if attempt is None:
+            raise _unknown_unit(definition)
+        visitors = [set(self._visitors(context, sent_id)) for sent_id in attempt.visitor_ids]
+        return UnitSelector(
+            tuple(set.intersection(*visitors)) if visitors else None,
+            attempt.texts,
+            attempt.session,
+        )
+
+    def _visitors(self, context: QueryContext, visitor_id: str) -> tuple[int, ...]:
+        """Return the canonical visitors that an ID may stand for, by identity scope."""
+        result = self._runner.fetch_events(context, visitors_named(context.params, visitor_id))
+        return tuple(row["unit"] for row in result.rows)
 
     def _unit(
         self,
@@ -130,7 +143,7 @@ class TraceReader:
         events = self._events(context, selector)
         if not events.rows:
             raise _unknown_unit(definition)
-        if not by_attempt and len({row["visitor"] for row in events.rows}) > 1:
+        if definition.follows_merges and len({row["visitor"] for row in events.rows}) > 1:
             raise unfit_parameters(
                 {
                     "websiteId": "This visitor ID belongs to different visitors on several "

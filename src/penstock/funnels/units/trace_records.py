@@ -1,10 +1,12 @@
 """Traces and explanations as the API returns them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
+from penstock.base.wording import listed
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, SESSION_KEY
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
@@ -46,7 +48,7 @@ def trace_record(
         {
             **head_of(context, provenance),
             "unit": unit.name
-            if definition.attempt_property
+            if definition.attempt_keys
             else next(iter(visitors.values()), unit.name),
             "selected": unit.selected,
             "summary": _summary(context, unit),
@@ -116,7 +118,6 @@ def record_without_attempt(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
 ) -> ExplainRecord:
     """Return the explanation of an event without an attempt ID."""
-    attempt_property = context.definition.attempt_property
     return ExplainRecord.model_validate(
         {
             **head_of(context, provenance),
@@ -127,12 +128,25 @@ def record_without_attempt(
             "decision": Decision.NO_MATCH,
             "step": None,
             "row": None,
-            "explanation": f"The event has no attempt ID: {attempt_property} must be an integer, "
-            "or a text other than null, undefined and blanks.",
+            "explanation": f"The event has no attempt ID: "
+            f"{_rule_of_attempt_ids(context.definition.attempt_keys)}.",
             "truncated": False,
             "unitSummary": None,
         }
     )
+
+
+def _rule_of_attempt_ids(keys: Sequence[str]) -> str:
+    """Return in words what an event needs to have an attempt ID."""
+    rules = []
+    if own := [key for key in keys if key not in ATTEMPT_BUILTINS]:
+        must = "must each" if len(own) > 1 else "must"
+        rules.append(
+            f"{listed(own)} {must} be an integer, or a text other than null, undefined and blanks"
+        )
+    if SESSION_KEY in keys:
+        rules.append("the event must belong to a session of the tracker")
+    return ", and ".join(rules) or "payment events never count by $visitor alone"
 
 
 def _event(

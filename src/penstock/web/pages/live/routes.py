@@ -48,9 +48,9 @@ async def live_events(
         query = view.drop_foreign_website(view.query(RecentQuery), websites)
         recent = live.recent_events(view.workspace_id, query)
         attempt_properties = {
-            funnel.attempt_property
+            key
             for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
-            if funnel.attempt_property
+            for key in funnel.attempt_keys
         }
         return view.render(
             "live/events.html",

@@ -20,6 +20,8 @@ const rows = form.querySelector('[data-list="steps"]');
 const breakdowns = form.querySelector('[data-list="breakdownProperties"]');
 const addBreakdown = form.querySelector('[data-does="add-breakdown"]');
 const window_s = form.elements.conversionWindowSeconds;
+const useKeys = form.querySelector('[data-does="use-keys"]');
+let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of several keys
 let windowIsDefault = !saved; // until the reader selects a window
 
 const read = () => collect(form).body;
@@ -38,8 +40,11 @@ function update() {
   if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
   showOtherWindow(window_s.value === "other");
-  const attempt = form.elements.attemptProperty;
-  attempt.closest(".field").hidden = attempt.disabled = !attempts;
+  const { attemptProperty, attemptProperties } = form.elements;
+  attemptProperty.closest(".field").hidden = attemptProperty.disabled = !attempts || hasKeys;
+  form.querySelector("#attempt-keys").hidden = attemptProperties.disabled = !attempts || !hasKeys;
+  useKeys.hidden = !attempts;
+  useKeys.textContent = hasKeys ? "Use one attempt property" : "Use several attempt keys";
   nameAll(form);
   showRows(rows, form.querySelector("#counters"), limits);
   const count = breakdowns.children.length;
@@ -64,7 +69,11 @@ function showOtherWindow(isOther) {
 }
 
 function handleClick(button) {
-  if (button.dataset.does === "add-breakdown") {
+  if (button === useKeys) {
+    hasKeys = !hasKeys;
+    update();
+    form.elements[hasKeys ? "attemptProperties" : "attemptProperty"].focus();
+  } else if (button.dataset.does === "add-breakdown") {
     breakdowns.append(makeBreakdown(""));
     breakdowns.lastElementChild.querySelector("input").focus();
   } else if (button.dataset.does === "remove-breakdown") {

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.base.wording import listed
 from penstock.funnels.results.schema import ResultsRecord
 from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.web.pages.funnel_page import FunnelPage
@@ -108,7 +109,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
                 numbers.events_without_attempt_id,
                 f"{events(numbers.events_without_attempt_id)} without an attempt ID",
                 "They match a step but are not counted: they have no "
-                f"{page.definition.attempt_property}",
+                f"{listed(page.definition.attempt_keys)}",
             ),
             DataQualityIssue(
                 numbers.unverified_provider_events,
