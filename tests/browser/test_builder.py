@@ -171,6 +171,41 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     assert saved(shop) == EXPECTED
 
 
+def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill("Paid at once")
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    expect(step(page, 1).get_by_text("Strict")).to_be_hidden()
+    page.get_by_role("button", name="Add a step").click()
+    step(page, 3).get_by_label("Value").fill("paid")
+    page.get_by_role("button", name="Exclude", exact=True).click()
+    exclusion = page.get_by_role("group", name="Exclude after step 2")
+    exclusion.get_by_label("Value").fill("wish_made")
+    step(page, 2).get_by_text("Strict").click()
+    preview(page, "40 visitors entered")
+    assert_accessible(page)
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    rows = [
+        {"exclude": row.get("exclude"), "strict": row.get("strict")} for row in saved(shop)["steps"]
+    ]
+    assert rows == [
+        {"exclude": None, "strict": None},
+        {"exclude": None, "strict": True},
+        {"exclude": True, "strict": None},
+        {"exclude": None, "strict": None},
+    ]
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    results = shop.client.get(f"/api/funnels/{funnel['id']}/results").json()["aggregate"]
+    assert results["excluded"] == 7  # filled the cart, and made a wish before paying
+    expect(page.locator("#excluded")).to_have_text(str(results["excluded"]))
+    assert_accessible(page)
+    page.locator("#excluded a").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Visitors that were excluded")
+
+
 def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     page = builder
     page.goto("/funnels/new")

@@ -169,7 +169,7 @@ PATH_VALUES: Mapping[Operand[Any], Sequence[str]] = {
 """Operands for filters on page paths, by kind of operand."""
 
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "Event": ("a", "b", "c", 'it\'s "q" 😀'),
+    "Event": ("a", "b", "c", 'it\'s "q" 😀', "*"),
     "Screen view": ("a", "b"),
     "Transaction": ("a", "purchase"),
     "Pageview": ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
@@ -522,6 +522,8 @@ class Script:
         name, kind = match["value"], match["type"]
         if kind == "Pageview":
             name = fields["path"] = PATHS[picks.option % len(PATHS)] if "*" in name else name
+        elif name == "*":
+            name = NAMES[kind][picks.option % 4]
         in_first_website = picks.website < 220
         # Payment providers send transaction events, some of them with whole seconds.
         provider = picks.source % 4 == 3 and (attempts or kind == "Transaction")

@@ -29,6 +29,8 @@ def matches(match: Json, event: Event) -> bool:
 
 
 def _has_name(match: Json, name: str) -> bool:
+    if match["type"] == "Event" and match["value"] == "*":
+        return True
     if match["type"] != "Pageview":
         return bool(match["value"] == name)
     wildcards = {"**": ".*", "*": "[^/]*"}

@@ -29,6 +29,10 @@ class MatchType(StrEnum):
     TRANSACTION = "Transaction"
 
 
+ANY_NAME = "*"
+"""The value of a match of the type `Event` that accepts every name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """One condition on a property of an event."""
@@ -44,6 +48,10 @@ class Match:
     type: MatchType
     value: str
     filters: tuple[Filter, ...] = ()
+
+    @property
+    def accepts_any_name(self) -> bool:
+        return self.type is MatchType.EVENT and self.value == ANY_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.base.paths import page_path
 from penstock.base.wording import listed
 from penstock.funnels.definitions.filters import EventField, parse_comparison
-from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.model import ANY_NAME, CountingUnit
 from penstock.funnels.definitions.operands import LIST, NONE, RANGE
 from penstock.funnels.definitions.operators import Operator, operators_with
 from penstock.funnels.definitions.windows import UNIT_S, WindowUnit
@@ -133,7 +133,8 @@ def limit_items(limit: int) -> WrapValidator:
 class MatchIn(Input):
     """The events that a step or goal accepts.
 
-    value: a page path, or the name of a screen, goal, event or transaction event, by type.
+    value: a page path, or the name of a screen, goal, event or transaction event, by type. `*` is
+    any event of the type `Event`.
     """
 
     type: MatchTypeIn
@@ -156,11 +157,12 @@ class MatchIn(Input):
             raise RuleBroken(
                 "not_a_path", "Must start with / or *, such as /pricing. Other paths match no page."
             )
-        if match_type in _NAMED and not value.strip("*"):
+        is_any = (match_type, value) == ("Event", ANY_NAME)
+        if match_type in _NAMED and not value.strip("*") and not is_any:
             raise RuleBroken(
                 "not_a_name",
-                "Only the path of a Pageview may contain the wildcard *. "
-                f"Name one {match_type.lower()}, and use `or` rows for several.",
+                "Only the path of a Pageview may contain the wildcard *, and only an Event may be "
+                f"*, for any event. Name one {match_type.lower()}, and use `or` rows for several.",
             )
         if match_type == GOAL and value not in info.context.goals:
             raise RuleBroken(

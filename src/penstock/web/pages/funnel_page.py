@@ -11,16 +11,23 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.paging import Page
+from penstock.funnels.definitions.model import ANY_NAME
 from penstock.funnels.definitions.schema import (
     FunnelRecord,
     RevisionRecord,
     SavedDefinition,
+    SavedMatch,
     SavedStep,
 )
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
 from penstock.web.pages.schema import FunnelPageQuery, address_with_selection, selection_of
 from penstock.web.view import View
+
+
+def match_name(match: SavedMatch) -> str:
+    """Return the name of a match for people."""
+    return "Any event" if (match.type, match.value) == ("Event", ANY_NAME) else match.value
 
 
 def no_window_note(units: str) -> str:

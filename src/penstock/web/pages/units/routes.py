@@ -14,7 +14,7 @@ from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, match_name
 from penstock.web.pages.parts import load_part
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
@@ -90,7 +90,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     }
     if step is not None:
         row = page.required_steps[step - 1] if step <= len(page.required_steps) else None
-        name = f"step {step}" + (f", {row.value}" if row else "")
+        name = f"step {step}" + (f", {match_name(row)}" if row else "")
         stopped = {
             "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
             "droppedOff": f"that dropped off after {name}",

@@ -91,9 +91,11 @@ function countOf(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-function labelOf({ value, or = [], mode }) {
-  return [value, ...or.map((match) => match.value)].join(mode ? " and " : " or ");
+function labelOf({ or = [], mode, ...match }) {
+  return [match, ...or].map(nameOf).join(mode ? " and " : " or ");
 }
+
+const nameOf = ({ type, value }) => (type === "Event" && value === "*" ? "Any event" : value);
 
 // parts: shares by kind, as in the macro ui.bar.
 function fillBar(svg, parts) {

@@ -38,10 +38,13 @@ export async function suggest(input) {
 // Whether events with this name are stored; true if that is unknown.
 export async function isKnown({ type, value }) {
   if (!KINDS[type] || !value || (type === "Pageview" && !/^\/[^*?#]*$/.test(value))) return true;
+  if (isAny({ type, value })) return true;
   const path = type === "Pageview" && value.length > 1 ? value.replace(/\/+$/, "") : value;
   const page = await get("/api/schema/events", { kind: KINDS[type], search: path, pageSize: 100 });
   return !page || page.data.some(({ name }) => name === path) || page.total > page.data.length;
 }
+
+const isAny = ({ type, value }) => type === "Event" && value === "*";
 
 async function namesLike(type, search) {
   const page = await get("/api/schema/events", {
@@ -49,7 +52,13 @@ async function namesLike(type, search) {
     search,
     pageSize: MAX_SUGGESTIONS,
   });
-  return (page?.data ?? []).map(({ name, count }) => ({ value: name, note: formatNumber(count) }));
+  const names = (page?.data ?? []).map(({ name, count }) => ({
+    value: name,
+    note: formatNumber(count),
+  }));
+  return type === "Event" && ["", "*"].includes(search)
+    ? [...names, { value: "*", note: "Any event" }]
+    : names;
 }
 
 async function goalsLike(search) {
@@ -60,7 +69,7 @@ async function goalsLike(search) {
 async function propertiesLike({ type, value }, search) {
   const page = await get("/api/schema/properties", {
     kind: KINDS[type],
-    event: KINDS[type] && value,
+    event: KINDS[type] && !isAny({ type, value }) ? value : undefined,
     search,
     pageSize: MAX_SUGGESTIONS,
   });
@@ -75,7 +84,7 @@ async function valuesLike(property, { type, value }, search) {
   const page = await get("/api/schema/values", {
     property,
     kind: KINDS[type],
-    event: KINDS[type] && value,
+    event: KINDS[type] && !isAny({ type, value }) ? value : undefined,
     search,
     pageSize: MAX_SUGGESTIONS,
   });

@@ -10,7 +10,7 @@ from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts.sentences import largest_loss
-from penstock.web.pages.funnel_page import FunnelPage, no_window_note
+from penstock.web.pages.funnel_page import FunnelPage, match_name, no_window_note
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
@@ -98,7 +98,7 @@ def _bar(
     steps = results.aggregate.steps
     step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
-    names = [row.value, *(option.value for option in row.or_)]
+    names = [match_name(match) for match in (row, *row.or_)]
     overall, has_window = context.query.bars == "overall", context.page.has_window
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
