@@ -1,4 +1,4 @@
-"""Another workspace during an attack. Measures its calls, and the memory of the service."""
+"""Measures another workspace's calls, and the service's memory, during an attack."""
 
 import os
 import time

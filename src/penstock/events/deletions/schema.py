@@ -128,12 +128,12 @@ class DeletionRecord(Record):
     visitor_id: Annotated[
         str | None,
         Field(
-            description="As requested. Null once the deletion is done, so that no trace of the "
-            "ID remains."
+            description="The ID in the request. Null once the deletion is done, so that no trace "
+            "of it remains."
         ),
     ]
     user_id: Annotated[
-        str | None, Field(description="As requested. Null once the deletion is done.")
+        str | None, Field(description="The ID in the request. Null once the deletion is done.")
     ]
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None

@@ -72,7 +72,8 @@ class CampaignFiguresRecord(Record):
     pending: int | None
     dropped_off: int | None
     excluded: Annotated[
-        int | None, Field(description="Units that the funnel excludes; they are part of no rate.")
+        int | None,
+        Field(description="Units that the funnel excludes. They do not count in any rate."),
     ]
     conversion_rate: ConversionRate
     settled: Annotated[

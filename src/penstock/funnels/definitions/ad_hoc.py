@@ -1,4 +1,4 @@
-"""Ad hoc changes: what a query asks of a saved funnel without saving it.
+"""Ad hoc changes: changes to a saved funnel that apply to a single query and are not saved.
 
 Source: funnel semantics, "Filters of a question" and "Settled".
 """
@@ -21,7 +21,7 @@ _UNITS: dict[str, WindowUnit] = {"m": "minute", "h": "hour", "d": "day"}
 
 @dataclass(frozen=True, slots=True)
 class AdHocChanges:
-    """Changes of a definition for one query.
+    """Changes to a definition for one query.
 
     breakdown: keys instead of the saved ones; None to keep those. filters: conditions on the event
     with which a unit enters; None if none were sent. window: length such as `30m`, `12h` or `45d`;

@@ -1,1 +1,1 @@
-"""Properties and events that go with a loss after a step."""
+"""Drivers: properties and events that are associated with a loss after a step."""

@@ -23,10 +23,10 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[K]):
-    """Units that share something, out of all units at risk.
+    """Units at risk that have something in common.
 
-    key: what they share. lost, units: the lost units of the group, and all of its units.
-    other_lost, other_units: the same for all other units.
+    key: the thing that they have in common. lost, units: the number of lost units in the group, and
+    of all its units. other_lost, other_units: the same numbers for all other units.
     """
 
     key: K
@@ -77,7 +77,7 @@ def rank(groups: Iterable[Group[K]]) -> list[Effect[K]]:
     """Test all groups that are large enough, and return the clearest and largest effects first.
 
     The p-values are corrected for the number of tested groups (Holm). Clear effects come first,
-    then others; both sorted by the number of units that they concern.
+    then the others. Both are sorted by the number of units that they concern.
     """
     tested = [group for group in groups if not group.is_too_small]
     tests = [p_value(group.share, group.others) for group in tested]

@@ -26,7 +26,9 @@ class DriversQuery(CohortQuery):
 
 
 class DriverRecord(Record):
-    """Units with a property value at entry, or with an event after the step, against the others."""
+    """Compares units that have a property value at entry, or an event after the step, with all
+    other units.
+    """
 
     kind: Literal["property", "event"]
     property: Annotated[str | None, Field(description="null for an event.")]
@@ -61,9 +63,9 @@ class DriverRecord(Record):
 
 
 class DriversRecord(HeadRecord):
-    """Properties and events that go with the loss after a step, over settled units.
+    """Properties and events that are associated with the loss after a step, over settled units.
 
-    An effect shows what goes together, not why. Without a conversion window, no unit is settled,
+    An effect shows an association, not a cause. Without a conversion window, no unit is settled,
     and `data` is empty.
     """
 

@@ -1,4 +1,4 @@
-"""Finds the properties and events that go with the loss after a step."""
+"""Finds the properties and events that are associated with the loss after a step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -102,8 +102,8 @@ def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Gr
     """Yield a group for each property with each of its frequent values, or without a value.
 
     rows: the result of `statements.drivers.entry_groups`. hidden: properties to leave out. If two
-    groups of a property cover all units, they say the same, so only the group with the higher loss
-    is yielded.
+    groups of a property cover all units, they contain the same information, so only the group with
+    the higher loss is yielded.
     """
     if not rows:
         return

@@ -21,8 +21,8 @@ class Selection:
     """The units that a caller selects, and the page and order of their cohorts.
 
     website_id: None for all websites. start_ms, end_ms: the reporting period; both or neither are
-    set. cohort: exact value by breakdown property; None if the value is missing. ad_hoc: what is
-    asked of the funnel instead of what was saved.
+    set. cohort: exact value by breakdown property; None if the value is missing. ad_hoc: changes to
+    the saved funnel for this query only.
     """
 
     website_id: str | None = None

@@ -199,8 +199,8 @@ FinalRate = Annotated[
 Excluded = Annotated[
     int,
     Field(
-        description="Units that an exclusion row or a strict step excluded. They are part of "
-        "entered, and of no rate."
+        description="Units that an exclusion row or a strict step excluded. They count in "
+        "entered, but not in any rate."
     ),
 ]
 ConversionRate = Annotated[

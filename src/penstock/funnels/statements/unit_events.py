@@ -1,6 +1,6 @@
 """Every event of chosen units, whether or not it matches a step.
 
-The columns are described at `unit_events`.
+`unit_events` describes the columns.
 """
 
 from penstock.funnels.statements.events import (

@@ -37,8 +37,8 @@ class ShowsRecord(Record):
     parameters: Annotated[
         dict[str, Any],
         Field(
-            description="Its query parameters, besides those that were sent here. JSON values, so "
-            "objects such as `cohort` must be sent as JSON texts."
+            description="Query parameters to add to those of this request. The values are JSON, so "
+            "encode objects such as `cohort` as JSON text."
         ),
     ]
 

@@ -89,7 +89,7 @@ def largest_loss(aggregate: AggregateRecord) -> StepRecord | None:
 
 
 def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
-    """How many settled units completed, and the change against the period before."""
+    """State how many settled units completed, and how that changed from the period before."""
     now = _settled_share(report.aggregate)
     if now is None:
         return []
@@ -125,7 +125,9 @@ def _change_words(now: Share, before: Share, period: str) -> str:
 def _loss(
     report: ResultsRecord, loss: StepRecord | None, groups: Sequence[_Group]
 ) -> list[PhraseRecord]:
-    """The step after which most units are lost, and the value that most of these have."""
+    """State the step after which most units are lost, and the value that most of the lost units
+    have.
+    """
     if loss is None:
         return []
     lost, step = _units(report, loss.dropped_off), loss.step
@@ -160,7 +162,7 @@ def _most_of_the_loss(loss: StepRecord, groups: Sequence[_Group]) -> _Group | No
 
 
 def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
-    """The clearest difference between a value and the most frequent value of its property.
+    """State the clearest difference between a value and the most frequent value of its property.
 
     The p-values of all values are corrected together.
     """

@@ -1,4 +1,6 @@
-"""Reads what the verdict on a report needs: the report, its cohorts and the period before."""
+"""Reads the input for the verdict on a report: the report itself, its cohorts and the period
+before.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

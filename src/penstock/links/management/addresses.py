@@ -149,7 +149,9 @@ def _split(value: str) -> tuple[SplitResult, int | None]:
             "not_a_url", "Must be an absolute URL that begins with https:// or http://."
         )
     if not parts.hostname or port == 0:
-        raise RuleBroken("not_a_url", "Must have a host; a port, if any, from 1 to 65535.")
+        raise RuleBroken(
+            "not_a_url", "Must have a host. Its port, if given, must be from 1 to 65535."
+        )
     return parts, port
 
 
