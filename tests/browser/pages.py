@@ -56,6 +56,11 @@ PAGES = (
         "report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")
     ),
     ShownPage(
+        "report-drivers",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=UTC&show=drivers&step=1"),
+    ),
+    ShownPage(
         "report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")
     ),
     ShownPage(

@@ -234,7 +234,7 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
     assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
 
 
-@pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "quality"])
+@pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "drivers", "quality"])
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
     answer, table = api("#detail"), page.locator("#detail .table tbody tr")
@@ -252,11 +252,19 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
             assert [row["entered"] for row in answer["cohorts"]] == [
                 int(number(row.locator("td").nth(1))) for row in table.all()
             ]
+            expect(page.locator("#detail .summary")).to_have_text(answer["summary"])
             assert len(answer["warnings"]) == page.locator("#detail .notice").count()
         case "next":
             assert answer["step"] == 2
             counts = [*(row["units"] for row in answer["data"]), answer["silent"]]
             assert counts == [int(number(row.locator("td").nth(2))) for row in table.all()]
+        case "drivers":
+            clear = [row for row in answer["data"] if row["clear"]]
+            shown = page.locator("#detail .drivers li:not(.scale)")
+            assert [row["units"] for row in clear] == [
+                int(row.locator(".shares data").nth(1).get_attribute("value"))
+                for row in shown.all()
+            ]
         case "quality":
             skips = page.get_by_role("listitem").filter(has_text="skipped by sequence number")
             assert number(skips) == answer["dataQuality"]["sequenceSkips"]

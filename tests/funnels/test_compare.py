@@ -22,6 +22,7 @@ from penstock.funnels.comparisons.proportions import (
     probability_to_beat,
     wilson_interval,
 )
+from penstock.funnels.comparisons.words import summary
 from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
@@ -169,7 +170,9 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "lastKnownEventAt": record["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
+        "asked": None,
         "property": "variant",
+        "summary": "variant = new is ahead of old by 20.0 points (95%: 5.2 to 33.4).",
         "baseline": {"cohort": {"variant": "old"}, "label": {"variant": "old"}},
         "confidenceLevel": 0.95,
         "total": 2,
@@ -255,7 +258,7 @@ def test_comparisons_are_corrected_without_cohorts_that_have_too_few_units(
     }
     [warning] = record["warnings"]
     assert warning["code"] == "too_few"
-    assert warning["message"].startswith("1 cohort has fewer than 30 attempts")
+    assert warning["message"].startswith("1 cohort has fewer than 30 settled attempts")
     p_b, p_c = z_test(50, 90, 40, 100), z_test(45, 80, 40, 100)
     least = min(p_b, p_c)
     assert rows["b"]["againstBaseline"]["pValueCorrected"] == pytest.approx(
@@ -384,6 +387,27 @@ def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
 
+@cases(
+    ("clear", "tested", "expected"),
+    [
+        ([], 0, "There are too few visitors to compare values of ad."),
+        ([], 1, "The other value does not differ clearly from a."),
+        ([], 4, "None of the 4 other values differs clearly from a."),
+        ([("b", 0.04, 0.08, 0.12)], 4, "ad = b is ahead of a by 8.0 points (95%: 4.0 to 12.0)."),
+        (
+            [("b", 0.04, 0.08, 0.12), (None, -0.3, -0.2, -0.1)],
+            4,
+            "ad = Unknown is behind a by 20.0 points (95%: 10.0 to 30.0). 1 other value differs "
+            "clearly from a as well.",
+        ),
+    ],
+)
+def test_a_summary_names_the_largest_clear_difference(
+    clear: list[tuple[Any, float, float, float]], tested: int, expected: str
+) -> None:
+    assert summary("ad", "a", clear, tested, "visitors") == expected
+
+
 def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
@@ -392,8 +416,10 @@ def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     arm(scene, "a", 40, 20)
     arm(scene, "b", 32, 8)
     record = compare(scene, funnel_id)
-    assert [warning["code"] for warning in record["warnings"]] == ["open_windows"]
-    assert record["warnings"][0]["message"].startswith("44 attempts may still complete")
+    assert [warning["code"] for warning in record["warnings"]] == ["too_few", "open_windows"]
+    assert record["warnings"][0]["message"].startswith("2 cohorts have fewer than 30 settled")
+    assert record["warnings"][1]["message"].startswith("44 attempts may still complete")
+    assert record["summary"] == "There are too few settled attempts to compare values of variant."
     assert record["coverage"]["openWindows"] == 44
     rows = by_value(record)
     assert (rows["b"]["pending"], rows["b"]["finalRate"]) == (24, {"lower": 0.25, "upper": 1.0})
@@ -402,7 +428,9 @@ def test_open_windows_cause_a_warning_and_limit_the_final_rate(
         {"lower": 0.5, "upper": 0.5},
         {"lower": 0.25, "upper": 0.25},
     ]
-    assert compare(scene, funnel_id)["warnings"] == []
+    record = compare(scene, funnel_id)
+    assert record["warnings"] == []
+    assert record["summary"] == "variant = b is behind a by 25.0 points (95%: 2.4 to 43.9)."
 
 
 def test_a_comparison_accepts_period_website_and_revision(scene: Scene) -> None:

@@ -1,5 +1,6 @@
 """Drivers of a loss: what goes with it, on data with known effects and on data without any."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -193,6 +194,8 @@ def test_properties_and_events_with_known_effects_are_found(scene: Scene) -> Non
     assert (record["atRisk"], record["examined"]) == (600, 600)
     assert record["lost"] == aggregate["droppedOff"] == first["lost"] + first["otherLost"]
     assert first["units"] + first["otherUnits"] == 600
+    filters = json.dumps([first["filter"]])
+    assert scene.results(funnel_id, filters=filters)["aggregate"]["entered"] == first["units"]
     assert first["difference"] > 0.2
     assert first["differenceInterval"]["lower"] > 0
     assert record["withinMinutes"] == 1

@@ -90,6 +90,7 @@ def report(
         "lastKnownEventAt": None,
         "period": {"startAt": period[0], "endAt": period[1]},
         "websiteId": None,
+        "asked": None,
         "aggregate": aggregate(reached, pending=pending, early=early),
         "cohorts": {
             "page": 1,
@@ -334,7 +335,7 @@ def test_each_phrase_names_what_shows_it() -> None:
         ("units", {"outcome": "completed"}),
         ("results", {"startAt": BEFORE[0], "endAt": BEFORE[1]}),
         ("units", {"step": 1, "outcome": "droppedOff"}),
-        ("next", {"step": 1}),
+        ("drivers", {"step": 1}),
         ("results", {"cohort": {"plan": "basic"}}),
         ("compare", {"property": "plan", "baseline": "basic"}),
         ("units", {"quality": "orderingIssue"}),

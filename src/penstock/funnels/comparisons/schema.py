@@ -152,6 +152,13 @@ class ComparisonRecord(HeadRecord):
 
     property: str
     baseline: Annotated[CohortKeyRecord | None, Field(description="null if no unit entered.")]
+    summary: Annotated[
+        str | None,
+        Field(
+            description="The result in words, over settled units unless the funnel has no window; "
+            "null if no unit entered."
+        ),
+    ]
     confidence_level: float
     total: Annotated[int, Field(description="Number of cohorts.")]
     left_out: Annotated[int, Field(description="Number of cohorts that are not in `cohorts`.")]

@@ -28,6 +28,7 @@ from penstock.funnels.comparisons.schema import (
     ComparisonWarningRecord,
     WarningCode,
 )
+from penstock.funnels.comparisons.words import SIGNIFICANCE, summary
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -140,6 +141,7 @@ class CompareService:
             {
                 **head_of(context, provenance),
                 **_compare(query.property_, arms, baseline),
+                "summary": _summary(context.definition, query.property_, arms, baseline),
                 "total": cohorts.count,
                 "leftOut": cohorts.count - len(arms),
                 "warnings": list(warnings),
@@ -209,6 +211,34 @@ def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, 
         "confidenceLevel": CONFIDENCE_LEVEL,
         "cohorts": [_record(name, *row) for row in zip(arms, against, of_settled, strict=True)],
     }
+
+
+def _summary(
+    definition: Definition, name: str, arms: Sequence[Arm], baseline: Arm | None
+) -> str | None:
+    """Return the result in words, over settled units if the funnel has a window."""
+    if baseline is None:
+        return None
+    has_window = definition.window_s is not None
+    shares = [arm.settled if has_window else arm.share for arm in arms]
+    records = _test_against_baseline(shares, arms.index(baseline))
+    tested = [
+        (arm.value, record)
+        for arm, record in zip(arms, records, strict=True)
+        if record is not None and record.p_value_corrected is not None
+    ]
+    clear = [
+        (
+            value,
+            record.difference_interval.lower,
+            record.difference,
+            record.difference_interval.upper,
+        )
+        for value, record in tested
+        if (record.p_value_corrected or 0.0) < SIGNIFICANCE
+    ]
+    units = f"{'settled ' if has_window else ''}{definition.counting_unit}s"
+    return summary(name, baseline.value, clear, len(tested), units)
 
 
 def _record(
@@ -281,12 +311,17 @@ def _test_against_baseline(
 def _warnings(
     definition: Definition, name: str, arms: Sequence[Arm], total: Arm
 ) -> Iterator[ComparisonWarningRecord]:
-    if small := sum(arm.is_too_small for arm in arms):
+    has_window = definition.window_s is not None
+    wholes = [arm.settled.whole if has_window else arm.entered for arm in arms]
+    if small := sum(whole < MIN_UNITS for whole in wholes):
         cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
         yield _warning(
             WarningCode.TOO_FEW,
-            f"{cohorts} fewer than {definition.units(MIN_UNITS)} (tooFew). Wait for more before "
-            "you decide.",
+            f"{cohorts} fewer than {MIN_UNITS} settled {definition.counting_unit}s "
+            "(settledTooFew). Wait for more before you decide."
+            if has_window
+            else f"{cohorts} fewer than {definition.units(MIN_UNITS)} (tooFew). Wait for more "
+            "before you decide.",
         )
     if total.conflicting:
         have = "has" if total.conflicting == 1 else "have"

@@ -15,8 +15,7 @@ from penstock.funnels.comparisons.proportions import (
     newcombe_interval,
     p_value,
 )
-
-SIGNIFICANCE = 0.05
+from penstock.funnels.comparisons.words import SIGNIFICANCE
 
 K = TypeVar("K", bound=Hashable)
 

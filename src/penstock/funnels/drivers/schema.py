@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from penstock.base.scalar import Scalar
+from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
 from penstock.funnels.results.schema import RangeRecord
 from penstock.http.schema import Record
@@ -37,6 +38,10 @@ class DriverRecord(Record):
     ]
     event_type: Annotated[str | None, Field(description="null for a property.")]
     name: Annotated[str | None, Field(description="Name of the event; null for a property.")]
+    filter: Annotated[
+        SavedFilter | None,
+        Field(description="Send it in `filters` to select only these units; null for an event."),
+    ]
     units: int
     lost: Annotated[int, Field(description="Those of `units` that dropped off after the step.")]
     loss_rate: float

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 from msgspec import json
 
 from penstock.base.ids import WorkspaceId
-from penstock.base.scalar import Scalar, tagged
+from penstock.base.scalar import Scalar, plain_text, tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS
+from penstock.funnels.definitions.operators import Operator
+from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.drivers.effects import Effect, Group, rank
 from penstock.funnels.drivers.schema import DriverRecord, DriversQuery, DriversRecord
 from penstock.funnels.insights.schema import TimingQuery
@@ -175,6 +177,12 @@ def _record(
     )
 
 
+def _filter(entry: Property) -> SavedFilter:
+    if entry.value is None:
+        return SavedFilter(property=entry.name, operator=Operator.IS_NOT_SET, value="")
+    return SavedFilter(property=entry.name, operator=Operator.EQUALS, value=plain_text(entry.value))
+
+
 def _driver(effect: Effect[Key]) -> DriverRecord:
     group, (low, high) = effect.group, effect.interval
     is_property = isinstance(group.key, Property)
@@ -184,6 +192,7 @@ def _driver(effect: Effect[Key]) -> DriverRecord:
         value=group.key.value if isinstance(group.key, Property) else None,
         event_type=group.key.type if isinstance(group.key, Event) else None,
         name=None if is_property else group.key.name,
+        filter=_filter(group.key) if isinstance(group.key, Property) else None,
         units=group.units,
         lost=group.lost,
         loss_rate=round(group.share.rate, 4),

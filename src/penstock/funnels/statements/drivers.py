@@ -5,6 +5,7 @@ their keys, which are hashes.
 """
 
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.filters import MAX_KEY_BYTES
 from penstock.funnels.statements.cohorts import in_cohort_filter
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.events import (
@@ -118,8 +119,11 @@ def _builtins(plan: Plan) -> str:
 
 
 def _properties() -> str:
-    """Return the scalar properties of an event, as pairs of name and JSON text."""
+    """Return the scalar properties of an event that a filter can name, as pairs of name and JSON
+    text.
+    """
     return f"""arrayFilter(
-            pair -> pair.2 != 'null' AND substring(pair.2, 1, 1) NOT IN ('{{', '[')
+            pair -> length(pair.1) BETWEEN 1 AND {MAX_KEY_BYTES} AND NOT startsWith(pair.1, '$')
+                AND pair.2 != 'null' AND substring(pair.2, 1, 1) NOT IN ('{{', '[')
                 AND length(pair.2) <= {_MAX_VALUE_BYTES},
             JSONExtractKeysAndValuesRaw(events.properties))"""

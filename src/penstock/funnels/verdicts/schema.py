@@ -24,7 +24,7 @@ class ShownBy(StrEnum):
 
     RESULTS = "results"
     UNITS = "units"
-    NEXT = "next"
+    DRIVERS = "drivers"
     COMPARE = "compare"
 
 

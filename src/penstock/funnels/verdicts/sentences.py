@@ -4,7 +4,6 @@ A sentence appears only if the data support it. A share needs at least `MIN_UNIT
 each side, and a difference is stated as one only if its 95% interval excludes 0.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,13 @@ from penstock.funnels.comparisons.proportions import (
     holm,
     newcombe_interval,
     p_value,
+)
+from penstock.funnels.comparisons.words import (
+    SIGNIFICANCE,
+    interval_words,
+    lead_words,
+    points,
+    value_words,
 )
 from penstock.funnels.results.schema import (
     AggregateRecord,
@@ -31,8 +37,6 @@ from penstock.funnels.verdicts.schema import (
     ShowsRecord,
 )
 
-_SIGNIFICANT = 0.05
-_MAX_VALUE_CHARS = 60
 _DAY_MS = 86_400_000
 _CLOCK_CHANGE_MS = 3_600_000
 
@@ -54,7 +58,7 @@ class _Group:
 
     @property
     def words(self) -> str:
-        return f"{self.name} = {_value_words(self.value)}"
+        return f"{self.name} = {value_words(self.value)}"
 
 
 def verdict(
@@ -116,9 +120,11 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
 def _change_words(now: Share, before: Share, period: str) -> str:
     low, high = newcombe_interval(now, before)
     if low > 0:
-        return f"{_points(now.rate - before.rate)} more than {period} ({_interval(low, high)})"
+        return f"{points(now.rate - before.rate)} more than {period} ({interval_words(low, high)})"
     if high < 0:
-        return f"{_points(before.rate - now.rate)} fewer than {period} ({_interval(-high, -low)})"
+        return (
+            f"{points(before.rate - now.rate)} fewer than {period} ({interval_words(-high, -low)})"
+        )
     return f"not clearly different from {before.rate:.1%} {period}"
 
 
@@ -133,10 +139,10 @@ def _loss(
     lost, step = _units(report, loss.dropped_off), loss.step
     units = _phrase(lost, ShownBy.UNITS, step=step, outcome="droppedOff")
     if len(report.aggregate.steps) > 2:
-        place = _phrase(f"from step {step} to {step + 1}", ShownBy.NEXT, step=step)
+        place = _phrase(f"from step {step} to {step + 1}", ShownBy.DRIVERS, step=step)
         phrases = [PhraseRecord(text="The largest loss is "), place, PhraseRecord(text=": "), units]
     else:
-        place = _phrase("between the two steps", ShownBy.NEXT, step=step)
+        place = _phrase("between the two steps", ShownBy.DRIVERS, step=step)
         phrases = [units, PhraseRecord(text=" dropped off "), place]
     group = _most_of_the_loss(loss, groups)
     if group is not None:
@@ -171,20 +177,15 @@ def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
     clear = [
         (abs(share.rate - base.rate), group, share, baseline, base)
         for (group, share, baseline, base), probability in zip(pairs, corrected, strict=True)
-        if probability < _SIGNIFICANT
+        if probability < SIGNIFICANCE
     ]
     if not clear:
         return []
     _, group, share, baseline, base = max(clear, key=lambda difference: difference[0])
     low, high = newcombe_interval(share, base)
-    if share.rate < base.rate:
-        word, low, high = "behind", -high, -low
-    else:
-        word = "ahead of"
-    difference = _points(abs(share.rate - base.rate))
+    difference = share.rate - base.rate
     shown = _phrase(
-        f"{group.words} is {word} {_value_words(baseline.value)} by {difference} "
-        f"({_interval(low, high)})",
+        lead_words(group.name, group.value, baseline.value, low, difference, high),
         ShownBy.COMPARE,
         property=group.name,
         baseline=baseline.value,
@@ -273,21 +274,3 @@ def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
 def _units(report: ResultsRecord, count: int, kind: str = "") -> str:
     """Return a count of units: `1,200 settled attempts`."""
     return f"{count:,} {kind}{report.counting_unit}{'' if count == 1 else 's'}"
-
-
-def _points(share: float) -> str:
-    """Return a positive difference of two rates in percentage points."""
-    points = f"{share * 100:.1f}"
-    return "1 point" if points == "1.0" else f"{points} points"
-
-
-def _interval(low: float, high: float) -> str:
-    return f"95%: {low * 100:.1f} to {high * 100:.1f}"
-
-
-def _value_words(value: Scalar | None) -> str:
-    """Return a value as text. A long value is cut."""
-    if value is None:
-        return "Unknown"
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"

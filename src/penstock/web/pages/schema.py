@@ -30,6 +30,7 @@ class Show(StrEnum):
     TIMES = "times"
     COMPARE = "compare"
     NEXT = "next"
+    DRIVERS = "drivers"
     QUALITY = "quality"
 
 

@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
@@ -23,6 +24,7 @@ from penstock.web.pages.parts import load_parts
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.next_events import next_events
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
@@ -47,6 +49,7 @@ TABS: Mapping[Show, Tab] = {
     Show.TIMES: Tab("Times", times),
     Show.COMPARE: Tab("Compare", compare),
     Show.NEXT: Tab("What came next", next_events),
+    Show.DRIVERS: Tab("What differs", what_differs),
     Show.QUALITY: Tab("Data quality", quality),
 }
 _COHORT_TABS = (Show.COHORTS, Show.COMPARE)
@@ -61,6 +64,7 @@ async def report(
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
     verdicts: NamedDependency[VerdictService],
+    drivers: NamedDependency[DriverService],
     outcomes: NamedDependency[OutcomeService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
@@ -83,6 +87,7 @@ async def report(
             insights,
             comparisons,
             verdicts,
+            drivers,
             outcomes,
             only_cached=view.requested_part is None,
         )

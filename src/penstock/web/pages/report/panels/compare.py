@@ -1,24 +1,13 @@
 """The comparison panel: each cohort's conversion rate and confidence interval, on one scale."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.base.errors import Malformed
 from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
 from penstock.funnels.queries.context import QueryContext
 from penstock.web.pages.report.panels.context import ReportContext
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Maps rates to positions on a chart, 0 to 1."""
-
-    low: float
-    high: float
-
-    def position(self, rate: float) -> float:
-        return min(1.0, max(0.0, (rate - self.low) / (self.high - self.low)))
+from penstock.web.pages.report.panels.scale import Scale, scale_of
 
 
 def compare(context: ReportContext) -> dict[str, Any]:
@@ -51,7 +40,7 @@ def _comparison(
 
 
 def _scale(comparison: ComparisonRecord, *, is_settled: bool) -> Scale:
-    """Return a scale that covers every interval, with some margin on both sides.
+    """Return a scale that covers every interval.
 
     is_settled: whether the intervals are about settled units.
     """
@@ -60,7 +49,4 @@ def _scale(comparison: ComparisonRecord, *, is_settled: bool) -> Scale:
         for cohort in comparison.cohorts
         if (interval := cohort.settled_rate_interval if is_settled else cohort.rate_interval)
     ]
-    low = min((interval.lower for interval in intervals), default=0.0)
-    high = max((interval.upper for interval in intervals), default=1.0)
-    room = max(high - low, 0.01) * 0.05
-    return Scale(low - room, high + room)
+    return scale_of([(interval.lower, interval.upper) for interval in intervals])

@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
@@ -31,6 +32,7 @@ class ReportContext:
     insights: InsightService
     comparisons: CompareService
     verdicts: VerdictService
+    drivers: DriverService
     outcomes: OutcomeService
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all

@@ -48,9 +48,8 @@ def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
             baseline = _json(parameters["baseline"])
             changed = {"property": parameters["property"], "baseline": baseline}
             return Phrase(text, page.view.address(show="compare", **changed), is_detail=True)
-        case ShownBy.NEXT:
-            href = page.view.address(show="next", outcome="droppedOff", **parameters)
-            return Phrase(text, href, is_detail=True)
+        case ShownBy.DRIVERS:
+            return Phrase(text, page.view.address(show="drivers", **parameters), is_detail=True)
 
 
 def _json(value: Any) -> str:

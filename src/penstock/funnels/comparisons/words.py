@@ -1,0 +1,73 @@
+"""Words for values, differences and intervals, and the summary of a comparison."""
+
+import json
+from collections.abc import Sequence
+
+from penstock.base.scalar import Scalar
+
+SIGNIFICANCE = 0.05
+
+_MAX_VALUE_CHARS = 60
+
+
+def value_words(value: Scalar | None) -> str:
+    """Return a value as text. A long value is cut."""
+    if value is None:
+        return "Unknown"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
+
+
+def points(share: float) -> str:
+    """Return a positive difference of two rates in percentage points."""
+    text = f"{share * 100:.1f}"
+    return "1 point" if text == "1.0" else f"{text} points"
+
+
+def interval_words(low: float, high: float) -> str:
+    return f"95%: {low * 100:.1f} to {high * 100:.1f}"
+
+
+def lead_words(
+    name: str, value: Scalar | None, baseline: Scalar | None, low: float, middle: float, high: float
+) -> str:
+    """Return the difference between a value and the baseline: `plan = b is ahead of a by 8 points`.
+
+    low, middle, high: the difference of the rates, with its interval.
+    """
+    direction = "ahead of" if middle >= 0 else "behind"
+    if middle < 0:
+        low, middle, high = -high, -middle, -low
+    return (
+        f"{name} = {value_words(value)} is {direction} {value_words(baseline)} by "
+        f"{points(middle)} ({interval_words(low, high)})"
+    )
+
+
+def summary(
+    name: str,
+    baseline: Scalar | None,
+    clear: Sequence[tuple[Scalar | None, float, float, float]],
+    tested: int,
+    units: str,
+) -> str:
+    """Return the result of a comparison in a sentence or two.
+
+    clear: values that differ clearly from the baseline, with low, middle and high of the
+    difference. tested: number of values with enough units to be compared. units: plural of the
+    units that were counted.
+    """
+    if not tested:
+        return f"There are too few {units} to compare values of {name}."
+    if not clear:
+        values = "The other value does not differ"
+        if tested > 1:
+            values = f"None of the {tested} other values differs"
+        return f"{values} clearly from {value_words(baseline)}."
+    value, low, middle, high = max(clear, key=lambda item: abs(item[2]))
+    lead = f"{lead_words(name, value, baseline, low, middle, high)}."
+    others = len(clear) - 1
+    if not others:
+        return lead
+    noun = "1 other value differs" if others == 1 else f"{others} other values differ"
+    return f"{lead} {noun} clearly from {value_words(baseline)} as well."

@@ -1,0 +1,40 @@
+"""Drivers of a loss: the properties and events that lost units have more or less often."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.funnels.drivers.schema import DriverRecord, DriversQuery
+from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.scale import scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRow:
+    """A driver, and the address of the report on only these units; None if it has none."""
+
+    driver: DriverRecord
+    href: str | None
+
+
+def what_differs(context: ReportContext) -> dict[str, Any]:
+    """Return the drivers of the loss after a step, with a scale for their intervals."""
+    n = len(context.page.required_steps)
+    more: dict[str, Any] = {"step": min(context.query.step, n - 1)}
+    query = DriversQuery.model_validate(context.page.parameters(**more))
+    record = context.drivers.find_drivers(context.shared_query, query)
+    clear = [driver for driver in record.data if driver.clear]
+    intervals = [driver.difference_interval for driver in clear]
+    return {
+        "drivers": record,
+        "rows": [DriverRow(driver, _address(context, driver)) for driver in clear],
+        "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True),
+        "more": more,
+    }
+
+
+def _address(context: ReportContext, driver: DriverRecord) -> str | None:
+    if driver.property not in context.page.definition.breakdown_properties:
+        return None
+    cohort = {**(context.query.cohort or {}), driver.property: driver.value}
+    return context.page.view.address(cohort=json.dumps(cohort, ensure_ascii=False), page=None)
