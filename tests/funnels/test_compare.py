@@ -184,6 +184,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
                 "entered": 80,
                 "completed": 48,
                 "pending": 0,
+                "excluded": 0,
                 "conversionRate": 0.6,
                 "rateInterval": {
                     "lower": pytest.approx(base_low, abs=1e-6),
@@ -201,6 +202,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
                 "entered": 70,
                 "completed": 56,
                 "pending": 0,
+                "excluded": 0,
                 "conversionRate": 0.8,
                 "rateInterval": {
                     "lower": pytest.approx(low, abs=1e-6),

@@ -312,7 +312,7 @@ def _warnings(
     definition: Definition, name: str, arms: Sequence[Arm], total: Arm
 ) -> Iterator[ComparisonWarningRecord]:
     has_window = definition.window_s is not None
-    wholes = [arm.settled.whole if has_window else arm.entered for arm in arms]
+    wholes = [arm.settled.whole if has_window else arm.eligible for arm in arms]
     if small := sum(whole < MIN_UNITS for whole in wholes):
         cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
         yield _warning(
