@@ -108,8 +108,8 @@ test-shards: $(DEV) ## Test everything that reads or deletes events over two sha
 		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
 
 .PHONY: test-install
-test-install: $(DEV) ## Install the wheel from PyPI in each documented way and on each Python; print the seconds
-	PENSTOCK_TEST_INSTALL=1 $(BIN)/pytest -s -v tests/deploy/test_install.py $(ARGS)
+test-install: $(DEV) ## Install the wheel in each documented way, on each Python and on bare Debian; print the seconds
+	PENSTOCK_TEST_INSTALL=1 $(BIN)/pytest -s -v tests/deploy/test_install.py tests/deploy/test_bare_debian.py $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(DEV) ## Like test-shards without kills, on an installed cluster (see tests/clickhouse_database.py)

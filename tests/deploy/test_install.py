@@ -5,7 +5,6 @@ takes to the first funnel, from an empty cache and from a warm one.
 """
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -14,8 +13,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import httpx
 import pytest
+
+from tests.deploy.demo import assert_pages_and_funnel_are_there, demo_output
 from tests.serving import environment
 
 ROOT = Path(__file__).parents[2]
@@ -55,42 +55,6 @@ def run(command: Sequence[str | Path], **variables: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def assert_demo_shows_a_funnel(command: Sequence[str | Path], folder: Path, **more: str) -> None:
-    """Run the demo, request its funnel as it says, and open the documentation that it names."""
-    with subprocess.Popen(
-        [*command, "demo", "--port", "0"],
-        cwd=folder,  # not the checkout, whose sources must not be found
-        env={**environment(**more), "PYTHONPATH": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    ) as demo:
-        assert demo.stdout is not None
-        try:
-            shown = ""
-            for line in demo.stdout:
-                shown += line
-                if "Ctrl-C stops the demo" in line:
-                    break
-            assert_pages_and_funnel_are_there(shown)
-        finally:
-            os.killpg(demo.pid, 2)
-            demo.wait(120)
-
-
-def assert_pages_and_funnel_are_there(shown: str) -> None:
-    curl = re.search(r"curl -H '(\w+): (.+?)' '(.+?)'", shown)
-    assert curl is not None, shown
-    header, value, url = curl.groups()
-    funnel = httpx.get(url, headers={header: value}, timeout=60).raise_for_status().json()
-    assert funnel["aggregate"]["steps"][0]["count"] > 100
-    api = re.search(r"API   (\S+)", shown)
-    assert api is not None, shown
-    page = httpx.get(api[1], timeout=60).raise_for_status().text
-    for path in set(re.findall(r'href="(/api/docs[^"#]*)', page)):
-        httpx.get(str(httpx.URL(api[1]).join(path)), timeout=60).raise_for_status()
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_wheel_runs_on_each_python(version: str, wheel: Path, tmp_path: Path) -> None:
     if version not in pythons():
@@ -98,7 +62,8 @@ def test_the_wheel_runs_on_each_python(version: str, wheel: Path, tmp_path: Path
     run([UV, "venv", "--quiet", "--python", pythons()[version], tmp_path / "venv"])
     python = tmp_path / "venv" / "bin" / "python"
     run([UV, "pip", "install", "--quiet", "--only-binary", ":all:", "--python", python, wheel])
-    assert_demo_shows_a_funnel([tmp_path / "venv" / "bin" / "penstock"], tmp_path)
+    with demo_output([tmp_path / "venv" / "bin" / "penstock"], tmp_path) as shown:
+        assert_pages_and_funnel_are_there(shown)
 
 
 def ways(wheel: Path, folder: Path) -> dict[str, tuple[list[list[str | Path]], list[str | Path]]]:
@@ -154,8 +119,9 @@ def test_each_way_of_installing_shows_a_funnel(
         for command in installing:
             run(command, **variables)
         installed_s = time.monotonic() - begin_s
-        assert_demo_shows_a_funnel(running, folder, **variables)
-        seconds.append((installed_s, time.monotonic() - begin_s))
+        with demo_output(running, folder, **variables) as shown:
+            assert_pages_and_funnel_are_there(shown)
+            seconds.append((installed_s, time.monotonic() - begin_s))
         shutil.rmtree(folder, ignore_errors=True)
     figures = " | ".join(f"{done:.0f} ({installed:.0f})" for installed, done in seconds)
     print(f"\n| {shlex.join(way.split())} | {figures} |")

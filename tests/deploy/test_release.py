@@ -7,9 +7,10 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from tests.serving import environment
 
 from penstock.cli.pages import page_path
+from tests.deploy.demo import assert_pages_and_funnel_are_there, demo_output
+from tests.serving import environment
 
 ROOT = Path(__file__).parents[2]
 NEXT = "99.0.0"
@@ -110,19 +111,6 @@ def test_the_wheel_alone_shows_the_funnel_of_the_demo(checkout: Path, tmp_path: 
     assert version == f"penstock {NEXT}\n"
     place = succeed(tmp_path, python, "-c", "import penstock; print(penstock.__file__)")
     assert Path(place.strip()).is_relative_to(site)
-    command = [python, "-m", "penstock.cli.main", "demo", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
-    ) as demo:
-        assert demo.stdout is not None
-        try:
-            shown = ""
-            for line in demo.stdout:
-                shown += line
-                if "Ctrl-C stops the demo" in line:
-                    break
-        finally:
-            demo.terminate()
-            demo.wait(60)
-    assert "checkout_started" in shown
-    assert demo.returncode == 0
+    with demo_output([python, "-m", "penstock.cli.main"], tmp_path) as shown:
+        assert "checkout_started" in shown
+        assert_pages_and_funnel_are_there(shown)
