@@ -1,17 +1,20 @@
 """Encrypts secrets that the metadata DB must be able to return: signing secrets and second factors.
 
 Passwords, sessions and API keys are stored as hashes instead. Uses Fernet: AES-128-CBC with
-HMAC-SHA256.
+HMAC-SHA256. Its package takes 7 MB of memory, so it is imported when the first secret is sealed or
+opened.
 """
 
+import base64
 import hmac
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from tempfile import mkstemp
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Column, select, update
 
 from penstock.base.durable_files import sync_folder, write_durably
@@ -19,6 +22,9 @@ from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
 from penstock.metadb.tables import identity_secrets, provider_secrets, second_factors
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 KEY_FILE = "secret.key"
 """Default name of the key file in the data folder."""
@@ -44,11 +50,9 @@ class SecretBox:
 
         Raises `WrongSecretKey` if a key is malformed.
         """
-        try:
-            self._first_key, *others = [Fernet(key) for key in keys]
-        except ValueError:
-            raise WrongSecretKey("a secret key must be 32 bytes in URL-safe base 64") from None
-        self._all_keys = MultiFernet([self._first_key, *others])
+        if not all(map(_is_key, keys)):
+            raise WrongSecretKey("a secret key must be 32 bytes in URL-safe base 64")
+        self._keys = keys
         self._fingerprint_key = keys[0].encode()
 
     @classmethod
@@ -60,15 +64,23 @@ class SecretBox:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
         return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
 
+    @cached_property
+    def _ciphers(self) -> "list[Fernet]":
+        from cryptography.fernet import Fernet
+
+        return [Fernet(key) for key in self._keys]
+
     def seal(self, text: str) -> str:
-        return _PREFIX + self._first_key.encrypt(text.encode()).decode()
+        return _PREFIX + self._ciphers[0].encrypt(text.encode()).decode()
 
     def open(self, stored: str) -> str:
         """Unseal a text. Text that was stored before encryption existed is returned unchanged."""
         if not stored.startswith(_PREFIX):
             return stored
+        from cryptography.fernet import InvalidToken, MultiFernet
+
         try:
-            return self._all_keys.decrypt(stored.removeprefix(_PREFIX)).decode()
+            return MultiFernet(self._ciphers).decrypt(stored.removeprefix(_PREFIX)).decode()
         except InvalidToken:
             raise Unavailable(
                 "A stored secret cannot be read: the secret key of the installation has changed.",
@@ -77,7 +89,7 @@ class SecretBox:
 
     def seal_token(self, text: str) -> str:
         """Seal a string for a cookie. The token contains only letters, digits, `-` and `_`."""
-        return self._first_key.encrypt(text.encode()).decode().rstrip("=")
+        return self._ciphers[0].encrypt(text.encode()).decode().rstrip("=")
 
     def open_token(self, token: str) -> str:
         """Unseal a token from `seal_token`. Raises `Unavailable` for any other text."""
@@ -92,8 +104,10 @@ class SecretBox:
         return hmac.digest(self._fingerprint_key, text.encode(), "sha256")
 
     def is_sealed_with_first(self, stored: str) -> bool:
+        from cryptography.fernet import InvalidToken
+
         try:
-            self._first_key.decrypt(stored.removeprefix(_PREFIX))
+            self._ciphers[0].decrypt(stored.removeprefix(_PREFIX))
         except InvalidToken:
             return False
         return True
@@ -126,6 +140,13 @@ def seal_all(database: Database, box: SecretBox) -> None:
             )
 
 
+def _is_key(text: str) -> bool:
+    try:
+        return len(base64.urlsafe_b64decode(text)) == 32
+    except ValueError:
+        return False
+
+
 def _keys_of_file(path: Path) -> list[str]:
     if not path.exists():
         _make_key_file(path)
@@ -138,6 +159,8 @@ def _make_key_file(path: Path) -> None:
     Other processes therefore never read half a key, even if this process is killed. And none of
     them seals with a key that a power failure would erase.
     """
+    from cryptography.fernet import Fernet
+
     # `mkstemp` makes the file readable only by this user.
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     os.close(descriptor)
