@@ -1,5 +1,6 @@
 """Settings for Sphinx."""
 
+from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
@@ -22,6 +23,7 @@ html_theme = "furo"
 html_title = f"Penstock {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_favicon = "../src/penstock/web/static/icon.svg"
 html_show_copyright = False
 html_show_sphinx = False
