@@ -14,7 +14,7 @@ from tests.serving import environment
 
 @contextmanager
 def demo_output(command: Sequence[str | Path], folder: Path, **variables: str) -> Iterator[str]:
-    """What the demo prints, once it is ready. It runs outside the checkout, and stops afterwards.
+    """Run the demo outside the checkout. Yield its output once it is ready; stop it afterwards.
 
     command: starts `penstock`, without arguments.
     """
