@@ -67,6 +67,15 @@ PAGES = (
         "report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")
     ),
     ShownPage(
+        "report-asked",
+        "/funnels/{funnel_id}",
+        at(
+            "/funnels/{funnel}?timezone=UTC&breakdown=$country&window=12h&settled=true&filters="
+            "[{{%22property%22:%22plan%22,%22operator%22:%22equals%22,%22value%22:%22basic%22}}]"
+        ),
+        dark=True,
+    ),
+    ShownPage(
         "report-units",
         "/funnels/{funnel_id}/units",
         at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),

@@ -335,6 +335,46 @@ def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, wat
     assert_accessible(signed_in)
 
 
+def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(
+    own, signed_in, watch
+):
+    stories = [(("begun", "paid"), {"plan": "pro"}), (("begun",), {"plan": "x"})]
+    funnel = own(stories)
+    signed_in.goto(f"/funnels/{funnel}?timezone=UTC&period=all")
+    loaded(signed_in)
+    signed_in.locator("summary", has_text="Filter").click()
+    form = signed_in.locator("[data-asks=filters]")
+    form.get_by_label("Property", exact=True).fill("plan")
+    form.get_by_label("Value", exact=True).fill("pro")
+    form.get_by_label("Value", exact=True).press("Enter")
+    expect(signed_in).to_have_url(re.compile("[?&]filters="))
+    loaded(signed_in)
+    assert json.loads(query_of(signed_in)["filters"]) == [
+        {"property": "plan", "operator": "equals", "value": "pro"}
+    ]
+    expect(signed_in.locator(".chips")).to_contain_text("plan equals pro")
+    signed_in.locator("summary", has_text="Break down by").click()
+    assert_accessible(signed_in)
+    form = signed_in.locator("[data-asks=breakdown]")
+    form.get_by_label("Property 1").fill("plan")
+    form.get_by_label("Property 2").fill("a, b")
+    form.get_by_label("Property 2").press("Enter")
+    expect(signed_in).to_have_url(re.compile("[?&]breakdown="))
+    loaded(signed_in)
+    assert query_of(signed_in)["breakdown"] == 'plan,"a, b"'
+    signed_in.locator("summary", has_text="Window").click()
+    signed_in.get_by_label("Conversion window").fill("30m")
+    signed_in.get_by_label("Conversion window").press("Enter")
+    expect(signed_in).to_have_url(re.compile("[?&]window="))
+    loaded(signed_in)
+    signed_in.reload()
+    loaded(signed_in)
+    expect(signed_in.locator("summary", has_text="Window")).to_contain_text("30 minutes")
+    expect(signed_in.locator("#step-1")).to_contain_text("1")
+    signed_in.get_by_role("link", name="Save", exact=True).click()
+    expect(signed_in.locator("#breakdown-count")).to_have_text("2 of 3")
+
+
 def test_an_older_revision_can_be_looked_at(own, signed_in, account):
     funnel = own()
     later = [*STEPS, {"type": "Event", "value": "thanked"}]

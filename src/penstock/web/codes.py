@@ -275,6 +275,9 @@ needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
+not_a_list              - The value is not a list: names separated by commas, or a JSON array.
+not_a_window            - The value is not a length of one minute to 366 days, such as 30m.
+needs_window            - Units of this funnel never settle, because it has no conversion window.
 unknown_timezone        - There is no time zone with this name; send an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.

@@ -6,11 +6,19 @@ Source: funnel semantics, "Filters of a question" and "Settled".
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import MISSING
 
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.matches import load_filters
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.definitions.schema import SavedFilter
+from penstock.funnels.definitions.schema import (
+    SavedDefinition,
+    SavedFilter,
+    SavedStep,
+    SavedWindow,
+)
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RuleBroken
@@ -59,18 +67,53 @@ class AdHocChanges:
             raise bad_parameter(*faults)
         return changed
 
+    def change_record(self, saved: SavedDefinition) -> SavedDefinition:
+        """Return the stored form of a definition with these changes, except for `settled`.
+
+        Filters become conditions of every match of step 1. So a unit enters with its first event
+        that passes them, while the filters of a query look only at the first event of an attempt.
+        """
+        changed: dict[str, Any] = {}
+        if self.breakdown is not None:
+            changed["breakdown_properties"] = list(self.breakdown)
+        if self.window is not None:
+            changed |= {
+                "conversion_window": read_window(self.window),
+                "conversion_window_seconds": MISSING,
+            }
+        if self.filters:
+            place = next(at for at, step in enumerate(saved.steps) if not step.diagnostic)
+            changed["steps"] = [
+                self._filter_step(step) if at == place else step
+                for at, step in enumerate(saved.steps)
+            ]
+        return saved.model_copy(update=changed)
+
+    def _filter_step(self, step: SavedStep) -> SavedStep:
+        more = list(self.filters or ())
+        options = [
+            option.model_copy(update={"filters": [*option.filters, *more]}) for option in step.or_
+        ]
+        return step.model_copy(update={"filters": [*step.filters, *more], "or_": options})
+
 
 NO_CHANGES = AdHocChanges()
 
 
-def window_seconds(text: str) -> int:
-    """Return the seconds of a length such as `30m`. Raises RuleBroken for any other text."""
+def read_window(text: str) -> SavedWindow:
+    """Read a length such as `30m`. Raises RuleBroken for any other text."""
     parts = _WINDOW.fullmatch(text)
-    seconds = int(parts[1]) * UNIT_S[_UNITS[parts[2]]] if parts else 0
-    if not 60 <= seconds <= MAX_WINDOW_S:
+    window = SavedWindow(value=int(parts[1]), unit=_UNITS[parts[2]]) if parts else None
+    if window is None or not 60 <= window.value * UNIT_S[window.unit] <= MAX_WINDOW_S:
         raise RuleBroken(
             "not_a_window",
             "Must be a number of minutes, hours or days, such as 30m, 12h or 45d: one minute to "
             "366 days.",
         )
-    return seconds
+    return window
+
+
+def window_seconds(text: str) -> int:
+    """Return the seconds of a length such as `30m`. Raises RuleBroken for any other text."""
+    window = read_window(text)
+    return window.value * UNIT_S[window.unit]

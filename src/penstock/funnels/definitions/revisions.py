@@ -149,7 +149,7 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
         yield f"{label} now needs {needs}"
     if old.strict != new.strict:
         yield f"{label} is {'now' if new.strict else 'no longer'} strict"
-    yield from _list_changes(f"{label}: filter", old.filters, new.filters, _filter)
+    yield from _list_changes(f"{label}: filter", old.filters, new.filters, filter_in_words)
     yield from _list_changes(
         f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words
     )
@@ -165,7 +165,7 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     yield from _list_changes(
         "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
     )
-    before, after = _window(old), _window(new)
+    before, after = window_of(old), window_of(new)
     if before != after:
         yield f"Conversion window {before} -> {after}"
     elif old.conversion_window != new.conversion_window:
@@ -210,7 +210,7 @@ def _row_in_words(match: SavedMatch) -> str:
     """Describe a match with its filters and, for a row, its options or parts."""
     text = _match(match)
     if match.filters:
-        text += " where " + " and ".join(map(_filter, match.filters))
+        text += " where " + " and ".join(map(filter_in_words, match.filters))
     if isinstance(match, SavedStep) and match.or_:
         joint = " and " if match.mode else " or "
         text = joint.join([text, *map(_row_in_words, match.or_)])
@@ -221,7 +221,8 @@ def _match(match: SavedMatch) -> str:
     return f"{match.type} {_cut(match.value)}"
 
 
-def _filter(item: SavedFilter) -> str:
+def filter_in_words(item: SavedFilter) -> str:
+    """Describe a filter: its property, operator and operand."""
     try:
         comparison = parse_comparison(OPERATORS[item.operator], item.value, _any_regex)
         operand = comparison.operator.traits.operand.words(comparison.operand)
@@ -247,7 +248,8 @@ def _keys(names: Sequence[str]) -> str:
     return ", ".join(map(_cut, names)) or "none"
 
 
-def _window(definition: SavedDefinition) -> str:
+def window_of(definition: SavedDefinition) -> str:
+    """Return the conversion window in words, such as `7 days` or `unlimited`."""
     window, seconds = definition.conversion_window, definition.window_s
     if window is not None:
         return window_in_words(window.value, window.unit)

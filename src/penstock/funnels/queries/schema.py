@@ -139,11 +139,13 @@ class AdHocQuery(PeriodQuery):
             window_seconds(window)
         return window
 
+    @property
+    def ad_hoc(self) -> AdHocChanges:
+        """Changes of the saved definition for this query."""
+        return AdHocChanges(self.breakdown, self.filters, self.window, self.settled)
+
     def selection(self) -> Selection:
-        return replace(
-            super().selection(),
-            ad_hoc=AdHocChanges(self.breakdown, self.filters, self.window, self.settled),
-        )
+        return replace(super().selection(), ad_hoc=self.ad_hoc)
 
 
 class CohortQuery(AdHocQuery):

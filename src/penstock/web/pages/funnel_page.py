@@ -1,7 +1,7 @@
 """Data that all pages about one funnel share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,7 +11,9 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.paging import Page
+from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.model import ANY_NAME
+from penstock.funnels.definitions.revisions import filter_in_words, window_of
 from penstock.funnels.definitions.schema import (
     FunnelRecord,
     RevisionRecord,
@@ -21,7 +23,13 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
-from penstock.web.pages.schema import FunnelPageQuery, address_with_selection, selection_of
+from penstock.web.pages.schema import (
+    AD_HOC,
+    FunnelPageQuery,
+    address_with_selection,
+    filters_as_text,
+    selection_of,
+)
 from penstock.web.view import View
 
 
@@ -44,7 +52,8 @@ def no_window_note(units: str) -> str:
 class FunnelPage:
     """A page about a funnel.
 
-    definition: definition of the selected revision. now_ms: time of evaluation. selection: the
+    definition: definition of the selected revision with the breakdown and window of the query.
+    saved_definition: the same as saved. now_ms: time of evaluation. selection: the
     query parameters that select its units, unparsed. revisions: the latest hundred revisions,
     newest first; empty for a funnel that was never changed.
     """
@@ -52,6 +61,7 @@ class FunnelPage:
     view: View
     funnel: FunnelRecord
     definition: SavedDefinition
+    saved_definition: SavedDefinition
     revisions: list[RevisionRecord]
     websites: list[Website]
     query: FunnelPageQuery
@@ -92,6 +102,43 @@ class FunnelPage:
         return self.definition.window_s is not None
 
     @property
+    def first_step(self) -> SavedStep:
+        return self.required_steps[0]
+
+    @property
+    def window_in_words(self) -> str:
+        return window_of(self.definition)
+
+    @property
+    def saved_window_in_words(self) -> str:
+        return window_of(self.saved_definition)
+
+    @property
+    def filters_in_words(self) -> list[tuple[str, str | None]]:
+        """The filters of the query in words, each with the parameter that is left without it."""
+        filters = self.query.filters or ()
+        rest = [[*filters[:place], *filters[place + 1 :]] for place in range(len(filters))]
+        return [
+            (filter_in_words(item), filters_as_text(others) if others else None)
+            for item, others in zip(filters, rest, strict=True)
+        ]
+
+    @property
+    def breakdown_text(self) -> str:
+        """The breakdown properties in words."""
+        return ", ".join(self.definition.breakdown_properties) or "nothing"
+
+    @property
+    def asks_ad_hoc(self) -> bool:
+        """Whether the query asks for something else than what was saved."""
+        return self.query.ad_hoc != NO_CHANGES
+
+    def builder(self, path: str, **more: str) -> str:
+        """Return the address of the builder, filled with the changes of the query."""
+        changes = {name: self.selection[name] for name in AD_HOC if name in self.selection}
+        return address_with_selection(path, {**more, **changes})
+
+    @property
     def pending_word(self) -> str:
         """The word for units that have neither completed nor dropped off."""
         return "Pending" if self.has_window else "Not converted"
@@ -115,8 +162,9 @@ class FunnelPage:
 
     def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:
         """Return query parameters for the API. cohort: whether to include the cohort filter."""
+        window_s = self.definition.window_s or 0
         return {
-            **self.query.parameters(self.now_ms, cohort=cohort),
+            **self.query.parameters(self.now_ms, window_s=window_s, cohort=cohort),
             **{name: str(value) for name, value in more.items() if value is not None},
         }
 
@@ -172,7 +220,8 @@ class FunnelPages:
         return FunnelPage(
             view=self.view,
             funnel=funnel,
-            definition=definition,
+            definition=replace(query.ad_hoc, filters=None).change_record(definition),
+            saved_definition=definition,
             revisions=revisions,
             websites=websites,
             query=self.view.drop_foreign_website(query, websites),

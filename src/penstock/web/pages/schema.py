@@ -1,9 +1,11 @@
 """Query parameters of pages. They contain a page's whole state, so that a link restores it."""
 
+import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from io import StringIO
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -12,11 +14,12 @@ from pydantic import Field
 
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.http.bodies import bad_parameter
 from penstock.http.period import InBuckets, InPeriod
 
-_PERIOD_DAYS = {"7d": 7, "30d": 30, "90d": 90}
+_PERIOD_DAYS = {"7d": 7, "30d": 30, "90d": 90, "settled": 7}
 _EARLIEST, _LATEST = date(1970, 1, 2), date(2299, 12, 30)
 
 Day = Annotated[date | None, Field(ge=_EARLIEST, le=_LATEST)]
@@ -37,11 +40,12 @@ class Show(StrEnum):
 class PeriodPageQuery(InPeriod, InBuckets):
     """The period and time zone of a page.
 
-    period: days until today, or `custom` for `start` to `end`, both inclusive, in the time zone.
-    startAt and endAt of the API take precedence.
+    period: days until today; `settled` for the last seven days whose units are all settled; or
+    `custom` for `start` to `end`, both inclusive, in the time zone. startAt and endAt of the API
+    take precedence.
     """
 
-    period: Literal["7d", "30d", "90d", "all", "custom"] = "30d"
+    period: Literal["7d", "30d", "90d", "all", "settled", "custom"] = "30d"
     start: Day = None
     end: Day = None
 
@@ -60,23 +64,29 @@ class PeriodPageQuery(InPeriod, InBuckets):
             return "The end date must not be before the start date."
         return None
 
-    def days(self, now_ms: int) -> tuple[date | None, date | None]:
-        """Return the first and last day, for the fields of the custom period."""
+    def days(self, now_ms: int, window_s: int = 0) -> tuple[date | None, date | None]:
+        """Return the first and last day, for the fields of the custom period.
+
+        window_s: length of the funnel's conversion window.
+        """
         if self.period == "custom":
             return self.start, self.end
-        today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
-        return today - timedelta(days=_PERIOD_DAYS.get(self.period, 30) - 1), today
+        last = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
+        if self.period == "settled":
+            settled_until = datetime.fromtimestamp(now_ms / 1000 - window_s, self.zone)
+            last = settled_until.date() - timedelta(days=1)
+        return last - timedelta(days=_PERIOD_DAYS.get(self.period, 30) - 1), last
 
-    def span(self, now_ms: int) -> tuple[int, int] | None:
+    def span(self, now_ms: int, window_s: int = 0) -> tuple[int, int] | None:
         """Return the start and end (exclusive) in milliseconds; None for all time.
 
-        Raises `Malformed` for an invalid custom period.
+        window_s: see `days`. Raises `Malformed` for an invalid custom period.
         """
         if self.start_at is not None and self.end_at is not None:
             return self.start_at, self.end_at
         if self.period == "all":
             return None
-        first, last = self.days(now_ms)
+        first, last = self.days(now_ms, window_s)
         if self.period_error or first is None or last is None:
             raise bad_parameter(Fault("end", "ends_before_start", self.period_error or ""))
         return self._midnight(first), self._midnight(last + timedelta(days=1))
@@ -88,9 +98,12 @@ class PeriodPageQuery(InPeriod, InBuckets):
 class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
     """Query parameters that select the units of a page."""
 
-    def parameters(self, now_ms: int, *, cohort: bool = True) -> dict[str, str]:
-        """Return the selection as API query parameters. cohort: whether to include the filter."""
-        span = self.span(now_ms)
+    def parameters(self, now_ms: int, *, window_s: int = 0, cohort: bool = True) -> dict[str, str]:
+        """Return the selection as API query parameters.
+
+        window_s: length of the funnel's conversion window. cohort: whether to include the filter.
+        """
+        span = self.span(now_ms, window_s)
         cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
         parameters = {
             "websiteId": self.website_id,
@@ -98,8 +111,26 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
             "endAt": span and iso(span[1]),
             "revision": self.revision and str(self.revision),
             "cohort": cohort_json if cohort else None,
+            "filters": self.filters and filters_as_text(self.filters),
+            "window": self.window,
+            "settled": "true" if self.settled else None,
         }
-        return {name: value for name, value in parameters.items() if value}
+        sent = {name: value for name, value in parameters.items() if value}
+        return (
+            sent if self.breakdown is None else {**sent, "breakdown": keys_as_text(self.breakdown)}
+        )
+
+
+def filters_as_text(filters: Sequence[SavedFilter]) -> str:
+    """Return the query parameter `filters`."""
+    return json.dumps([item.model_dump() for item in filters], ensure_ascii=False)
+
+
+def keys_as_text(keys: Sequence[str]) -> str:
+    """Return the query parameter `breakdown`."""
+    text = StringIO()
+    csv.writer(text, lineterminator="").writerow(keys)
+    return text.getvalue()
 
 
 class ReportPageQuery(FunnelPageQuery):
@@ -119,6 +150,9 @@ class ReportPageQuery(FunnelPageQuery):
     outcome: Literal["pending", "droppedOff", "both"] = "droppedOff"
 
 
+AD_HOC = ("breakdown", "filters", "window", "settled")
+"""Query parameters that ask for something else than what was saved."""
+
 _SELECTION = (
     "websiteId",
     "period",
@@ -129,12 +163,17 @@ _SELECTION = (
     "timezone",
     "revision",
     "cohort",
+    *AD_HOC,
 )
 
 
 def selection_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the query parameters of a page that select its units."""
-    return {name: parameters[name] for name in _SELECTION if parameters.get(name)}
+    return {
+        name: parameters[name]
+        for name in _SELECTION
+        if parameters.get(name) or (name == "breakdown" and name in parameters)
+    }
 
 
 def address_with_selection(path: str, selection: Mapping[str, Any], **changes: Any) -> str:

@@ -14,6 +14,7 @@ from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
@@ -108,7 +109,9 @@ def new_page(
     definition = None
     if source_id:
         source = funnels.get(view.workspace_id, source_id)
-        definition = _form_data(source) | {"name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH]}
+        definition = _form_data(source, view.query(AdHocQuery)) | {
+            "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH]
+        }
     return _builder(view, settings, saved=None, definition=definition)
 
 
@@ -120,12 +123,14 @@ def edit_page(
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     saved = funnels.get(view.workspace_id, funnel_id)
-    return _builder(view, settings, saved=saved, definition=_form_data(saved))
+    definition = _form_data(saved, view.query(AdHocQuery))
+    return _builder(view, settings, saved=saved, definition=definition)
 
 
-def _form_data(funnel: FunnelRecord) -> dict[str, Any]:
-    """Return the definition in the format of an API request."""
-    return {"name": funnel.name, **funnel.definition.model_dump(mode="json")}
+def _form_data(funnel: FunnelRecord, query: AdHocQuery) -> dict[str, Any]:
+    """Return the definition in the format of an API request, with the changes of a report."""
+    definition = query.ad_hoc.change_record(funnel.definition)
+    return {"name": funnel.name, **definition.model_dump(mode="json")}
 
 
 def _builder(

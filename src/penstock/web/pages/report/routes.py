@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
@@ -102,6 +103,7 @@ async def report(
             "report/report.html",
             parts=tuple(parts),
             report=page,
+            operator_groups=operators_by_group(),
             query=query,
             tabs=tabs,
             show=show,

@@ -17,7 +17,7 @@ export const RETRIES_MS = [300, 600, 1200, 2400, 4800, 9600, 9600, 9600];
 
 export async function suggest(input) {
   const match = input.closest("[data-match]");
-  const selection = match ? selectionOf(match) : {};
+  const selection = match ? selectionOf(match) : eventOf(input);
   const typed = input.value;
   switch (input.dataset.suggests) {
     case "name":
@@ -33,6 +33,12 @@ export async function suggest(input) {
     default:
       return (await propertiesLike(selection, typed)).filter(({ value }) => !value.startsWith("$"));
   }
+}
+
+// The event that a menu of a report is about: its type and value. A pattern stands for all events.
+function eventOf(input) {
+  const { eventType: type, eventName: value } = input.closest("[data-event-type]")?.dataset ?? {};
+  return KINDS[type] && !value.includes("*") ? { type, value } : {};
 }
 
 // Whether events with this name are stored; true if that is unknown.

@@ -60,5 +60,5 @@ class ReportContext:
     def prepare(self, **more: Any) -> QueryContext:
         """Prepare a query. more: further parameters, see `FunnelPage.parameters`."""
         query, page = ResultsQuery.model_validate(self.page.parameters(**more)), self.page
-        funnel = ReadFunnel(page.funnel.id, page.revision, page.definition)
+        funnel = ReadFunnel(page.funnel.id, page.revision, page.saved_definition)
         return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)

@@ -1,0 +1,136 @@
+"""Reports show what was asked of a funnel without saving it, and lead to its units and builder."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene
+
+PRO = {"property": "plan", "operator": "equals", "value": "pro"}
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    return Scene(workspace, clock, ago_s=20 * DAY_S)
+
+
+@pytest.fixture
+def funnel(scene):
+    scene.story("0/A 60/B", attempt="won", plan="pro", lang="de")
+    scene.story("0/A 7200/B", attempt="late", plan="pro", lang="fr")
+    scene.story("0/A", attempt="lost", plan="basic", lang="de")
+    return scene.attempts("A", "B", conversionWindowSeconds=86_400, breakdownProperties=["plan"])
+
+
+def html_of(workspace, path, name=None, **query):
+    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
+    answer = workspace.browser.get(f"{path}?{urlencode(query)}", headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def text_of(workspace, path, name=None, **query):
+    return " ".join(re.sub(r"<[^>]+>", " ", html_of(workspace, path, name, **query)).split())
+
+
+def link_of(html, text):
+    return next(
+        unescape(href)
+        for href, content in re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
+        if text == " ".join(re.sub(r"<[^>]+>", " ", content).split())
+    )
+
+
+def test_figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
+    question = {
+        "period": "all",
+        "filters": json.dumps([PRO]),
+        "window": "1h",
+        "breakdown": "lang",
+    }
+    figures = text_of(workspace, f"/funnels/{funnel}", "overview", **question)
+    assert "Conversion rate 50.0% of 2 settled attempts" in figures
+    cohorts = text_of(workspace, f"/funnels/{funnel}", "detail", **question)
+    assert "lang Entered" in cohorts
+    page = text_of(workspace, f"/funnels/{funnel}", **question)
+    assert "plan equals pro" in page
+    assert "Window of 1 hour" in page
+    assert "Saved: 1 day." in page
+    assert "Break down by lang" in page
+
+
+def test_a_chip_removes_its_part_of_the_question(workspace, funnel):
+    html = html_of(
+        workspace, f"/funnels/{funnel}", filters=json.dumps([PRO, {**PRO, "value": "x"}])
+    )
+    href = re.search(r'href="([^"]*)"\s+aria-label="Remove the filter plan equals x"', html)[1]
+    query = parse_qs(urlsplit(unescape(href)).query)
+    assert json.loads(query["filters"][0]) == [PRO]
+
+
+def test_an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
+    page = text_of(workspace, f"/funnels/{funnel}", breakdown="", period="all", show="trend")
+    assert "Break down by nothing" in page
+    assert 'id="tab-cohorts"' not in html_of(
+        workspace, f"/funnels/{funnel}", "detail", breakdown="", period="all", show="trend"
+    )
+
+
+def test_units_behind_a_number_keep_the_question(workspace, funnel):
+    question = {"period": "all", "filters": json.dumps([PRO]), "window": "1h"}
+    html = html_of(workspace, f"/funnels/{funnel}", "overview", **question)
+    href = next(
+        unescape(href)
+        for href in re.findall(r'href="([^"]*/units\?[^"]*)"', html)
+        if "step=2" in href and "outcome" not in href
+    )
+    answer = workspace.browser.get(href, headers={"HX-Request": "true", "HX-Target": "list"})
+    assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', answer.text) == ["won"]
+
+
+def test_last_seven_settled_days_end_with_the_last_day_whose_units_are_settled(
+    workspace, funnel, clock
+):
+    page = html_of(workspace, f"/funnels/{funnel}", "overview", period="settled")
+    query = parse_qs(
+        urlsplit(re.search(r"/api/funnels/[^' ]*/results\?[^' ]*", unescape(page))[0]).query
+    )
+    start, end = (
+        datetime.fromisoformat(query[name][0].replace("Z", "+00:00"))
+        for name in ("startAt", "endAt")
+    )
+    now = datetime.fromtimestamp(clock() / 1000, UTC)
+    assert end - start == timedelta(days=7)
+    assert end == end.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert timedelta(0) <= now - timedelta(days=1) - end < timedelta(days=1)
+
+
+def test_a_funnel_without_a_window_offers_no_settled_days(workspace, scene, funnel):
+    assert "Last 7 settled days" in text_of(workspace, f"/funnels/{funnel}")
+    endless = scene.funnel("A", "B")
+    assert "Last 7 settled days" not in text_of(workspace, f"/funnels/{endless}")
+
+
+@pytest.mark.parametrize("text", ["Save", "Save as new"])
+def test_saving_opens_the_builder_with_the_question(workspace, funnel, text):
+    html = html_of(
+        workspace,
+        f"/funnels/{funnel}",
+        filters=json.dumps([PRO]),
+        window="90m",
+        breakdown="lang",
+        settled="true",
+    )
+    builder = unescape(workspace.browser.get(link_of(html, text)).text)
+    assert (
+        '"breakdownProperties": ["lang"]' in builder or '"breakdownProperties":["lang"]' in builder
+    )
+    assert re.search(r'"conversionWindow": ?\{"value": ?90, ?"unit": ?"minute"\}', builder)
+    first = re.search(r'"steps": ?\[(\{.*?\})', builder)[1]
+    assert '"plan"' in first
+    saved = workspace.client.get(f"/api/funnels/{funnel}").json()
+    assert saved["breakdownProperties"] == ["plan"]
