@@ -189,8 +189,8 @@ class Funnel:
 
 
 def _number_shipments(shards: Shards) -> None:
-    """Add the column. It numbers a thousand shipments by time, as if events had been shipped
-    immediately.
+    """Add the column `shipment`. It numbers a thousand shipments by time, as if events had been
+    shipped immediately.
     """
     table = f"{DATABASE}.events_local"
     span_ms = 60 * 86_400_000 // _SHIPMENTS

@@ -1,4 +1,4 @@
-"""Attempt IDs of several keys, or of built-in ones. Source: funnel semantics, "Units"."""
+"""Attempt IDs that consist of several keys, or built-in keys. Source: semantics, "Units"."""
 
 import json
 from typing import Any

@@ -95,7 +95,7 @@ class StoredCase:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def name(self, unit: Any) -> str:
-        """The name of a unit of the reference evaluation."""
+        """Return the name of a unit from the reference evaluation."""
         if isinstance(unit, str):
             return unit
         if self.definition.counting_unit is CountingUnit.VISITOR:
@@ -104,7 +104,7 @@ class StoredCase:
         return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
     def names(self, units: Sequence[int]) -> dict[int, str]:
-        """The names of units in the warehouse, by their key."""
+        """Return the names of units in the warehouse, by key."""
         definition, visitors = self.definition, dict[int, str]()
         rows = self.records(unit_names(definition, self.params, self.profile, units))
         if not definition.attempt_keys:
@@ -130,7 +130,7 @@ class StoredCase:
 
 
 def plain_part(part: tuple[Any, ...]) -> Any:
-    """A visitor's ID; or the website, the visitor's ID and the session of `$session`."""
+    """Return the ID of a visitor; for `$session`, the website, visitor ID and session ID."""
     return part[1] if len(part) == 2 else [part[0], part[1][1], part[2]]
 
 

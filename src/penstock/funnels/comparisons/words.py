@@ -11,7 +11,7 @@ _MAX_VALUE_CHARS = 60
 
 
 def value_words(value: Scalar | None) -> str:
-    """Return a value as text. A long value is cut."""
+    """Return a value as text. Long values are truncated."""
     if value is None:
         return "Unknown"
     text = value if isinstance(value, str) else json.dumps(value)

@@ -1,6 +1,7 @@
-"""Figures over eligible and over settled units.
+"""Figures over eligible units and over settled units.
 
-Eligible units are not excluded; every rate is over them. The windows of settled units have ended.
+Eligible units are those that are not excluded; every rate is over them. Settled units are those
+whose windows have ended.
 Source: semantics, "Outcome" and "Exclusions and strict order".
 """
 

@@ -227,7 +227,7 @@ class FunnelIn(Input):
     @classmethod
     def _check_attempt_property(cls, key: str | None, info: ValidationInfo) -> str | None:
         unit = info.data.get("counting_unit")
-        # An invalid `attempt_properties` is absent from `data` and is reported itself.
+        # An invalid `attempt_properties` is missing from `data` and has its own error.
         if info.data.get("attempt_properties", ()) is not None:
             if key is not None:
                 raise RuleBroken("not_allowed", "Send attemptProperty or attemptProperties.")

@@ -1,4 +1,4 @@
-"""Names of attempts: how lists show an attempt, and how addresses name it.
+"""Names of attempts in lists and URLs.
 
 The name is the text of the attempt ID. If the ID has several keys or built-in ones, it is a JSON
 array with an element for each key: the text of a property, the ID of `$visitor`, and for
@@ -18,7 +18,7 @@ from penstock.funnels.definitions.model import Definition
 class AttemptName:
     """An attempt that a client named.
 
-    texts: text of each property. visitor_ids: IDs that must all stand for the attempt's visitor.
+    texts: text of each property. visitor_ids: IDs that must all belong to the attempt's visitor.
     session: website and session ID.
     """
 
@@ -32,7 +32,7 @@ def attempt_name(
 ) -> str:
     """Return the name of an attempt.
 
-    row: of `unit_names`. visitors: IDs of canonical visitors by key.
+    row: a row of `unit_names`. visitors: IDs of canonical visitors by key.
     """
     texts = iter(row["texts"])
     visitor = visitors.get(row["visitor"], "")
@@ -44,7 +44,7 @@ def attempt_name(
 
 
 def read_attempt_name(definition: Definition, name: str) -> AttemptName | None:
-    """Read the name of an attempt; None if it is not the name of one."""
+    """Read the name of an attempt. Returns None if it cannot be a name."""
     keys = definition.attempt_keys
     if not definition.has_composite_attempts:
         return AttemptName({keys[0]: name})

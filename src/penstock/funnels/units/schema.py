@@ -239,5 +239,7 @@ class ExplainRecord(HeadRecord):
     step: int | None
     row: int | None
     explanation: str
-    truncated: Annotated[bool, Field(description="The same as in a trace.")]
+    truncated: Annotated[
+        bool, Field(description="As in a trace: whether only the first matching events were read.")
+    ]
     unit_summary: str | None

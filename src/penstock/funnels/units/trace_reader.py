@@ -106,7 +106,7 @@ class TraceReader:
         return self._runner.prepare(workspace_id, source, query.selection())
 
     def _selector(self, context: QueryContext, unit: str) -> UnitSelector:
-        """Return the selector of a unit. Raises NotFound if the unit is not the name of one."""
+        """Return the selector of a unit. Raises NotFound if it cannot be the name of a unit."""
         definition = context.definition
         if definition.counting_unit is CountingUnit.VISITOR:
             return UnitSelector(self._visitors(context, unit))

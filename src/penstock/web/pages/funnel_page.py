@@ -34,7 +34,7 @@ from penstock.web.view import View
 
 
 def match_name(match: SavedMatch) -> str:
-    """Return the name of a match for people."""
+    """Return the name of a match as pages show it."""
     return "Any event" if (match.type, match.value) == ("Event", ANY_NAME) else match.value
 
 
