@@ -109,6 +109,7 @@ def report(
             "unknownEntryValues": {},
             "conflictingEntryValues": {},
         },
+        "impossibleSteps": [],
         "coverage": {
             "complete": True,
             "firstEventAt": None,

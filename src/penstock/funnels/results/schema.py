@@ -1,6 +1,7 @@
 """Wire types for results, previews and exports."""
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -268,10 +269,38 @@ class DataQualityRecord(Record):
     ]
 
 
+class ImpossibleReason(StrEnum):
+    """Why no event can complete a step.
+
+    NO_EVENTS: there are no events of its kind and name. FILTERS: none of them passes the filters.
+    NO_ATTEMPT_ID: none that passes them has an attempt ID.
+    """
+
+    NO_EVENTS = "no_events"
+    FILTERS = "filters"
+    NO_ATTEMPT_ID = "no_attempt_id"
+
+
+class ImpossibleStepRecord(Record):
+    """A step that no event can complete. events: number of events that come closest to it."""
+
+    step: int
+    reason: ImpossibleReason
+    events: int
+    message: str
+
+
 class ResultsRecord(HeadRecord):
     """A funnel report."""
 
     aggregate: AggregateRecord
     cohorts: CohortsRecord
     data_quality: DataQualityRecord
+    impossible_steps: Annotated[
+        list[ImpossibleStepRecord],
+        Field(
+            description="Steps that no unit reached, and that no event from `startAt` to the end of"
+            " the last conversion window can complete."
+        ),
+    ]
     coverage: CoverageRecord

@@ -1,7 +1,8 @@
 """Computes reports of saved funnels and drafts."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -10,10 +11,17 @@ from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
 from penstock.funnels.queries.schema import CohortQuery, CoverageRecord
-from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
+from penstock.funnels.results.impossible_steps import impossible_steps
+from penstock.funnels.results.schema import (
+    ImpossibleStepRecord,
+    PreviewIn,
+    ResultsQuery,
+    ResultsRecord,
+)
 from penstock.funnels.results.shaping import read_total, shape_report
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
+from penstock.funnels.statements.step_events import step_events
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
 """A function that returns the number of events that the websites' clients reported as dropped in a
@@ -76,13 +84,27 @@ class ResultsService:
         result = self._runner.fetch(context, partial(build, definition, params))
         lost = self.count_lost_events(context)
         open_windows = read_total(definition, result.rows)["open_windows"]
+        report = shape_report(definition, params, result.rows, lost)
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
-                **shape_report(definition, params, result.rows, lost),
+                **report,
+                "impossibleSteps": self._impossible_steps(context, report["aggregate"]["steps"]),
                 "coverage": self.coverage(context, result.provenance, open_windows),
             }
         )
+
+    def _impossible_steps(
+        self, context: QueryContext, steps: Sequence[Mapping[str, Any]]
+    ) -> list[ImpossibleStepRecord]:
+        """Return the steps that no event can complete. Counts events only if a step has no unit."""
+        unreached = [step["step"] for step in steps if not step["count"]]
+        if not unreached or context.profile.first_event_ms is None:
+            return []
+        definition, params = context.definition, context.params
+        statement = step_events(definition, params, context.profile, unreached)
+        [row] = self._runner.fetch_events(context, statement).rows
+        return list(impossible_steps(definition, unreached, row))
 
     def count_lost_events(self, context: QueryContext) -> int:
         """Return the number of events that clients reported as dropped in the period.

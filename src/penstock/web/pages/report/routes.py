@@ -29,7 +29,7 @@ from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.next_events import next_events
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
-from penstock.web.pages.report.panels.quality import quality
+from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
 from penstock.web.pages.report.panels.trend import trend
 from penstock.web.pages.report.panels.verdict import verdict
@@ -54,6 +54,11 @@ TABS: Mapping[Show, Tab] = {
     Show.QUALITY: Tab("Data quality", quality),
 }
 _COHORT_TABS = (Show.COHORTS, Show.COMPARE)
+
+
+def _detail(context: ReportContext, tab: Tab) -> dict[str, Any]:
+    """Load a tab, and the number of data problems for the badge of their tab."""
+    return {**tab.panel(context), "problems": count_problems(context)}
 
 
 @get("/funnels/{funnel_id:str}")
@@ -94,7 +99,7 @@ async def report(
         )
         loads = {
             "overview": partial(overview, context),
-            "detail": partial(TABS[show].panel, context),
+            "detail": partial(_detail, context, TABS[show]),
             "verdict": partial(verdict, context),
         }
         # Without a time zone in the address, the browser loads the parts using its own time zone.

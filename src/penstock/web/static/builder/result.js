@@ -1,7 +1,11 @@
 // The result of a preview as figures and bars.
 import { formatNumber, formatTimesIn } from "../formats.js";
 
-export function showResult(panel, definition, { aggregate, coverage, countingUnit }) {
+export function showResult(
+  panel,
+  definition,
+  { aggregate, coverage, countingUnit, impossibleSteps },
+) {
   const noun = countingUnit;
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
@@ -43,7 +47,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   panel
     .querySelector("[data-notes]")
     .replaceChildren(
-      ...notes.map((note) =>
+      ...[...impossibleSteps.map(({ message }) => message), ...notes].map((note) =>
         Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
       ),
     );

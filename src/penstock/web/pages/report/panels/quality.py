@@ -25,7 +25,15 @@ class DataQualityIssue:
 
 
 def quality(context: ReportContext) -> dict[str, Any]:
-    return {"issues": _issues(context.page, context.report)}
+    report = context.report
+    return {"issues": _issues(context.page, report), "impossible": report.impossible_steps}
+
+
+def count_problems(context: ReportContext) -> int:
+    """Return the number of different data problems, for the badge of the tab."""
+    report = context.report
+    present = [issue for issue in _issues(context.page, report) if issue.count]
+    return len(present) + len(report.impossible_steps)
 
 
 def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
