@@ -66,6 +66,14 @@ def step(page: Page, number: int):
     return page.get_by_role("group", name=f"Step {number}", exact=True)
 
 
+def opened(row):
+    """Open the details of a step: its filters, options and switches."""
+    details = row.get_by_role("button", name="Details")
+    if details.get_attribute("aria-expanded") == "false":
+        details.click()
+    return row
+
+
 def definition(page: Page):
     return json.loads(page.locator("#definition-json").text_content())
 
@@ -136,13 +144,13 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     first.get_by_label("To (inclusive)").fill("39")
     second = step(page, 2)
     second.get_by_label("Value").fill("cart_filled")
-    second.get_by_role("button", name="Add an option").click()
+    opened(second).get_by_role("button", name="Add an option").click()
     second.get_by_label("Value").nth(1).fill("wish_made")
     second.get_by_label("Combine options").select_option("all of these, in any order")
     page.get_by_role("button", name="Add a step").click()
     third = step(page, 3)
     third.get_by_label("Value").fill("paid")
-    third.get_by_role("button", name="Add an option").click()
+    opened(third).get_by_role("button", name="Add an option").click()
     third.get_by_label("Value").nth(1).fill("wish_made")
     page.get_by_role("button", name="Add a diagnostic row").click()
     page.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill(
@@ -245,6 +253,8 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     keys.type("39")
     tab_to("Value")
     keys.type("cart_filled")
+    tab_to("Details: Step 2")
+    keys.press("Enter")
     tab_to("Add an option: Step 2")
     keys.press("Enter")
     keys.type("wish_made")
@@ -253,11 +263,15 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     tab_to("Add a step")
     keys.press("Enter")
     keys.type("payment_failed")
+    tab_to("Details: Step 3")
+    keys.press("Enter")
     tab_to("Diagnostic")
     keys.press("Space")
     tab_to("Add a step")
     keys.press("Enter")
     keys.type("wish_made")
+    tab_to("Details: Step 3")
+    keys.press("Enter")
     tab_to("Add an option: Step 3")
     keys.press("Enter")
     keys.type("paid")
@@ -272,7 +286,7 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     assert saved(shop) == {**EXPECTED, "steps": [*EXPECTED["steps"][:3], last]}
 
 
-def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, builder):
+def test_rows_move_by_keys_and_by_drag_are_duplicated_and_removed(shop, builder):
     page = builder
     page.goto("/funnels/new")
     for number, value in enumerate(("a", "b", "c"), start=1):
@@ -283,16 +297,15 @@ def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, build
     def order():
         return [item["value"] for item in definition(page)["steps"]]
 
-    up = page.get_by_role("button", name="Move up: Step 3")
-    up.focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Move: Step 3", exact=True).press("ArrowUp")
     assert order() == ["a", "c", "b"]
-    expect(page.get_by_role("button", name="Move up: Step 2")).to_be_focused()
-    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Move: Step 2", exact=True)).to_be_focused()
+    page.keyboard.press("ArrowUp")
     assert order() == ["c", "a", "b"]
-    page.keyboard.press("Enter")  # the first stays where it is
+    page.keyboard.press("ArrowUp")  # the first stays where it is
     assert order() == ["c", "a", "b"]
 
+    expect(page.get_by_text("No events with this name yet.").filter(visible=True)).to_have_count(3)
     handle = step(page, 1).locator("[data-drag]").bounding_box()
     below = step(page, 3).bounding_box()
     page.mouse.move(handle["x"] + 8, handle["y"] + 8)
@@ -301,6 +314,7 @@ def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, build
     page.mouse.up()
     assert order() == ["a", "b", "c"]
 
+    opened(step(page, 2))
     page.get_by_role("button", name="Duplicate: Step 2").click()
     assert order() == ["a", "b", "b", "c"]
     page.get_by_role("button", name="Remove: Step 1", exact=True).click()
@@ -378,7 +392,7 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
     attempt.fill("$path")
     step(page, 2).get_by_label("Value").fill("paid")
     expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
-    page.get_by_role("group", name="Step 1").get_by_role("switch").check()
+    opened(step(page, 1)).get_by_role("switch").check()
     expect(page.get_by_role("group", name="Diagnostic before step 1")).to_be_visible()
     page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_text("A funnel needs at least 2 required steps")).to_be_visible()
@@ -395,6 +409,7 @@ def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(s
     expect(window).to_have_value("1209600")
     window.select_option("No window")
     page.get_by_label("Name", exact=True).fill("Paying")
+    page.get_by_text("Advanced").click()
     page.get_by_label("Sequence property").fill("price")
     for number, value in ((1, "started"), (2, "paid")):
         step(page, number).get_by_label("Value").fill(value)
@@ -443,7 +458,7 @@ def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder)
     page.goto("/funnels/new")
     for number, value in ((1, "started"), (2, "paid")):
         step(page, number).get_by_label("Value").fill(value)
-    step(page, 1).get_by_role("button", name="Add an option").click()
+    opened(step(page, 1)).get_by_role("button", name="Add an option").click()
     option = step(page, 1).get_by_label("Value").nth(1)
     expect(page.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
     expect(option).not_to_have_attribute("aria-invalid", "true")
@@ -567,6 +582,7 @@ def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
     funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
     page.goto(f"/funnels/{funnel['id']}/edit")
     expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
+    opened(step(page, 1))
     for name in ("Add a step", "Add a diagnostic row", "Duplicate: Step 1"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_attribute(
             "aria-disabled", "true"
@@ -614,7 +630,7 @@ def test_the_curl_command_saves_the_same_funnel(shop, builder):
     page.get_by_label("Name", exact=True).fill('Ann\'s "funnel" `id` $HOME')
     step(page, 1).get_by_label("Value").fill("started")
     step(page, 2).get_by_label("Value").fill("paid")
-    page.locator("summary").click()
+    page.locator(".copies summary").click()
     key = shop.client.post("/api/settings/api-keys", json={"name": "curl"}).json()["key"]
     command = page.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
     answer = subprocess.run(
@@ -698,3 +714,162 @@ def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
     module.release()
     page.get_by_role("option", name="plan").click()
     expect(page.get_by_label("Attempt property")).to_have_value("plan")
+
+
+def buy(shop):
+    """A user visits a page, and a transaction is stored."""
+    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+    base = {"websiteId": website, "visitorId": "ann"}
+    for item in (
+        {"type": "pageview", "path": "/pricing"},
+        {"type": "transaction", "name": "purchase", "properties": {"amount": 5}},
+    ):
+        shop.client.post("/api/track", json={**base, **item}).raise_for_status()
+
+
+def test_one_list_offers_events_of_all_kinds_with_counts_and_when_they_were_last_seen(
+    shop, builder
+):
+    page = builder
+    buy(shop)
+    page.goto("/funnels/new")
+    for number, (typed, option, kind) in enumerate(
+        (
+            ("purch", r"Transaction purchase 1, .*(second|now)", "Transaction"),
+            ("pric", r"Page view .pricing 1, ", "Pageview"),
+        ),
+        start=1,
+    ):
+        step(page, number).get_by_label("Value").fill(typed)
+        page.get_by_role("option", name=re.compile(option)).click()
+        expect(step(page, number).get_by_label("Type")).to_have_value(kind)
+    page.get_by_role("button", name="Add a step").click()
+    step(page, 3).get_by_label("Value").fill("/pricing")  # typed, and not picked
+    page.get_by_label("Name", exact=True).focus()
+    expect(step(page, 3).get_by_label("Type")).to_have_value("Pageview")
+    step(page, 3).get_by_label("Type").select_option("Event")  # chosen
+    expect(step(page, 3).get_by_text("No events with this name yet.")).to_be_visible()
+    expect(step(page, 3).get_by_label("Type")).to_have_value("Event")
+
+
+MOST_CLICKS = 12
+
+
+def test_a_funnel_of_four_steps_with_a_filter_and_a_breakdown_takes_twelve_clicks(shop, builder):
+    page = builder
+    buy(shop)
+    page.goto("/funnels/new")
+    clicks = []
+
+    def click(locator):
+        clicks.append(locator)
+        locator.click()
+
+    click(step(page, 1).get_by_label("Value"))
+    for at, name in enumerate(("started", "cart_filled", "wish_made", "purchase")):
+        if at >= 2:
+            click(page.get_by_role("button", name="Add a step"))
+        click(page.get_by_role("option", name=name))
+    click(step(page, 1).get_by_role("button", name="Add a filter"))
+    click(page.get_by_role("option", name="plan"))
+    click(page.get_by_role("option", name="pro"))
+    click(page.locator("#breakdown-ideas").get_by_role("button", name="plan"))
+    click(page.get_by_role("button", name="Save funnel"))
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    stored = saved(shop)
+    assert (stored["name"], stored["breakdownProperties"]) == ("started to purchase", ["plan"])
+    names = [(row["type"], row["value"]) for row in stored["steps"]]
+    assert names == [
+        ("Event", "started"),
+        ("Event", "cart_filled"),
+        ("Event", "wish_made"),
+        ("Transaction", "purchase"),
+    ]
+    assert stored["steps"][0]["filters"] == [
+        {"property": "plan", "operator": "equals", "value": "pro"}
+    ]
+    assert len(clicks) <= MOST_CLICKS
+
+
+def test_an_empty_field_has_no_error_before_the_reader_was_there(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_text("Attempts", exact=True).click()
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    expect(page.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
+    attempt = page.get_by_label("Attempt property")
+    expect(attempt).not_to_have_attribute("aria-invalid", "true")
+    attempt.focus()
+    page.get_by_label("Name", exact=True).focus()
+    expect(attempt).to_have_attribute("aria-invalid", "true")
+
+
+def test_the_preview_waits_for_the_value_of_a_filter(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    preview(page, "40 visitors entered")
+    queries = []
+    page.on("request", lambda request: queries.append(request.post_data))
+    step(page, 1).get_by_role("button", name="Add a filter").click()
+    page.get_by_role("option", name="plan").click()
+    expect(page.locator("#preview")).to_have_attribute("data-state", "incomplete")
+    page.get_by_role("option", name="basic").click()
+    preview(page, "20 visitors entered")
+    previews = [query for query in queries if query and "filters" in query]
+    assert len(previews) == 1
+    assert '"basic"' in previews[0]
+
+
+def test_own_properties_come_before_built_in_fields(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 1).get_by_role("button", name="Add a filter").click()
+    page.get_by_role("option", name="plan").wait_for()
+    names = page.get_by_role("option").locator("bdi").all_inner_texts()
+    assert set(names[:2]) == {"plan", "price"}
+    assert all(name.startswith("$") for name in names[2:])
+    assert page.get_by_role("listbox").bounding_box()["width"] >= 380
+
+
+def test_a_saved_step_is_one_line_with_its_filters_in_words_and_unknown_names_are_marked(
+    shop, builder
+):
+    page = builder
+    steps = [
+        row(match("started", ("plan", "equals", "pro")), match("wish_made")),
+        row(match("payed")),
+    ]
+    funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    first = step(page, 1)
+    expect(first.locator(".row-summary")).to_have_text("where plan is pro or wish_made")
+    expect(first.get_by_label("Property")).to_be_hidden()
+    opened(first)
+    expect(first.get_by_label("Property")).to_be_visible()
+    expect(first.locator(".row-summary")).to_be_hidden()
+    expect(step(page, 2).get_by_text("No events with this name yet.")).to_be_visible()
+
+
+def test_on_a_small_screen_the_preview_s_sums_stay_in_view_and_an_error_at_saving_too(
+    shop, builder
+):
+    page = builder
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.goto("/funnels/new")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    summary = page.locator(".preview-summary")
+    expect(summary).to_contain_text("40 visitors entered, 10 completed")
+    page.evaluate("scrollTo(0, 0)")
+    expect(summary).to_be_in_viewport()
+    page.get_by_label("Name", exact=True).fill("")
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    expect(page.get_by_label("Name", exact=True)).to_be_in_viewport()
+    expect(page.locator("#field-name-fault")).to_be_in_viewport()
+    assert_fits(page)
+    assert_accessible(page)

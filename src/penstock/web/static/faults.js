@@ -21,7 +21,8 @@ export function showFaults(form, problem) {
   const first =
     form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
   if (first?.closest("details:not([open])")) first.closest("details").open = true;
-  first?.focus();
+  first?.focus({ preventScroll: true });
+  first?.scrollIntoView({ block: "center" });
 }
 
 // Shows errors without moving the focus, for checks while the reader types.

@@ -1,11 +1,13 @@
 // The funnel builder. The form holds the definition; form-body.js reads it by its inputs' names.
 import { collect } from "../form-body.js";
 import { showCopies } from "./code.js";
-import { changed, showFaultsSoFar, startEditing } from "./form.js";
-import { fromTemplate } from "./matches.js";
+import { changed, showFaultsSoFar, showUnknown, startEditing } from "./form.js";
+import { showIdeas } from "./ideas.js";
+import { fromTemplate, part } from "./matches.js";
+import { openSuggestions } from "./combobox.js";
 import { nameAll } from "./input-names.js";
 import { startPreview } from "./preview.js";
-import { dragRows, handleRowClick, makeRow, showRows } from "./rows.js";
+import { handleRowClick, makeRow, moveRows, openRow, showRows } from "./rows.js";
 
 const DEFAULT_WINDOW_S = { attempt: "604800", visitor: "1209600" };
 
@@ -23,6 +25,7 @@ const window_s = form.elements.conversionWindowSeconds;
 const useKeys = form.querySelector('[data-does="use-keys"]');
 let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of several keys
 let windowIsDefault = !saved; // until the reader selects a window
+let nameIsDefault = !saved; // until the reader types a name
 
 const read = () => collect(form).body;
 const withoutName = ({ name: _, ...definition }) => JSON.stringify(definition);
@@ -46,6 +49,7 @@ function update() {
   useKeys.hidden = !attempts;
   useKeys.textContent = hasKeys ? "Use one attempt property" : "Use several attempt keys";
   nameAll(form);
+  if (nameIsDefault) form.elements.name.value = defaultName();
   showRows(rows, form.querySelector("#counters"), limits);
   const count = breakdowns.children.length;
   form.querySelector("#breakdown-count").textContent = `${count} of ${limits.breakdowns}`;
@@ -59,6 +63,17 @@ function update() {
   }
 }
 
+// The first and the last step, once there are two.
+function defaultName() {
+  const isStep = (row) => !part(row, "diagnostic").querySelector("input").checked;
+  const names = [...rows.children]
+    .filter(isStep)
+    .map((row) => row.querySelector("[data-suggests=name]").value)
+    .filter(Boolean);
+  const name = names.length < 2 ? "" : `${names[0]} to ${names.at(-1)}`;
+  return name.slice(0, form.elements.name.maxLength);
+}
+
 // A definition has either conversionWindowSeconds or conversionWindow; inputs without a name and
 // disabled inputs are not sent.
 function showOtherWindow(isOther) {
@@ -68,6 +83,12 @@ function showOtherWindow(isOther) {
   for (const input of other.querySelectorAll("input, select")) input.disabled = !isOther;
 }
 
+// A closed row hides the errors of its filters and options.
+function openFaultyRows() {
+  for (const row of rows.children)
+    if (row.querySelector(".fault:not([hidden])")) openRow(row);
+}
+
 function handleClick(button) {
   if (button === useKeys) {
     hasKeys = !hasKeys;
@@ -75,7 +96,10 @@ function handleClick(button) {
     form.elements[hasKeys ? "attemptProperties" : "attemptProperty"].focus();
   } else if (button.dataset.does === "add-breakdown") {
     breakdowns.append(makeBreakdown(""));
-    breakdowns.lastElementChild.querySelector("input").focus();
+    openSuggestions(breakdowns.lastElementChild.querySelector("input"));
+  } else if (button.dataset.does === "add-idea") {
+    breakdowns.append(makeBreakdown(button.value));
+    addBreakdown.focus();
   } else if (button.dataset.does === "remove-breakdown") {
     button.closest(".breakdown").remove();
     addBreakdown.focus();
@@ -91,16 +115,26 @@ breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdo
 update();
 const before = withoutName(read());
 const recalculates = document.querySelector("#recalculates");
-const preview = startPreview(read, (faults) => showFaultsSoFar(form, faults));
+const waits = () => Boolean(form.querySelector(".filter[data-waits]"));
+const preview = startPreview(read, waits, (faults) => {
+  const isShown = showFaultsSoFar(form, faults);
+  openFaultyRows();
+  return isShown;
+});
 const show = () => {
   update();
   const definition = read();
   showCopies(definition, id, baseUrl);
+  showIdeas(form.querySelector("#breakdown-ideas"), rows.firstElementChild, definition);
   if (recalculates) recalculates.hidden = withoutName(definition) === before;
   preview();
 };
 window_s.addEventListener("input", () => (windowIsDefault = false)); // runs before the form's
+form.elements.name.addEventListener("input", () => (nameIsDefault = false));
+form.addEventListener("form:refused", () => setTimeout(openFaultyRows));
 form.addEventListener("input", show);
 startEditing(form, handleClick);
-dragRows(rows, () => changed(form));
+moveRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);
+showIdeas(form.querySelector("#breakdown-ideas"), rows.firstElementChild, read());
+if (saved) for (const match of rows.querySelectorAll("[data-match]")) showUnknown(match);

@@ -3,7 +3,9 @@
 import { on } from "../delegation.js";
 
 const DELAY_MS = 150;
+const EDGE_PX = 8;
 let [input, options, active, latest, timer] = [null, [], -1, 0, 0];
+let request = null;
 
 const popup = document.createElement("ul");
 popup.id = "suggestions";
@@ -12,10 +14,13 @@ popup.setAttribute("role", "listbox");
 popup.setAttribute("aria-label", "Suggestions");
 popup.hidden = true;
 
-// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before further
-// calls while the list is empty and the input has the focus.
+// suggest: (input) => a promise of [{value, note, badge}], best first.
+// retries_ms: pauses before further calls while the list is empty and the input has the focus.
+//
+// A picked suggestion dispatches "suggestion:picked" at the input, with the suggestion and whether
+// it was clicked.
 export function suggestBy(suggest, retries_ms) {
-  const request = (combobox, delay_ms) => requestSoon(combobox, suggest, delay_ms, retries_ms);
+  request = (combobox, delay_ms) => requestSoon(combobox, suggest, delay_ms, retries_ms);
   for (const type of ["focusin"]) on(type, "[data-suggests]", prepare);
   on(
     "input",
@@ -24,17 +29,23 @@ export function suggestBy(suggest, retries_ms) {
   );
   on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, 0));
   on("focusout", "[data-suggests]", close);
-  on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, request));
+  on("keydown", "[data-suggests]", handleKey);
   // Keep the focus in the input.
   popup.addEventListener("pointerdown", (event) => event.preventDefault());
   popup.addEventListener("click", (event) => {
     const item = event.target.closest("[role=option]");
-    if (item) pick([...popup.children].indexOf(item));
+    if (item) pick([...popup.children].indexOf(item), true);
   });
   const focused = document.activeElement;
   if (!focused.matches("[data-suggests]")) return;
   prepare(focused); // the reader focused an input before this module was loaded
   if (focused.value) request(focused, 0);
+}
+
+// Moves the focus to an input and opens its suggestions.
+export function openSuggestions(combobox) {
+  combobox.focus();
+  request(combobox, 0);
 }
 
 function prepare(combobox) {
@@ -63,18 +74,26 @@ function open(combobox, suggestions) {
   popup.replaceChildren(...suggestions.map(makeOption));
   combobox.closest(".field, .breakdown").append(popup);
   popup.hidden = false;
+  popup.classList.remove("leftwards");
+  popup.classList.toggle("leftwards", popup.getBoundingClientRect().right > innerWidth - EDGE_PX);
   combobox.setAttribute("aria-expanded", "true");
   combobox.setAttribute("aria-controls", popup.id);
 }
 
-function makeOption({ value, note }, index) {
+function makeOption({ value, note, badge }, index) {
   const item = document.createElement("li");
   item.id = `suggestion-${index}`;
   item.setAttribute("role", "option");
   item.setAttribute("aria-selected", "false");
+  if (badge)
+    item.append(
+      Object.assign(document.createElement("span"), { className: "badge", textContent: badge }),
+      " ",
+    );
   item.append(
     Object.assign(document.createElement("bdi"), { textContent: value }),
-    Object.assign(document.createElement("span"), { textContent: note }),
+    " ",
+    Object.assign(document.createElement("span"), { className: "note", textContent: note }),
   );
   return item;
 }
@@ -90,11 +109,11 @@ function close() {
   input = null;
 }
 
-function handleKey(combobox, event, request) {
+function handleKey(combobox, event) {
   if (event.isComposing) return;
   if (event.key === "Enter") {
     event.preventDefault(); // selects an option instead of sending the form
-    if (!popup.hidden && active >= 0) pick(active);
+    if (!popup.hidden && active >= 0) pick(active, false);
   } else if (event.key === "Escape") {
     if (!popup.hidden) event.stopPropagation();
     close();
@@ -115,9 +134,11 @@ function move(by) {
   input.setAttribute("aria-activedescendant", item.id);
 }
 
-function pick(index) {
-  const [combobox, { value }] = [input, options[index]];
+function pick(index, isClicked) {
+  const [combobox, suggestion] = [input, options[index]];
   close();
-  combobox.value = value;
+  combobox.value = suggestion.value;
+  const detail = { suggestion, isClicked };
+  combobox.dispatchEvent(new CustomEvent("suggestion:picked", { bubbles: true, detail }));
   combobox.dispatchEvent(new Event("input", { bubbles: true }));
 }

@@ -2,10 +2,10 @@
 // typing.
 import { clearFaults, fieldOf, placeFaults } from "../faults.js";
 import { on } from "../delegation.js";
-import { suggestBy } from "./combobox.js";
+import { openSuggestions, suggestBy } from "./combobox.js";
 import { operatorChanged, readFilterValue } from "./filters.js";
 import { part, selectionOf } from "./matches.js";
-import { isKnown, RETRIES_MS, suggest } from "./suggestions.js";
+import { RETRIES_MS, suggest, typesOf } from "./suggestions.js";
 
 const NOT_FILLED_IN = ["required", "too_short", "too_few_steps"];
 const rechecks = new WeakMap(); // match => timer
@@ -16,16 +16,26 @@ let latestFaults = [];
 export function startEditing(form, handleClick) {
   suggestBy(suggest, RETRIES_MS);
   // Listen in the capture phase, before the form reads the hidden text.
-  on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), {
-    capture: true,
-  });
-  on("change", "[data-operator]", (select) => {
-    operatorChanged(select.closest(".filter"));
+  const readValue = (input) => {
+    readFilterValue(input.closest(".filter"));
+    delete input.closest(".filter").dataset.waits;
+  };
+  on("input", ".filter-inputs > *", readValue, { capture: true });
+  on("focusout", ".filter[data-waits] .filter-inputs > *", (input) => {
+    delete input.closest(".filter").dataset.waits;
     changed(form);
   });
-  on("change", "[data-match] .match-line :is(input, select)", (input) =>
-    showUnknown(input.closest("[data-match]")),
-  );
+  on("change", "[data-operator]", (select) => {
+    const filter = select.closest(".filter");
+    operatorChanged(filter);
+    if (filter.matches(".bare")) delete filter.dataset.waits;
+    changed(form);
+  });
+  on("suggestion:picked", "[data-suggests]", (input, { detail }) => handlePick(input, detail));
+  on("change", "[data-match] .match-line :is(input, select)", (input) => {
+    if (input.matches("select")) input.dataset.chosen = "";
+    showUnknown(input.closest("[data-match]"));
+  });
   on("focusout", '[data-suggests="name"]', (input) => showUnknown(input.closest("[data-match]")));
   on("click", "[data-does]", (button) => {
     if (button.getAttribute("aria-disabled") === "true") return;
@@ -36,10 +46,11 @@ export function startEditing(form, handleClick) {
     "[data-match] input",
     (_, event) => event.key === "Enter" && event.preventDefault(),
   );
-  form.addEventListener(
-    "focusout",
-    () => latestFaults.length && setTimeout(() => showFaultsSoFar(form, latestFaults)),
-  );
+  form.addEventListener("focusout", ({ target }) => {
+    const field = target.closest("[data-field]");
+    if (field) field.dataset.touched = "";
+    if (latestFaults.length) setTimeout(() => showFaultsSoFar(form, latestFaults));
+  });
   form.addEventListener("form:refused", () => {
     form.dataset.tried = "true";
     latestFaults = [];
@@ -50,13 +61,36 @@ export function changed(form) {
   form.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-// Shows a notice until an event has the name.
-async function showUnknown(match, retries_ms = RETRIES_MS) {
+// A picked event also sets the type. A click continues with the next empty field: the value of a
+// filter, or the next step. Keys leave the focus, so that it moves only with Tab.
+function handlePick(input, { suggestion, isClicked }) {
+  const match = input.closest("[data-match]");
+  if (suggestion.type) part(match, "type").querySelector("select").value = suggestion.type;
+  if (!isClicked || !match) return;
+  const next =
+    input.dataset.suggests === "property"
+      ? input.closest(".filter").querySelector(".filter-inputs [data-suggests]")
+      : input.dataset.suggests === "name"
+        ? match.closest("[data-row]")?.nextElementSibling?.querySelector("[data-suggests=name]")
+        : null;
+  if (next?.value === "") openSuggestions(next);
+}
+
+// Shows a notice until an event has the name. A typed name that only another type has gets that
+// type, unless the reader has chosen one.
+export async function showUnknown(match, retries_ms = RETRIES_MS) {
   clearTimeout(rechecks.get(match));
   const checked = selectionOf(match);
   const isCurrent = () => JSON.stringify(selectionOf(match)) === JSON.stringify(checked);
-  const known = await isKnown(checked);
+  const types = await typesOf(checked);
   if (!isCurrent()) return;
+  const known = !types || types.includes(checked.type);
+  const select = part(match, "type").querySelector("select");
+  if (!known && types.length && !("chosen" in select.dataset)) {
+    select.value = types[0];
+    changed(match);
+    return showUnknown(match);
+  }
   part(match, "value").querySelector(".unknown").hidden = known;
   const [next_ms, ...later_ms] = retries_ms;
   if (known || !next_ms) return;
@@ -66,8 +100,8 @@ async function showUnknown(match, retries_ms = RETRIES_MS) {
   );
 }
 
-// Shows errors before the first attempt to save. Marks empty fields of the focused row only after
-// the reader leaves it. Returns whether an error is visible.
+// Shows errors before the first attempt to save. Marks an empty field only if the reader has left
+// it and its row. Returns whether an error is visible.
 export function showFaultsSoFar(form, faults) {
   latestFaults = faults;
   clearFaults(form);
@@ -83,8 +117,7 @@ function isStillEmpty(form, fault) {
   const isEmpty =
     NOT_FILLED_IN.includes(fault.code) ||
     field?.querySelector("input:not([type=hidden]), textarea")?.value === "";
-  return (
-    isEmpty &&
-    field?.closest("[data-row], .field, .breakdown, [data-list]").contains(document.activeElement)
-  );
+  if (!isEmpty || !field) return isEmpty;
+  const place = field.closest("[data-row], .field, .breakdown, [data-list]");
+  return !("touched" in field.dataset) || place.contains(document.activeElement);
 }

@@ -1,5 +1,6 @@
 // Matches (type, value, filters) as elements, filled from the saved definition and read by the
 // names of their inputs.
+import { openSuggestions } from "./combobox.js";
 import { fillFilterValue } from "./filters.js";
 
 export function fromTemplate(id) {
@@ -39,8 +40,9 @@ export function handleMatchClick(button) {
   const does = button.dataset.does;
   if (does === "add-filter") {
     const filter = makeFilter();
+    filter.dataset.waits = ""; // for its value, before the preview uses it
     button.closest("[data-match]").querySelector('[data-list="filters"]').append(filter);
-    filter.querySelector("input").focus();
+    openSuggestions(filter.querySelector("input"));
   } else if (does === "remove-filter") {
     const filter = button.closest(".filter");
     const neighbour = filter.nextElementSibling ?? filter.previousElementSibling;

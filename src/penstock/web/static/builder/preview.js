@@ -13,19 +13,21 @@ const panel = document.querySelector("#preview");
 const days = panel.querySelector("#preview-days");
 const progress = panel.querySelector("progress");
 const status = panel.querySelector("[data-status]");
+const summary = document.querySelector(".preview-summary"); // on small screens
 
 let [latest, timer, lastQuery, job] = [0, 0, null, null];
 
-// read: () => the current definition. showErrors: called with the errors that the server finds;
-// returns whether one is visible.
-export function startPreview(read, showErrors) {
+// read: () => the current definition. waits: () => whether the reader is still entering a part of
+// it. showErrors: called with the errors that the server finds; returns whether one is visible.
+export function startPreview(read, waits, showErrors) {
+  const now = () => run(read(), waits(), showErrors);
   const runSoon = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => run(read(), showErrors), DELAY_MS);
+    timer = setTimeout(now, DELAY_MS);
   };
   const again = () => {
     lastQuery = null;
-    run(read(), showErrors);
+    now();
   };
   days.addEventListener("change", again);
   for (const button of panel.querySelectorAll("[data-again]"))
@@ -34,17 +36,18 @@ export function startPreview(read, showErrors) {
     days.value = "7";
     again();
   });
-  run(read(), showErrors);
+  now();
   return runSoon;
 }
 
-async function run({ name: _, ...definition }, showErrors) {
-  const query = JSON.stringify([definition, days.value]);
+async function run({ name: _, ...definition }, isWaiting, showErrors) {
+  const query = JSON.stringify([definition, isWaiting, days.value]);
   if (query === lastQuery) return;
   lastQuery = query;
   const number = ++latest;
   cancelJob();
   if (!isReady(definition)) return show("unfinished");
+  if (isWaiting) return show("incomplete");
   show("counting");
   try {
     const answer = await fetchResult(number, { ...definition, ...period() });
@@ -128,5 +131,10 @@ function show(state, detail = "") {
   for (const place of panel.querySelectorAll("[data-detail]")) place.textContent = detail;
   if (state !== "counting") progress.hidden = true;
   if (state === "counting") progress.removeAttribute("value");
+  summary.hidden = result.hidden;
+  summary.classList.toggle("old", state !== "shown");
+  summary.textContent = ["rate", "sums"]
+    .map((name) => panel.querySelector(`[data-${name}]`).textContent)
+    .join(" · ");
   status.textContent = state === "shown" ? panel.querySelector("[data-sums]").textContent : detail;
 }

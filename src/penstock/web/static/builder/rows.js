@@ -1,5 +1,6 @@
 // Titles and buttons of a funnel's rows. Each change dispatches an input event at the list.
 import { on } from "../delegation.js";
+import { openSuggestions } from "./combobox.js";
 import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
 const KINDS = ["diagnostic", "exclude", "strict"];
@@ -39,7 +40,8 @@ export function showRows(list, counters, limits) {
     row.querySelector(".row-title").textContent = title;
     row.setAttribute("aria-label", title);
     showMode(row);
-    showLabels(row, title, index, list.children.length);
+    showLabels(row, title);
+    showSummary(row);
   });
   const rows = list.children.length;
   counters.textContent = `${step} of ${limits.steps} steps, ${rows} of ${limits.rows} rows`;
@@ -67,21 +69,45 @@ function showMode(row) {
 }
 
 const LABELS = {
-  up: "Move up",
-  down: "Move down",
+  open: "Details",
   duplicate: "Duplicate",
   remove: "Remove",
   "add-or": "Add an option",
 };
 
-function showLabels(row, title, index, count) {
-  for (const button of row.querySelectorAll(".row-buttons [data-does], [data-does=add-or]")) {
-    button.setAttribute("aria-label", `${LABELS[button.dataset.does]}: ${title}`);
+function showLabels(row, title) {
+  for (const button of row.querySelectorAll("[data-does]")) {
+    const label = LABELS[button.dataset.does];
+    if (label) button.setAttribute("aria-label", `${label}: ${title}`);
   }
-  row.querySelector('[data-does="up"]').setAttribute("aria-disabled", String(index === 0));
-  row
-    .querySelector('[data-does="down"]')
-    .setAttribute("aria-disabled", String(index === count - 1));
+  row.querySelector("[data-drag]").setAttribute("aria-label", `Move: ${title}`);
+}
+
+// A closed row is one line, with its filters and options in words below it.
+function showSummary(row) {
+  const summary = row.querySelector(".row-summary");
+  const own = row.querySelector(".row-line .filters");
+  const joins = row.classList.contains("all-of") ? "and" : "or";
+  const options = [...row.querySelectorAll('[data-list="or"] [data-suggests="name"]')];
+  summary.textContent = [
+    ...[...own.children].map((filter, at) => `${at ? "and" : "where"} ${wordsOf(filter)}`),
+    ...options.map(({ value }) => `${joins} ${value}`),
+  ].join(" ");
+  summary.hidden = "open" in row.dataset || !summary.textContent;
+}
+
+function wordsOf(filter) {
+  const [property, value] = ["property", "value"].map(
+    (name) => part(filter, name).querySelector("input:not([aria-label]), [data-named]").value,
+  );
+  const operator = filter.querySelector("[data-operator]").selectedOptions[0]?.textContent ?? "";
+  return `${property} ${operator} ${filter.matches(".bare") ? "" : value}`.trim();
+}
+
+export function openRow(row, isOpen = true) {
+  if (isOpen) row.dataset.open = "";
+  else delete row.dataset.open;
+  row.querySelector('[data-does="open"]').setAttribute("aria-expanded", String(isOpen));
 }
 
 // Handles a click on a button in or below the list. Returns whether it handled the click. read:
@@ -89,8 +115,8 @@ function showLabels(row, title, index, count) {
 export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
-  if (does === "up") row.previousElementSibling && row.after(row.previousElementSibling);
-  else if (does === "down") row.nextElementSibling && row.before(row.nextElementSibling);
+  if (does === "add-filter") openRow(row);
+  if (does === "open") openRow(row, !("open" in row.dataset));
   else if (does === "duplicate")
     addRow(list, limits, makeRow(read([...list.children].indexOf(row))), row);
   else if (does === "add-step") addRow(list, limits, makeRow());
@@ -117,7 +143,7 @@ function addRow(list, limits, row, after = list.lastElementChild) {
 const lastButOne = (list) => list.lastElementChild?.previousElementSibling ?? list.lastElementChild;
 
 function focusFirst(row) {
-  row.querySelector('[data-suggests="name"]').focus();
+  openSuggestions(row.querySelector('[data-suggests="name"]'));
 }
 
 function removeRow(list, row) {
@@ -132,9 +158,19 @@ function removeOption(item, row) {
   row.querySelector('[data-does="add-or"]').focus();
 }
 
-// Drags rows by their handles. The dragged row stays in place in the document, and its neighbours
-// move around it.
-export function dragRows(list, onChange) {
+// Moves rows by their handles: with the arrow keys, or by dragging. The dragged row stays in place
+// in the document, and its neighbours move around it.
+export function moveRows(list, onChange) {
+  on("keydown", "[data-drag]", (handle, event) => {
+    const row = handle.closest("[data-row]");
+    const [up, down] = ["ArrowUp", "ArrowDown"].map((key) => event.key === key);
+    if (up) row.previousElementSibling?.before(row);
+    else if (down) row.nextElementSibling?.after(row);
+    else return;
+    event.preventDefault();
+    handle.focus();
+    onChange();
+  });
   on("pointerdown", "[data-drag]", (handle, event) => {
     const row = handle.closest("[data-row]");
     event.preventDefault();

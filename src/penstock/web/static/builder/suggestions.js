@@ -1,6 +1,6 @@
 // Suggestions for a builder's inputs: goals, and stored event names, properties and values.
 import { call, Unreachable } from "../api.js";
-import { formatNumber } from "../formats.js";
+import { formatNumber, formatTime } from "../formats.js";
 import { part, selectionOf } from "./matches.js";
 
 const KINDS = {
@@ -9,7 +9,11 @@ const KINDS = {
   Event: "event",
   Transaction: "transaction",
 };
+const TYPES = Object.fromEntries(Object.entries(KINDS).map(([type, kind]) => [kind, type]));
+const ANY = { value: "*", type: "Event", badge: "Event", note: "Any event" };
+const BADGES = { Pageview: "Page view" };
 const MAX_SUGGESTIONS = 12;
+const MAX_PROPERTIES = 100; // of which the own ones come first
 
 // Pauses before retries after an empty answer, because it takes a moment until new events are
 // suggested.
@@ -21,7 +25,7 @@ export async function suggest(input) {
   const typed = input.value;
   switch (input.dataset.suggests) {
     case "name":
-      return selection.type === "Goal" ? goalsLike(typed) : namesLike(selection.type, typed);
+      return eventsLike(match, typed);
     case "value":
       return valuesLike(
         part(input.closest(".filter"), "property").querySelector("input").value,
@@ -31,7 +35,7 @@ export async function suggest(input) {
     case "property":
       return propertiesLike(selection, typed);
     default:
-      return (await propertiesLike(selection, typed)).filter(({ value }) => !value.startsWith("$"));
+      return (await propertiesLike(selection, typed)).filter(isOwn);
   }
 }
 
@@ -41,35 +45,52 @@ function eventOf(input) {
   return KINDS[type] && !value.includes("*") ? { type, value } : {};
 }
 
-// Whether events with this name are stored; true if that is unknown.
-export async function isKnown({ type, value }) {
-  if (!KINDS[type] || !value || (type === "Pageview" && !/^\/[^*?#]*$/.test(value))) return true;
-  if (isAny({ type, value })) return true;
-  const path = type === "Pageview" && value.length > 1 ? value.replace(/\/+$/, "") : value;
-  const page = await get("/api/schema/events", { kind: KINDS[type], search: path, pageSize: 100 });
-  return !page || page.data.some(({ name }) => name === path) || page.total > page.data.length;
+// The types whose events have this name, or null if that is unknown, as for a path with a wildcard.
+export async function typesOf({ type, value }) {
+  if (type === "Goal" || !value || isAny({ type, value })) return null;
+  if (type === "Pageview" && !/^\/[^*?#]*$/.test(value)) return null;
+  const path = value.startsWith("/") && value.length > 1 ? value.replace(/\/+$/, "") : value;
+  const page = await get("/api/schema/events", { search: path, pageSize: MAX_PROPERTIES });
+  if (!page) return null;
+  const types = page.data.filter(({ name }) => [value, path].includes(name)).map(typeOf);
+  return types.length || page.total <= page.data.length ? types : null;
+}
+
+// The most frequent own properties of a match's events.
+export async function ownProperties(selection) {
+  return (await propertiesLike(selection, "")).filter(isOwn).map(({ value }) => value);
 }
 
 const isAny = ({ type, value }) => type === "Event" && value === "*";
+const typeOf = ({ kind }) => TYPES[kind];
+const isOwn = ({ value }) => !value.startsWith("$");
 
-async function namesLike(type, search) {
-  const page = await get("/api/schema/events", {
-    kind: KINDS[type],
-    search,
-    pageSize: MAX_SUGGESTIONS,
-  });
-  const names = (page?.data ?? []).map(({ name, count }) => ({
-    value: name,
-    note: formatNumber(count),
+// Events of all kinds, and goals if the form offers them.
+async function eventsLike(match, search) {
+  const hasGoals = part(match, "type").querySelector("option[value=Goal]");
+  const [goals, names] = await Promise.all([hasGoals ? goalsLike(search) : [], namesLike(search)]);
+  const any = ["", "*"].includes(search) ? [ANY] : [];
+  return [...[...goals, ...names].slice(0, MAX_SUGGESTIONS), ...any];
+}
+
+async function namesLike(search) {
+  const page = await get("/api/schema/events", { search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map((record) => ({
+    value: record.name,
+    type: typeOf(record),
+    badge: BADGES[typeOf(record)] ?? typeOf(record),
+    note: `${formatNumber(record.count)}, ${formatTime(new Date(record.lastSeenAt), "ago")}`,
   }));
-  return type === "Event" && ["", "*"].includes(search)
-    ? [...names, { value: "*", note: "Any event" }]
-    : names;
 }
 
 async function goalsLike(search) {
   const page = await get("/api/goals", { search, pageSize: MAX_SUGGESTIONS });
-  return (page?.data ?? []).map(({ name, match }) => ({ value: name, note: match.type }));
+  return (page?.data ?? []).map(({ name, match }) => ({
+    value: name,
+    type: "Goal",
+    badge: "Goal",
+    note: match.value,
+  }));
 }
 
 async function propertiesLike({ type, value }, search) {
@@ -77,12 +98,14 @@ async function propertiesLike({ type, value }, search) {
     kind: KINDS[type],
     event: KINDS[type] && !isAny({ type, value }) ? value : undefined,
     search,
-    pageSize: MAX_SUGGESTIONS,
+    pageSize: MAX_PROPERTIES,
   });
-  return (page?.data ?? []).map(({ property, count, types }) => ({
+  const found = (page?.data ?? []).map(({ property, count, types }) => ({
     value: property,
     note: `${types[0]?.type ?? ""} ${formatNumber(count)}`,
   }));
+  const builtIn = found.filter((option) => !isOwn(option));
+  return [...found.filter(isOwn), ...builtIn].slice(0, 2 * MAX_SUGGESTIONS);
 }
 
 async function valuesLike(property, { type, value }, search) {

@@ -1,0 +1,29 @@
+// Buttons that add the most frequent properties of the first step to the breakdown.
+import { fromTemplate, selectionOf } from "./matches.js";
+import { ownProperties } from "./suggestions.js";
+
+const MAX_IDEAS = 4;
+let shown = null; // the first step and the properties of its events
+
+// place: where the buttons belong. row: the first step. definition: the form's.
+export async function showIdeas(place, row, { breakdownProperties = [] }) {
+  const match = row?.querySelector("[data-match]");
+  const selection = match && selectionOf(match);
+  const key = JSON.stringify(selection ?? null);
+  if (key !== shown?.key) {
+    shown = { key, properties: [] };
+    place.replaceChildren();
+    const properties = selection?.value ? await ownProperties(selection) : [];
+    if (shown.key !== key) return; // the first step has changed
+    shown.properties = properties.slice(0, MAX_IDEAS);
+  }
+  const left = shown.properties.filter((name) => !breakdownProperties.includes(name));
+  place.replaceChildren(...left.map(makeIdea));
+}
+
+function makeIdea(property) {
+  const button = fromTemplate("#idea-template");
+  button.value = property;
+  button.querySelector("bdi").textContent = property;
+  return button;
+}
