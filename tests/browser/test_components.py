@@ -12,11 +12,7 @@ from tests.browser.watching import assert_accessible, assert_fits
 ALL = """
 {% extends "page.html" %}
 {% block title %}Components{% endblock %}
-{% block styles %}
-<link rel="stylesheet" href="{{ asset("vendor/uplot/uPlot.min.css") }}">
-{% endblock %}
 {% block scripts %}
-<script nonce="{{ nonce }}" src="{{ asset("vendor/uplot/uPlot.iife.min.js") }}" defer></script>
 <script nonce="{{ nonce }}" src="{{ asset("charts.js") }}" type="module"></script>
 {% endblock %}
 {% block body %}<main id="main" class="stack">
@@ -74,7 +70,11 @@ def gallery(demo, page, watch):
     text = _templates.from_string(ALL).render(
         nonce=nonce,
         entries=(Entry("One", "/a"), Entry("Two", "/b")),
-        data={"times": [1_741_000_000 + day * at for at in range(4)], "series": series},
+        data={
+            "times": [1_741_000_000 + day * at for at in range(4)],
+            "axes": {"x": "Day of entry", "y": "Conversion rate"},
+            "series": series,
+        },
         view=PageOf(),
         found=Listing(["x"] * 20, Page(2, 20), 57),
     )
@@ -121,12 +121,40 @@ def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
 
 
 def test_a_chart_is_drawn_in_the_colours_of_the_theme(gallery):
-    canvas = gallery.locator("#trend canvas")
-    expect(canvas).to_be_visible()
-    marker = gallery.locator("#trend .u-marker").last
-    expect(marker).to_have_css("border-top-color", "rgb(23, 134, 158)")
+    line = gallery.locator("#trend svg.drawing path")
+    expect(line).to_have_attribute("stroke", "rgb(23, 134, 158)")
     gallery.emulate_media(color_scheme="dark")
-    expect(marker).to_have_css("border-top-color", "rgb(73, 174, 196)")
+    expect(line).to_have_attribute("stroke", "rgb(73, 174, 196)")
+
+
+def test_a_chart_names_its_axes_shows_values_at_the_pointer_and_hides_lines(gallery):
+    drawing = gallery.get_by_role("img", name="Rate by day")
+    for text in ("Day of entry", "Conversion rate"):
+        expect(drawing.get_by_text(text)).to_be_visible()
+    box = drawing.bounding_box()
+    gallery.mouse.move(box["x"] + box["width"] - 30, box["y"] + 60)
+    tip = gallery.locator("#trend .chart-tip")
+    expect(tip).to_contain_text("Rate")
+    expect(tip).to_contain_text("%")
+    shown = tip.bounding_box()
+    assert abs(shown["x"] + shown["width"] - (box["x"] + box["width"] - 30)) < 60
+    gallery.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+    key = gallery.locator("#trend").get_by_role("button", name="Rate")
+    key.press("Enter")
+    expect(key).to_have_attribute("aria-pressed", "false")
+    expect(drawing.locator("path")).to_have_count(0)
+    expect(key).to_be_focused()
+
+
+@pytest.mark.parametrize(("name", "start"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
+def test_a_chart_is_saved_as_a_file(gallery, name, start):
+    with gallery.expect_download() as download:
+        gallery.locator("#trend").get_by_role("button", name=name).click()
+    assert download.value.suggested_filename == f"trend.{name.lower()}"
+    content = download.value.path().read_bytes()
+    assert content.startswith(start)
+    assert len(content) > 1000
 
 
 def test_a_form_sends_nested_typed_json_and_shows_faults_at_the_nearest_field(gallery, watch):

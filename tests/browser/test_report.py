@@ -240,7 +240,7 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     answer, table = api("#detail"), page.locator("#detail .table tbody tr")
     match show:
         case "trend":
-            expect(page.locator("#trend canvas")).to_be_visible()
+            expect(page.locator("#trend svg.drawing")).to_be_visible()
             assert [row["entered"] for row in reversed(answer["data"])] == [
                 int(number(row.locator("td").nth(1))) for row in table.all()
             ]
@@ -273,7 +273,7 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
 def test_tabs_change_the_address_and_the_back_button_returns(report, page):
     report()
     page.get_by_role("link", name="Trend").click()
-    expect(page.locator("#trend canvas")).to_be_visible()
+    expect(page.locator("#trend svg.drawing")).to_be_visible()
     page.get_by_role("link", name="Week", exact=True).click()
     expect(page.locator("#detail .switch").last.locator("[aria-current]")).to_have_text("Week")
     expect(page).to_have_url(re.compile("show=trend.*interval=week|interval=week.*show=trend"))
@@ -421,9 +421,9 @@ def test_a_report_that_nothing_changed_comes_in_one_request_from_the_list_too(
     zone = signed_in.evaluate("Intl.DateTimeFormat().resolvedOptions().timeZone")
     assert query_of(signed_in)["timezone"] == zone
     signed_in.get_by_role("link", name="Trend").click()
-    expect(signed_in.locator("#trend canvas")).to_be_visible()
+    expect(signed_in.locator("#trend svg.drawing")).to_be_visible()
     signed_in.reload()
-    expect(signed_in.locator("#trend canvas")).to_be_visible()
+    expect(signed_in.locator("#trend svg.drawing")).to_be_visible()
 
 
 def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
@@ -569,3 +569,52 @@ def test_on_a_phone_a_bar_has_its_own_line_below_its_label(report, page, show):
     assert bar["y"] >= label["y"] + label["height"] - 1
     table = page.locator(".scroll:has(.histogram)")
     assert table.evaluate("(element) => element.scrollWidth <= element.clientWidth")
+
+
+def test_a_report_can_be_shared_duplicated_and_deleted(own, signed_in, account):
+    funnel = own([(["started", "paid"], {})])
+    page = signed_in
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"/funnels/{funnel}?timezone=UTC")
+    page.get_by_role("link", name="Trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.get_by_role("link", name="Duplicate").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Copy of Own")
+    page.go_back()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(re.compile("/funnels$"))
+    assert account.client.get("/api/funnels").json()["total"] == 0
+
+
+def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
+    report("show=trend")
+    page.get_by_role("group", name="Measure").get_by_role("link", name="Cohorts").click()
+    expect(page).to_have_url(re.compile("measure=cohorts"))
+    expect(page.locator("#trend .chart-key")).to_have_count(5)
+    lines = json.loads(page.locator("#trend").get_attribute("data-chart"))["series"]
+    call = page.locator("#detail [data-copy]").last.get_attribute("data-copy")
+    query = parse_qs(urlsplit(re.search(r"'(http[^']+)'$", call)[1]).query)
+    asked = {name: query[name][0] for name in ("startAt", "endAt", "interval", "timezone")}
+    client, path = demo.service.client, f"/api/funnels/{demo.ids['funnel']}"
+    period = {name: asked[name] for name in ("startAt", "endAt")}
+    cohorts = {
+        ", ".join(cohort["cohort"].values()): cohort
+        for cohort in client.get(
+            f"{path}/results", params=period | {"pageSize": 100, "sort": "entered"}
+        ).json()["cohorts"]["data"]
+    }
+    shown = [cohorts.pop(line["label"]) for line in lines]
+    assert min(cohort["entered"] for cohort in shown) >= max(
+        cohort["entered"] for cohort in cohorts.values()
+    )
+    for line, cohort in zip(lines, shown, strict=True):
+        own = {"cohort": json.dumps(cohort["cohort"])}
+        trend = client.get(f"{path}/trend", params=asked | own).json()["data"]
+        rates = [bucket["conversionRate"] for bucket in trend if not bucket["maturing"]]
+        assert [rate for rate in line["values"] if rate is not None] == [
+            rate for rate in rates if rate is not None
+        ]

@@ -1,4 +1,5 @@
-// data-copy="text" copies the text; data-copy-from="#id" copies the text of an element.
+// data-copy="text" copies the text; data-copy-from="#id" copies the text of an element;
+// data-copy-address copies the address of the page.
 import { on } from "./delegation.js";
 import { toast } from "./toast.js";
 
@@ -22,6 +23,7 @@ function copyBySelection(text) {
 }
 
 on("click", "[data-copy]", (button) => copy(button.dataset.copy));
+on("click", "[data-copy-address]", () => copy(location.href));
 on("click", "[data-copy-from]", (button) =>
   copy(document.querySelector(button.dataset.copyFrom).textContent),
 );

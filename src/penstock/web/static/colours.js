@@ -1,5 +1,4 @@
-// The theme switch: system, light or dark. Dispatches `theme` at the document, for drawings on a
-// canvas.
+// The theme switch: system, light or dark. Dispatches `theme` at the document, for charts.
 import { on } from "./delegation.js";
 
 const root = document.documentElement;

@@ -15,6 +15,7 @@ const formatters = new Map();
 const numbers = {
   number: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 2 }),
   exact: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 4 }),
+  share: new Intl.NumberFormat(LOCALE, { style: "percent", maximumFractionDigits: 1 }),
   percent: new Intl.NumberFormat(LOCALE, {
     style: "percent",
     minimumFractionDigits: 1,
