@@ -20,6 +20,12 @@ def metadb_url(database_url: str) -> str:
     return database_url
 
 
+PHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 "
+    "(KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1"
+)
+
+
 def send(tenant: Tenant, **event: Any) -> dict[str, Any]:
     answer = tenant.client.post(
         "/api/v1/events", json={"websiteId": tenant.website_id, "event": "seen"} | event
@@ -111,16 +117,50 @@ def test_a_search_finds_by_visitor_id_absorbed_id_and_user_id(workspace, merged,
 
 @pytest.mark.every_database
 @cases("search", ["pho", "PHONE", "nobody", "%", "' OR 1=1"])
-def test_a_search_is_exact(workspace, merged, search):
+def test_a_part_of_an_id_does_not_find_visitors_before_the_days(workspace, merged, search):
     assert listed(workspace, search=search)["total"] == 0
+
+
+@pytest.mark.every_database
+@cases("search", ["pho", "HON", "an"])
+def test_a_part_of_any_id_finds_recent_visitors(workspace, merged, search):
+    send(workspace, visitorId="other")
+    send(workspace, visitorId="phone")
+    send(workspace, userId="ann", visitorId="laptop")
+    page = listed(workspace, search=search)
+    assert (ids(page), page["total"]) == ([merged], 1)
+    assert listed(workspace, search="%")["total"] == 0
+
+
+def test_filters_select_visitors_with_such_an_event(workspace):
+    send(workspace, visitorId="a", country="DE")
+    send(workspace, visitorId="b", country="FR", event="paid")
+    send(workspace, visitorId="c", country="DE")
+    send(workspace, visitorId="c", country="DE", event="paid")
+    item = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "d"}
+    phone = {"User-Agent": PHONE}
+    workspace.client.post("/api/track", json=item, headers=phone).raise_for_status()
+    for query, found in (
+        ({"country": "de"}, ["a", "c"]),
+        ({"device": "mobile"}, ["d"]),
+        ({"event": "/"}, ["d"]),
+        ({"event": "paid"}, ["b", "c"]),
+        ({"event": "paid", "country": "DE"}, ["c"]),
+        ({"event": "paid", "country": "US"}, []),
+        ({"search": "c", "event": "seen"}, ["c"]),
+    ):
+        page = listed(workspace, **query)
+        assert (sorted(ids(page)), page["total"]) == (found, len(found)), query
+    for query in ({"country": "DEU"}, {"country": "1a"}, {"event": ""}):
+        assert workspace.client.get("/api/visitors", params=query).status_code == 400, query
 
 
 def test_the_list_of_one_website_has_its_own_visitors(workspace):
     other = another_website(workspace)
     send(workspace, visitorId="here")
-    send(workspace, visitorId="there", websiteId=other)
-    assert ids(listed(workspace, websiteId=other)) == ["there"]
-    assert sorted(ids(listed(workspace))) == ["here", "there"]
+    send(workspace, visitorId="abroad", websiteId=other)
+    assert ids(listed(workspace, websiteId=other)) == ["abroad"]
+    assert sorted(ids(listed(workspace))) == ["abroad", "here"]
     assert listed(workspace, websiteId=other, search="here")["total"] == 0
 
 

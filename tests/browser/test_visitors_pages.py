@@ -1,5 +1,7 @@
 """Finding visitors, and everything about one."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -40,7 +42,7 @@ def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch
     seen(account, website, "somebody")
     signed_in.goto("/visitors")
     expect(signed_in.locator("td.main")).to_have_text(["somebody", canonical_id])
-    signed_in.get_by_label("Visitor ID or user ID (complete)").fill(searched)
+    signed_in.get_by_label("Visitor ID or user ID, or a part").fill(searched)
     expect(signed_in.locator("td.main")).to_have_text([canonical_id])
     signed_in.get_by_role("link", name=canonical_id).press("Enter")
     expect(signed_in.get_by_role("heading", level=1, name="u-1")).to_be_visible()
@@ -52,7 +54,7 @@ def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch
 
 def test_an_unknown_visitor_has_a_message(signed_in, account, website, watch):
     signed_in.goto("/visitors?search=nobody")
-    expect(signed_in.get_by_role("heading", name="No visitor with this ID")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name="No matching visitors")).to_be_visible()
     signed_in.goto("/visitors/nobody")
     expect(signed_in.get_by_role("heading", name="Page not found")).to_be_visible()
     watch.allow("404")
@@ -68,6 +70,65 @@ def test_an_id_of_several_visitors_leads_to_the_list_of_them(signed_in, account,
     expect(signed_in.locator("td.main")).to_have_count(2)
     signed_in.get_by_role("row", name="Blog").get_by_role("link").click()
     expect(signed_in.locator(".event-row strong")).to_have_text(["in_blog"])
+
+
+def test_a_part_of_an_id_and_filters_find_visitors(signed_in, account, website, watch):
+    seen(account, website, "ann-on-her-phone", "signed_up")
+    seen(account, website, "bob-at-work", "paid")
+    signed_in.goto("/visitors")
+    expect(signed_in.locator("td.main")).to_have_count(2)
+    signed_in.get_by_label("Visitor ID or user ID, or a part").fill("PHONE")
+    expect(signed_in.locator("td.main")).to_have_text(["ann-on-her-phone"])
+    signed_in.get_by_label("Visitor ID or user ID, or a part").fill("")
+    signed_in.get_by_label("Event or page").fill("paid")
+    expect(signed_in.locator("td.main")).to_have_text(["bob-at-work"])
+    signed_in.get_by_label("Country").fill("FR")
+    expect(signed_in.get_by_role("heading", name="No matching visitors")).to_be_visible()
+    assert_accessible(signed_in)
+
+
+def test_a_timeline_is_divided_into_sessions_with_their_day(signed_in, account, website, watch):
+    key = account.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+    ann = {"websiteId": website, "visitorId": "ann"}
+    events = [
+        {**ann, "event": name, "externalSessionId": session, "timestamp": at}
+        for name, session, at in (
+            ("a", "one", "2026-01-01T10:00:00Z"),
+            ("b", "one", "2026-01-01T10:03:00Z"),
+            ("c", "two", "2026-01-02T09:00:00Z"),
+        )
+    ]
+    account.client.post(
+        "/api/v1/events/batch",
+        json={"events": events},
+        headers={"Authorization": f"Bearer {key}"},
+    ).raise_for_status()
+    signed_in.goto(f"/visitors/ann?websiteId={website}")
+    lines = signed_in.locator("#timeline li")
+    expect(lines.nth(0)).to_contain_text("2 Jan 2026, 10:00")
+    expect(lines.nth(0)).to_contain_text("1 event")
+    expect(lines.nth(2)).to_contain_text("1 Jan 2026, 11:00")
+    expect(lines.nth(2)).to_contain_text("2 events in 3m")
+    expect(lines.nth(3)).to_contain_text("b")
+    expect(lines).to_have_count(5)
+
+
+def test_a_visitor_s_page_lists_the_funnels_that_it_entered(signed_in, account, website, watch):
+    for name, steps in (("Entered", ("a", "b", "c")), ("Other", ("x", "y"))):
+        funnel = {"name": name, "steps": [{"type": "Event", "value": step} for step in steps]}
+        account.client.post("/api/funnels", json=funnel).raise_for_status()
+    for name in ("a", "b"):
+        seen(account, website, "ann", name)
+    signed_in.goto(f"/visitors/ann?websiteId={website}")
+    funnels = signed_in.get_by_role("region", name="Funnels")
+    expect(funnels.get_by_role("listitem")).to_have_count(1)
+    expect(funnels).to_contain_text("Pending, step 2 of 3")
+    assert_accessible(signed_in)
+    funnels.get_by_role("link", name="Entered").click()
+    expect(signed_in).to_have_url(re.compile("/units/ann"))
+    expect(
+        signed_in.get_by_role("region", name="Timeline").or_(signed_in.locator("#timeline"))
+    ).to_contain_text("b")
 
 
 def test_a_timeline_is_paged(signed_in, account, website, watch):

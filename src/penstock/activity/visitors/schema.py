@@ -29,16 +29,33 @@ class VisitorsQuery(PageQuery):
     search: Annotated[
         Text | None,
         Field(
-            description="A complete visitor ID, which may be a merged one, or a complete user ID."
+            description="A complete visitor ID, which may be a merged one, or a complete user ID. "
+            "If no ID is exactly this text: visitors with an ID that contains it, regardless of case, among those "
+            "active in the last `days`."
         ),
+    ] = None
+    country: Annotated[
+        str | None,
+        Field(
+            pattern="^[A-Za-z]{2}$",
+            description="Only visitors with an event from this country: ISO 3166-1, two letters.",
+        ),
+    ] = None
+    device: Annotated[
+        Text | None,
+        Field(description="Only visitors with an event from this device, such as mobile."),
+    ] = None
+    event: Annotated[
+        Text | None,
+        Field(description="Only visitors with an event of this name; page views by path."),
     ] = None
     days: Annotated[
         int,
         Field(
             ge=1,
             le=400,
-            description="Number of days: without a search, only visitors who were active in this "
-            "time are listed.",
+            description="Only visitors active in the last this many days, unless `search` is "
+            "exactly one of their IDs.",
         ),
     ] = 30
 

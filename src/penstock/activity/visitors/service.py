@@ -79,10 +79,12 @@ class VisitorService:
         websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         if query.search is not None:
-            return self._search(websites, query.search, query.pagination, only_website)
-        rows = self._active(websites, query.days, query.pagination)
+            found = self._search(websites, query.search, query.pagination, only_website)
+            if found.total:
+                return found
+        rows = self._active(websites, query, query.pagination)
         if not rows and query.page > 1:
-            first = self._active(websites, query.days, Page(1, 1))
+            first = self._active(websites, query, Page(1, 1))
             return Listing([], query.pagination, first[0]["total"] if first else 0)
         users: dict[tuple[str, str], str | None] = {}
         with self._database.read() as db:
@@ -99,15 +101,21 @@ class VisitorService:
         ]
         return Listing(records, query.pagination, rows[0]["total"] if rows else 0)
 
-    def _active(self, websites: Collection[Website], days: int, page: Page) -> list[dict[str, Any]]:
+    def _active(
+        self, websites: Collection[Website], query: VisitorsQuery, page: Page
+    ) -> list[dict[str, Any]]:
         now_ms = self._clock()
         parameters = {
             "websites": [website.id for website in websites],
             "scopes": sorted({website.scope_id for website in websites}),
-            "since": now_ms - days * DAY_S * 1000,
+            "since": now_ms - query.days * DAY_S * 1000,
             "until": now_ms + FUTURE_TOLERANCE_S * 1000,
             "limit": page.size,
             "offset": page.offset,
+            "part": query.search or "",
+            "country": (query.country or "").upper(),
+            "device": query.device or "",
+            "event": query.event or "",
         }
         return self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "active_visitors"), parameters

@@ -1,5 +1,6 @@
 -- One page of the visitors with events in a period, most recently active first, and their total
 -- number. Sums events by stored visitor ID first, then by canonical visitor, since merges are few.
+-- An empty filter selects all visitors. part: text in one of their IDs.
 SELECT
     any(stored.scope) AS scope,
     any(if(aliases.canonical_key = 0, stored.name, aliases.canonical_id)) AS name,
@@ -17,7 +18,12 @@ FROM
         count() AS events,
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at,
-        argMax(website_id, occurred_at) AS last_website
+        argMax(website_id, occurred_at) AS last_website,
+        countIf({event:String} = '' OR events.name = {event:String}) > 0 AS has_event,
+        countIf({country:String} = '' OR country = {country:String}) > 0 AS has_country,
+        countIf({device:String} = '' OR device = {device:String}) > 0 AS has_device,
+        {part:String} = '' OR positionCaseInsensitiveUTF8(any(visitor_id), {part:String}) > 0
+            OR max(positionCaseInsensitiveUTF8(user_id, {part:String})) > 0 AS has_part
     FROM events
     WHERE website_id IN {websites:Array(String)}
         AND occurred_at >= fromUnixTimestamp64Milli({since:Int64})
@@ -33,5 +39,7 @@ LEFT ANY JOIN
     GROUP BY visitor_key
 ) AS aliases ON stored.visitor_key = aliases.visitor_key
 GROUP BY if(aliases.canonical_key = 0, stored.visitor_key, aliases.canonical_key) AS visitor
+HAVING max(stored.has_event) AND max(stored.has_country) AND max(stored.has_device)
+    AND (max(stored.has_part) OR positionCaseInsensitiveUTF8(name, {part:String}) > 0)
 ORDER BY last_ms DESC, visitor
 LIMIT {limit:UInt64} OFFSET {offset:UInt64}

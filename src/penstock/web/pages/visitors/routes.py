@@ -1,5 +1,10 @@
 """The list of visitors, and the page of one visitor."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
 from urllib.parse import unquote, urlencode
 
 from litestar import Response, get
@@ -8,12 +13,33 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from penstock.accounts.websites.service import WebsiteService
-from penstock.activity.visitors.schema import TimelineQuery, VisitorsQuery
+from penstock.activity.schema import StoredEventRecord
+from penstock.activity.visitors.schema import TimelineQuery, VisitorDetailRecord, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
-from penstock.base.errors import Malformed
+from penstock.base.clock import parse_time
+from penstock.base.errors import Conflict, Malformed, NotFound
+from penstock.base.paging import Page
+from penstock.base.user_agent import Device
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.units.schema import TraceRecord
+from penstock.funnels.units.trace_reader import TraceReader
 from penstock.http.requests import raw_path_after
 from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.pages.parts import load_part
 from penstock.web.view import View, names_of
+
+_MOST_FUNNELS = Page(1, 50)
+"""The funnels that a visitor's page checks."""
+
+
+class Session(NamedTuple):
+    """Consecutive events of one session, newest first. duration_s: from the first to the last."""
+
+    events: list[StoredEventRecord]
+    duration_s: float
 
 
 @get("/visitors")
@@ -31,6 +57,7 @@ async def find_visitors(
             parts=("list",),
             query=query,
             visitors=visitors.visitors(view.workspace_id, query),
+            devices=[device.value for device in Device],
             websites=websites,
             names=names_of(websites),
         )
@@ -44,6 +71,8 @@ async def visitor(
     visitor_id: FromPath[str],
     website_service: NamedDependency[WebsiteService],
     visitors: NamedDependency[VisitorService],
+    funnels: NamedDependency[FunnelService],
+    traces: NamedDependency[TraceReader],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     """Show one visitor. If several visitors share the ID, redirects to their list."""
@@ -58,14 +87,55 @@ async def visitor(
             return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
         return view.render(
             "visitors/visitor.html",
-            parts=("timeline",),
+            parts=("timeline", "funnels"),
+            funnels=load_part(view, "funnels", partial(entries, view, funnels, traces, detail)),
             visitor=detail,
             timeline=timeline,
+            sessions=sessions_of(timeline.data),
             websites=websites,
             names=names_of(websites),
         )
 
     return await respond(render)
+
+
+class FunnelEntry(NamedTuple):
+    """A visitor's run through a funnel. steps: number of required steps."""
+
+    funnel: FunnelRecord
+    steps: int
+    trace: TraceRecord
+
+
+def entries(
+    view: View, funnels: FunnelService, traces: TraceReader, visitor: VisitorDetailRecord
+) -> list[FunnelEntry]:
+    """Return the funnels that count visitors and that the visitor entered, the newest first."""
+    found = []
+    for funnel in funnels.page(view.workspace_id, _MOST_FUNNELS).data:
+        if funnel.counting_unit != CountingUnit.VISITOR:
+            continue
+        query = PeriodQuery(websiteId=visitor.website_id)
+        with suppress(NotFound, Conflict):  # no matching event, or a goal without a definition
+            trace = traces.trace(view.workspace_id, funnel.id, query, visitor.visitor_id)
+            steps = sum(not row.diagnostic for row in funnel.steps)
+            if trace.entry_at is not None:
+                found.append(FunnelEntry(funnel, steps, trace))
+    return found
+
+
+def sessions_of(events: Iterable[StoredEventRecord]) -> list[Session]:
+    """Group a timeline, newest first, by session. Events without a session are one group."""
+    groups = (
+        list(group)
+        for _, group in groupby(events, lambda it: it.external_session_id or it.session_id)
+    )
+    return [Session(group, _seconds(group)) for group in groups]
+
+
+def _seconds(events: list[StoredEventRecord]) -> float:
+    first, last = (parse_time(event.occurred_at) for event in (events[-1], events[0]))
+    return (last - first) / 1000
 
 
 ROUTES = (find_visitors, visitor)
