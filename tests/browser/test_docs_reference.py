@@ -14,7 +14,7 @@ def test_the_reference_is_searched_by_words_and_leads_back(demo, page, watch):
     expect(page.get_by_role("status")).to_have_text("2 found")
     shown = page.locator("main article h3").filter(visible=True)
     expect(shown).to_have_text(
-        ["GET /api/mobile/deferred-links/csv", "POST /api/mobile/deferred-links/csv"]
+        ["POST /api/mobile/deferred-links/csv", "GET /api/mobile/deferred-links/csv"]
     )
     areas = page.locator("nav [data-area]").filter(visible=True)
     expect(areas).to_have_count(1)

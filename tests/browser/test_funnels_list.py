@@ -156,3 +156,24 @@ def test_a_goal_in_use_lists_its_funnels_and_warns_that_a_change_recalculates(si
     signed_in.get_by_role("button", name="Save", exact=True).click()
     expect(signed_in).to_have_url(re.compile("/goals$"))
     assert account.client.get("/api/goals").json()["data"][0]["revision"] == 2
+
+
+def test_funnels_are_sorted_by_name_and_by_their_last_change(signed_in, account):
+    ids = {
+        name: saved(account, "/api/funnels", FUNNEL, name=name)["id"] for name in ("b", "A", "c")
+    }
+    account.client.put(f"/api/funnels/{ids['b']}", json=FUNNEL | {"name": "b2"}).raise_for_status()
+    signed_in.goto("/funnels")
+    names = signed_in.locator("td.main a")
+    expect(names).to_have_text(["c", "A", "b2"])
+    signed_in.get_by_role("link", name="Name").click()
+    expect(names).to_have_text(["A", "b2", "c"])
+    expect(signed_in.get_by_role("columnheader", name="Name")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    signed_in.get_by_label("Search by name").fill("b")
+    expect(names).to_have_text(["b2"])
+    signed_in.get_by_label("Search by name").fill("")
+    signed_in.get_by_role("link", name="Last changed").click()
+    expect(names).to_have_text(["b2", "c", "A"])
+    assert_accessible(signed_in)

@@ -154,6 +154,29 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     assert number(page.locator("#step-3 .diagnostic")) == row["units"]
 
 
+def test_small_bars_of_cohorts_show_who_may_still_reach_a_step(report, api, page):
+    report("show=cohorts")
+    cohort = api("#detail")["cohorts"]["data"][0]
+    may_reach, expected = 0, []
+    for step in cohort["steps"]:
+        expected.append([step["count"] / cohort["entered"], may_reach / cohort["entered"]])
+        may_reach += step["pending"]
+    bars = page.locator(".columns-of-steps").first
+    shown = [
+        [float(height) / 24 for height in (reached, pending)]
+        for reached, pending in zip(
+            *(
+                bars.locator(f".{kind}").evaluate_all(
+                    "(parts) => parts.map((part) => part.getAttribute('height'))"
+                )
+                for kind in ("reached", "pending")
+            ),
+            strict=True,
+        )
+    ]
+    assert shown == [pytest.approx(step, abs=0.001) for step in expected]
+
+
 def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
     page = report("bars=steps")
     steps = api("#overview")["aggregate"]["steps"]
@@ -602,7 +625,7 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
     client, path = demo.service.client, f"/api/funnels/{demo.ids['funnel']}"
     period = {name: asked[name] for name in ("startAt", "endAt")}
     cohorts = {
-        ", ".join(cohort["cohort"].values()): cohort
+        ", ".join(value or "Unknown" for value in cohort["cohort"].values()): cohort
         for cohort in client.get(
             f"{path}/results", params=period | {"pageSize": 100, "sort": "entered"}
         ).json()["cohorts"]["data"]

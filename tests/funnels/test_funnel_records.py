@@ -124,6 +124,26 @@ def test_a_refused_replacement_changes_nothing(client: httpx.Client) -> None:
     assert client.get(f"/api/funnels/{record['id']}").json() == record
 
 
+def test_the_list_is_sorted_by_name_or_by_the_last_change(
+    client: httpx.Client, clock: ShiftedClock
+) -> None:
+    for name in ("b", "A", "c"):
+        clock.advance(seconds=1)
+        save(client, name=name)
+    clock.advance(seconds=1)
+    first = client.get("/api/funnels?search=b").json()["data"][0]
+    client.put(f"/api/funnels/{first['id']}", json={**FUNNEL, "name": "B"}).raise_for_status()
+
+    def names(sort: str) -> list[str]:
+        data = client.get("/api/funnels", params={"sort": sort}).json()["data"]
+        return [record["name"] for record in data]
+
+    assert names("name") == ["A", "B", "c"]
+    assert names("updated") == ["B", "c", "A"]
+    assert names("created") == ["c", "A", "B"]
+    assert client.get("/api/funnels?sort=size").status_code == 400
+
+
 def test_the_list_has_pages_newest_first(client: httpx.Client, clock: ShiftedClock) -> None:
     records = []
     for number in range(5):

@@ -1,5 +1,7 @@
 """HTTP routes for saved funnels."""
 
+from functools import partial
+
 from anyio import to_thread
 from litestar import Response, delete, get, post, put
 from litestar.di import NamedDependency
@@ -13,14 +15,14 @@ from penstock.funnels.definitions.schema import (
     ReplacedFunnelRecord,
     RevisionRecord,
 )
-from penstock.funnels.saved.schema import FunnelIn
+from penstock.funnels.saved.schema import FunnelIn, FunnelsQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
-from penstock.http.schema import PageQuery, SearchQuery
+from penstock.http.schema import PageQuery
 from penstock.http.scopes import KeyScope
 
 
@@ -73,17 +75,16 @@ async def validate_funnel(
 @get(
     "/api/funnels",
     opt=described(
-        "Saved funnels", answers=FunnelRecord, query=SearchQuery, listed=True, tag="funnels"
+        "Saved funnels", answers=FunnelRecord, query=FunnelsQuery, listed=True, tag="funnels"
     ),
 )
 async def list_funnels(
     request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
 ) -> Response[bytes]:
-    """List funnels, newest first."""
-    query = read_query(request, SearchQuery)
-    return await answer_list(
-        await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
-    )
+    """List funnels, by default the newest first."""
+    query = read_query(request, FunnelsQuery)
+    listing = partial(funnels.page, caller.workspace_id, query.pagination, query.search, query.sort)
+    return await answer_list(await to_thread.run_sync(listing))
 
 
 @get(

@@ -6,6 +6,7 @@ would check a rule about the whole object only after every field is valid.
 """
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -35,7 +36,25 @@ from penstock.funnels.definitions.schema import (
     saved_filters,
 )
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
-from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
+from penstock.http.schema import Input, Name, RuleBroken, RulesBroken, SearchQuery
+
+
+class FunnelSort(StrEnum):
+    """Orders of the list of funnels."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    NAME = "name"
+
+
+class FunnelsQuery(SearchQuery):
+    """Query parameters for the list of funnels."""
+
+    sort: Annotated[
+        FunnelSort,
+        Field(description="Newest first, latest change first, or by name regardless of case."),
+    ] = FunnelSort.CREATED
+
 
 MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
 MAX_OR_ROWS = 20

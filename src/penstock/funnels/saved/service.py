@@ -27,7 +27,7 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.goals import store as goals_store
 from penstock.funnels.saved import store
-from penstock.funnels.saved.schema import FunnelIn
+from penstock.funnels.saved.schema import FunnelIn, FunnelSort
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
@@ -123,14 +123,18 @@ class FunnelService:
             return _existing(store.funnel(db, workspace_id, funnel_id))
 
     def page(
-        self, workspace_id: WorkspaceId, page: Page, search: str = ""
+        self,
+        workspace_id: WorkspaceId,
+        page: Page,
+        search: str = "",
+        sort: FunnelSort = FunnelSort.CREATED,
     ) -> Listing[FunnelRecord]:
-        """Return a page of funnels, newest first.
+        """Return a page of funnels, by default the newest first.
 
         search: text that the name must contain, ignoring case.
         """
         with self._database.read() as db:
-            return store.funnels_page(db, workspace_id, page, search)
+            return store.funnels_page(db, workspace_id, page, search, sort)
 
     def replace(
         self,

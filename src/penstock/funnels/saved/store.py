@@ -1,15 +1,27 @@
 """Reads and writes saved funnels, inside the caller's transaction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from penstock.base.clock import iso
 from penstock.base.ids import FunnelId, GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
+from penstock.funnels.saved.schema import FunnelSort
 from penstock.metadb.pages import name_contains, page_of
 from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
 
@@ -59,16 +71,25 @@ def funnel(
     return None if row is None else _funnel(row)
 
 
+_ORDERS: Mapping[FunnelSort, tuple[ColumnElement[Any], ...]] = {
+    FunnelSort.CREATED: (funnels.c.created_at.desc(), funnels.c.id.desc()),
+    FunnelSort.UPDATED: (funnels.c.updated_at.desc(), funnels.c.id.desc()),
+    FunnelSort.NAME: (func.lower(funnels.c.name), funnels.c.id),
+}
+
+
 def funnels_page(
-    db: Connection, workspace_id: WorkspaceId, page: Page, search: str
+    db: Connection,
+    workspace_id: WorkspaceId,
+    page: Page,
+    search: str,
+    sort: FunnelSort = FunnelSort.CREATED,
 ) -> Listing[FunnelRecord]:
-    """Return a page of funnels, newest first. search: text that the name must contain."""
+    """Return a page of funnels. search: text that the name must contain."""
     matching = select(funnels).where(
         funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search)
     )
-    rows, total = page_of(
-        db, matching.order_by(funnels.c.created_at.desc(), funnels.c.id.desc()), page
-    )
+    rows, total = page_of(db, matching.order_by(*_ORDERS[sort]), page)
     return Listing([_funnel(row) for row in rows], page, total)
 
 

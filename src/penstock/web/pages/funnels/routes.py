@@ -17,9 +17,14 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.results.service import ResultsService
-from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
+from penstock.funnels.saved.schema import (
+    MAX_BREAKDOWNS,
+    MAX_ROWS,
+    MAX_STEPS,
+    WINDOWS_S,
+    FunnelsQuery,
+)
 from penstock.funnels.saved.service import FunnelService
-from penstock.http.schema import SearchQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.pages.funnels.sparkline import sparkline
@@ -35,13 +40,14 @@ def list_page(
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
-    query = view.query(SearchQuery)
+    query = view.query(FunnelsQuery)
     return view.render(
         "funnels/list.html",
         parts=("list",),
         websites=website_service.websites(view.workspace_id),
-        funnels=funnels.page(view.workspace_id, query.pagination, query.search),
+        funnels=funnels.page(view.workspace_id, query.pagination, query.search, query.sort),
         search=query.search,
+        sort=query.sort,
     )
 
 
