@@ -392,7 +392,7 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
     attempt.fill("$path")
     step(page, 2).get_by_label("Value").fill("paid")
     expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
-    opened(step(page, 1)).get_by_role("switch").check()
+    opened(step(page, 1)).get_by_role("switch", name="Diagnostic").check()
     expect(page.get_by_role("group", name="Diagnostic before step 1")).to_be_visible()
     page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_text("A funnel needs at least 2 required steps")).to_be_visible()

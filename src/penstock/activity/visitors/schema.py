@@ -30,8 +30,8 @@ class VisitorsQuery(PageQuery):
         Text | None,
         Field(
             description="A complete visitor ID, which may be a merged one, or a complete user ID. "
-            "If no ID is exactly this text: visitors with an ID that contains it, regardless of case, among those "
-            "active in the last `days`."
+            "If no ID is exactly this text: visitors with an ID that contains it, regardless of "
+            "case, among those active in the last `days`."
         ),
     ] = None
     country: Annotated[

@@ -3,7 +3,7 @@ import { collect } from "../form-body.js";
 import { showCopies } from "./code.js";
 import { changed, showFaultsSoFar, showUnknown, startEditing } from "./form.js";
 import { showIdeas } from "./ideas.js";
-import { fromTemplate, part } from "./matches.js";
+import { fromTemplate } from "./matches.js";
 import { openSuggestions } from "./combobox.js";
 import { nameAll } from "./input-names.js";
 import { startPreview } from "./preview.js";
@@ -49,8 +49,8 @@ function update() {
   useKeys.hidden = !attempts;
   useKeys.textContent = hasKeys ? "Use one attempt property" : "Use several attempt keys";
   nameAll(form);
-  if (nameIsDefault) form.elements.name.value = defaultName();
   showRows(rows, form.querySelector("#counters"), limits);
+  if (nameIsDefault) form.elements.name.value = defaultName();
   const count = breakdowns.children.length;
   form.querySelector("#breakdown-count").textContent = `${count} of ${limits.breakdowns}`;
   addBreakdown.setAttribute("aria-disabled", String(count >= limits.breakdowns));
@@ -65,9 +65,8 @@ function update() {
 
 // The first and the last step, once there are two.
 function defaultName() {
-  const isStep = (row) => !part(row, "diagnostic").querySelector("input").checked;
   const names = [...rows.children]
-    .filter(isStep)
+    .filter((row) => !row.matches(".aside"))
     .map((row) => row.querySelector("[data-suggests=name]").value)
     .filter(Boolean);
   const name = names.length < 2 ? "" : `${names[0]} to ${names.at(-1)}`;

@@ -90,6 +90,7 @@ function showSummary(row) {
   const joins = row.classList.contains("all-of") ? "and" : "or";
   const options = [...row.querySelectorAll('[data-list="or"] [data-suggests="name"]')];
   summary.textContent = [
+    ...(switchOf(row, "strict").checked ? ["strict"] : []),
     ...[...own.children].map((filter, at) => `${at ? "and" : "where"} ${wordsOf(filter)}`),
     ...options.map(({ value }) => `${joins} ${value}`),
   ].join(" ");
