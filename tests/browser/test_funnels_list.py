@@ -27,7 +27,7 @@ def test_figures_are_those_of_30_days_of_the_readers_time_zone(page, demo, watch
     page.goto("/funnels")
     row = page.get_by_role("row", name=re.compile("Checkout"))
     expect(
-        row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))
+        row.get_by_role("img", name=re.compile(r"Conversion rate by day, from [\d.]+% to [\d.]+%"))
     ).to_be_visible()
     tomorrow = datetime.now(ZoneInfo(CONTEXT["timezone_id"])).replace(
         hour=0, minute=0, second=0, microsecond=0

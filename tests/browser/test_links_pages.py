@@ -364,3 +364,29 @@ def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, accoun
     expect(signed_in.get_by_text("1 created, 0 updated.")).to_be_visible()
     [record] = account.client.get(LINKS, params={"search": f"bulk-{mark}"}).json()["data"]
     assert record["destinationPath"] == "/bulk"
+
+
+def test_links_are_sorted_by_their_numbers_within_a_period(
+    signed_in, account, make_link, shared_service
+):
+    names = ("Autumn", "Winter", "Spring")
+    made = {name: make_link(slug=name.lower(), name=name) for name in names}
+    for name, clicks in (("Autumn", 1), ("Winter", 3)):
+        for _ in range(clicks):
+            shared_service.client.get(
+                f"/l/{made[name]['slug']}", headers={"User-Agent": user_agents.ANDROID["samsung"]}
+            )
+    totals = lambda: account.client.get(LINKS).json()["data"][1]["stats"]["clicks"]  # noqa: E731
+    eventually(lambda: totals() == 3)
+    signed_in.goto("/links")
+    shown = signed_in.locator("td.main > a")
+    expect(shown).to_have_text(["Spring", "Winter", "Autumn"])
+    signed_in.get_by_role("link", name="Clicks").click()
+    expect(shown).to_have_text(["Winter", "Autumn", "Spring"])
+    signed_in.get_by_label("Period of the numbers").select_option("Last 7 days")
+    expect(signed_in).to_have_url(re.compile("days=7"))
+    expect(shown).to_have_text(["Winter", "Autumn", "Spring"])
+    expect(signed_in.locator("td[data-label=Clicks]").first).to_have_text("3")
+    signed_in.get_by_role("link", name="Link", exact=True).click()
+    expect(shown).to_have_text(["Autumn", "Spring", "Winter"])
+    assert_accessible(signed_in)

@@ -148,9 +148,12 @@ class StatisticsService:
             parts[part][value] = Counts(*counts)
         return parts
 
-    def totals(self, links: Sequence[Link]) -> Mapping[LinkId, TotalsRecord | None]:
-        """Return all-time counts of each link, from one query. None if the warehouse is
-        unavailable.
+    def totals(
+        self, links: Sequence[Link], since_ms: int = 0
+    ) -> Mapping[LinkId, TotalsRecord | None]:
+        """Return counts of each link, from one query. None if the warehouse is unavailable.
+
+        since_ms: the start of the time that is counted; 0 for all time.
         """
         if not links:
             return {}
@@ -158,6 +161,7 @@ class StatisticsService:
             "websites": list({link.website_id for link in links}),
             "links": [link.id for link in links],
             "slugs": [link.slug for link in links],
+            "since": since_ms,
         }
         try:
             rows = self._query("link_totals", parameters)

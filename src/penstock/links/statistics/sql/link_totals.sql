@@ -1,4 +1,4 @@
--- All-time counts of each link. A link without clicks, opens and installs has no row.
+-- Counts of each link since a time. A link without clicks, opens and installs has no row.
 SELECT
     link_id,
     sum(clicks) AS clicks,
@@ -19,6 +19,7 @@ FROM
         0 AS installs
     FROM clicks
     WHERE website_id IN {websites:Array(String)} AND link_id IN {links:Array(String)}
+        AND clicked_at >= fromUnixTimestamp64Milli({since:Int64})
     GROUP BY link_id
     UNION ALL
     SELECT
@@ -32,6 +33,7 @@ FROM
     FROM events
     WHERE website_id IN {websites:Array(String)} AND name IN ('open', 'install') AND kind = 'event'
         AND link IN {slugs:Array(String)}
+        AND occurred_at >= fromUnixTimestamp64Milli({since:Int64})
     GROUP BY link_id
 )
 GROUP BY link_id

@@ -1,5 +1,7 @@
 """Pages for managed links: the list, the forms, and a link's statistics, matches and history."""
 
+from collections.abc import Mapping, Sequence
+
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
@@ -7,20 +9,21 @@ from litestar.params import FromPath
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock, iso
-from penstock.base.ids import WorkspaceId
-from penstock.base.paging import Page
+from penstock.base.errors import Malformed
+from penstock.base.ids import LinkId, WorkspaceId
+from penstock.base.paging import Listing, Page
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.links.attribution.service import AttributionService
 from penstock.links.attribution.wording import METHODS, REASONS
 from penstock.links.management.csv_file import COLUMNS, MAX_BYTES, MAX_ROWS
-from penstock.links.management.schema import SLUG_RULE, LinkQuery
+from penstock.links.management.schema import SLUG_RULE
 from penstock.links.management.service import LinkService
-from penstock.links.model import SLUG
-from penstock.links.statistics.schema import StatisticsQuery
+from penstock.links.model import SLUG, Link
+from penstock.links.statistics.schema import StatisticsQuery, TotalsRecord
 from penstock.links.statistics.service import StatisticsService
-from penstock.settings import Settings
+from penstock.settings import DAY_S, Settings
 from penstock.web.pages.links.flow import flow_of
-from penstock.web.pages.links.schema import LinkPageQuery, NewLinkQuery
+from penstock.web.pages.links.schema import LinkPageQuery, LinksPageQuery, NewLinkQuery
 from penstock.web.pages.parts import load_part
 from penstock.web.view import View, names_of
 
@@ -52,23 +55,57 @@ async def list_page(
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
         apps = _apps(website_service, view.workspace_id)
-        query = view.drop_foreign_website(view.query(LinkQuery), apps)
-        listing = links.page(view.workspace_id, query)
+        query = view.drop_foreign_website(view.query(LinksPageQuery), apps)
+        now_ms = clock()
+        since_ms = now_ms - int(query.days) * DAY_S * 1000 if query.days else 0
+        listing, stats = _sorted_page(links, link_statistics, view, query, since_ms)
         return view.render(
             "links/list.html",
             parts=("list",),
             links=listing,
-            stats=link_statistics.totals(listing.data),
+            stats=stats,
             apps=apps,
             app_names=names_of(apps),
             query=query,
             is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
             tags=links.tags(view.workspace_id),
-            now_ms=clock(),
+            now_ms=now_ms,
             base_url=settings.link_url,
         )
 
     return await respond(render)
+
+
+def _sorted_page(
+    links: LinkService,
+    link_statistics: StatisticsService,
+    view: View,
+    query: LinksPageQuery,
+    since_ms: int,
+) -> tuple[Listing[Link], Mapping[LinkId, TotalsRecord | None]]:
+    """Return a page of links and their totals. Only the newest links need no other links."""
+    found: Sequence[Link] = ()
+    if query.sort != "newest":
+        try:
+            found = links.list_all(view.workspace_id, query)
+        except Malformed:
+            view.ignored["sort"] = "Too many links to sort. Search or filter first."
+    if query.sort == "newest" or "sort" in view.ignored:
+        listing = links.page(view.workspace_id, query)
+        return listing, link_statistics.totals(listing.data, since_ms)
+    page = query.pagination
+    if query.sort == "name":
+        named = sorted(found, key=lambda link: link.name.casefold())
+        shown = named[page.offset : page.offset + page.size]
+        return Listing(shown, page, len(found)), link_statistics.totals(shown, since_ms)
+    stats = link_statistics.totals(found, since_ms)
+    ranked = sorted(found, key=lambda link: -_figure(stats[link.id], query.sort))
+    return Listing(ranked[page.offset : page.offset + page.size], page, len(found)), stats
+
+
+def _figure(totals: TotalsRecord | None, name: str) -> int:
+    figure: int = 0 if totals is None else getattr(totals, name)
+    return figure
 
 
 @get("/links/new", sync_to_thread=True)

@@ -1,11 +1,12 @@
 """Query parameters of the pages about links."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.http.schema import PageQuery, Query
+from penstock.links.management.schema import LinkQuery
 from penstock.web.pages.schema import PeriodPageQuery
 
 
@@ -14,6 +15,13 @@ class NewLinkQuery(Query):
 
     from_: Annotated[str | None, Field(alias="from")] = None
     website_id: str | None = None
+
+
+class LinksPageQuery(LinkQuery):
+    """The state of the list. days: the last days that its numbers cover; all time by default."""
+
+    sort: Literal["newest", "name", "clicks", "installs"] = "newest"
+    days: Literal["7", "30", "90"] | None = None
 
 
 class LinkPageQuery(PeriodPageQuery, PageQuery):

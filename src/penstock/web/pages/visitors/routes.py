@@ -22,7 +22,7 @@ from penstock.base.paging import Page
 from penstock.base.user_agent import Device
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import FunnelRecord
-from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units.schema import TraceRecord
 from penstock.funnels.units.trace_reader import TraceReader
@@ -115,7 +115,7 @@ def entries(
     for funnel in funnels.page(view.workspace_id, _MOST_FUNNELS).data:
         if funnel.counting_unit != CountingUnit.VISITOR:
             continue
-        query = PeriodQuery(websiteId=visitor.website_id)
+        query = AdHocQuery(websiteId=visitor.website_id)
         with suppress(NotFound, Conflict):  # no matching event, or a goal without a definition
             trace = traces.trace(view.workspace_id, funnel.id, query, visitor.visitor_id)
             steps = sum(not row.diagnostic for row in funnel.steps)
