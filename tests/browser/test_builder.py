@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import sign_in
 from tests.browser.hostile import HOSTILE
 from tests.browser.watching import HeldRequests, assert_accessible, assert_fits
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 FUNNEL = {
     "name": "Checkout",
@@ -725,6 +725,7 @@ def buy(shop):
         {"type": "transaction", "name": "purchase", "properties": {"amount": 5}},
     ):
         shop.client.post("/api/track", json={**base, **item}).raise_for_status()
+    eventually(lambda: shop.client.get("/api/schema/events").json()["total"] == 7)
 
 
 def test_one_list_offers_events_of_all_kinds_with_counts_and_when_they_were_last_seen(

@@ -47,7 +47,7 @@ def test_a_row_for_each_campaign_and_one_for_all(workspace, funnel):
     ]
     [csv] = re.findall(r'href="(/api/attribution/export\?[^"]*format=csv)"', text)
     exported = workspace.browser.get(csv.replace("&amp;", "&"))
-    assert exported.text.splitlines()[1] == '"total",,0,0,0,2,1,1,0,0.5,0,,1'
+    assert exported.text.splitlines()[1] == '"total",,0,0,0,2,1,1,0,0,0.5,0,,1'
 
 
 def test_without_a_conversion_window_nobody_is_called_pending(workspace, clock):

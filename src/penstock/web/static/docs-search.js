@@ -18,7 +18,7 @@ function search() {
   for (const section of document.querySelectorAll("main section:has(article)"))
     section.hidden = !section.querySelector("article:not([hidden])");
   for (const area of document.querySelectorAll("nav [data-area]")) {
-    area.hidden = !area.querySelector("li:not([hidden])");
+    area.hidden = !area.querySelector("li:not([hidden], [data-whole])");
     area.querySelector("details").open = words.length > 0;
   }
   status.textContent = words.length ? `${found} found` : "";

@@ -69,7 +69,7 @@ const isOwn = ({ value }) => !value.startsWith("$");
 async function eventsLike(match, search) {
   const hasGoals = part(match, "type").querySelector("option[value=Goal]");
   const [goals, names] = await Promise.all([hasGoals ? goalsLike(search) : [], namesLike(search)]);
-  const any = ["", "*"].includes(search) ? [ANY] : [];
+  const any = search === "*" || (!search && names.length) ? [ANY] : [];
   return [...[...goals, ...names].slice(0, MAX_SUGGESTIONS), ...any];
 }
 

@@ -1,5 +1,7 @@
 """The context of a report's panels: the query, and the services that answer it."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,8 +59,11 @@ class ReportContext:
             )
         return self._shared_query
 
-    def prepare(self, **more: Any) -> QueryContext:
-        """Prepare a query. more: further parameters, see `FunnelPage.parameters`."""
-        query, page = ResultsQuery.model_validate(self.page.parameters(**more)), self.page
+    def prepare(self, cohort: Mapping[str, Any] | None = None, **more: Any) -> QueryContext:
+        """Prepare a query. cohort: replaces the page's filter. more: further parameters."""
+        parameters, page = self.page.parameters(**more), self.page
+        if cohort is not None:
+            parameters["cohort"] = json.dumps(cohort, ensure_ascii=False)
+        query = ResultsQuery.model_validate(parameters)
         funnel = ReadFunnel(page.funnel.id, page.revision, page.saved_definition)
         return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)

@@ -71,7 +71,7 @@ def _cohorts(
     has_window = context.page.has_window
     lines = []
     for cohort in context.results.report(largest).cohorts.data:
-        own = context.prepare(cohort=json.dumps(cohort.cohort, ensure_ascii=False))
+        own = context.prepare(cohort.cohort)
         rates = {
             bucket.from_: bucket.conversion_rate
             for bucket in context.insights.compute_trend(own, query).data
