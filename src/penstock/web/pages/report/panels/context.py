@@ -59,11 +59,11 @@ class ReportContext:
             )
         return self._shared_query
 
-    def prepare(self, cohort: Mapping[str, Any] | None = None, **more: Any) -> QueryContext:
-        """Prepare a query. cohort: replaces the page's filter. more: further parameters."""
+    def prepare(self, only: Mapping[str, Any] | None = None, **more: Any) -> QueryContext:
+        """Prepare a query. only: a cohort, instead of the page's filter. more: further parameters."""
         parameters, page = self.page.parameters(**more), self.page
-        if cohort is not None:
-            parameters["cohort"] = json.dumps(cohort, ensure_ascii=False)
+        if only is not None:
+            parameters["cohort"] = json.dumps(only, ensure_ascii=False)
         query = ResultsQuery.model_validate(parameters)
         funnel = ReadFunnel(page.funnel.id, page.revision, page.saved_definition)
         return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)
