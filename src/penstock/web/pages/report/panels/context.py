@@ -60,7 +60,7 @@ class ReportContext:
         return self._shared_query
 
     def prepare(self, only: Mapping[str, Any] | None = None, **more: Any) -> QueryContext:
-        """Prepare a query. only: a cohort, instead of the page's filter. more: further parameters."""
+        """Prepare a query. only: a cohort, instead of the page's filter. more: other parameters."""
         parameters, page = self.page.parameters(**more), self.page
         if only is not None:
             parameters["cohort"] = json.dumps(only, ensure_ascii=False)
