@@ -54,6 +54,7 @@ WINDOWS: Sequence[Json] = (
     ),
 )
 UNLIMITED: Sequence[Json] = ({"conversionWindowSeconds": None},) * 2
+EQUAL_TIMES: Sequence[Json] = ({}, {"equalTimes": "inStepOrder"})
 KEYS = (
     "plan",
     "Plan",
@@ -335,6 +336,7 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
             st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
         **draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED))),
+        **({} if attempts else draw(st.sampled_from(EQUAL_TIMES))),
         "steps": rows,
     }
     return funnel, goals

@@ -165,7 +165,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
             tuple(row["texts"]), row["skips"], row["ties"], row["invalid"], bool(row["tied"]),
             row["conflicts"], bool(row["several"]), tuple(row["seen"]), row["done_ts"],
-            row["coarse"], row["excluded_after"],
+            row["coarse"], row["excluded_after"], row["assumed"],
         )
         for row in rows
     )  # fmt: skip
@@ -177,6 +177,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             seen(stored, unit, run), run.done_ms[-1],
             coarse_times(stored.units.funnel, stored.units.by_unit[unit]),
             -1 if run.excluded_by is None else run.excluded_by.last_ms - run.entry_ms,
+            len(run.assumed),
         )
         for unit, run in stored.selected.items()
     )  # fmt: skip

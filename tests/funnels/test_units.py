@@ -91,6 +91,7 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
         "cohort": {"plan": "pro"},
         "sequenceSkips": 0,
         "unorderedTies": 0,
+        "assumedOrder": 0,
         "invalidSequenceValues": 0,
         "tiedEntry": False,
         "conflictingEntryValues": [],

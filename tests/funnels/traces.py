@@ -61,7 +61,8 @@ def of_reference(
         "open": is_open(units, run, evaluated_at_ms),
         "accepted": [event.id for event in run.accepted],
         "skipped": {event.id for event in run.skipped},
-        "tied": {event.id for event in run.tied} - {event.id for event in run.skipped},
+        "tied": {event.id for event in run.tied}
+        - {event.id for event in (*run.skipped, *run.accepted)},
         "ties": len(run.tied),
         "seen": {place: {event.id for event in own} for place, own in seen.items()},
         "full": {row.place: runs.is_seen(row, seen[row.place]) for row in above},
@@ -70,6 +71,7 @@ def of_reference(
         ],
         "coarse": runs.coarse_times(funnel, events),
         "excluded by": run.excluded_by and run.excluded_by.id,
+        "assumed": [event.id for event in run.assumed],
     }
 
 
@@ -102,4 +104,5 @@ def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> 
         ],
         "coarse": coarse_times(definition, path.events),
         "excluded by": path.excluded_by and path.excluded_by.event_id,
+        "assumed": [event.event_id for event in path.assumed],
     }

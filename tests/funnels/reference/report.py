@@ -117,6 +117,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "sequenceProperty": definition.get("sequenceProperty"),
         "breakdownProperties": definition.get("breakdownProperties", []),
         "windowSeconds": window_seconds(definition),
+        "equalTimes": definition.get("equalTimes", "proven"),
         "steps": [
             {
                 "type": row["type"],
@@ -166,6 +167,7 @@ def funnel_of(definition: Json) -> Funnel:
         ],
         None if window_s is None else window_s * 1000,
         definition["countingUnit"] == "attempt",
+        definition["equalTimes"] == "inStepOrder",
     )
 
 
@@ -438,6 +440,7 @@ def data_quality(
         "unitsWithOrderingIssues": sum(
             bool(run.skipped or run.tied or invalid[unit]) for unit, run in selected.items()
         ),
+        "assumedOrder": sum(len(run.assumed) for run in runs),
         "tiedEntries": sum(run.by_agreement for run in runs),
         "unknownEntryValues": {
             key: sum(run.values[place] is None for run in runs) for place, key in enumerate(keys)

@@ -34,11 +34,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """The parts of a definition that affect a single unit. window_ms: None if there is no limit."""
+    """The parts of a definition that affect a single unit. window_ms: None if there is no limit.
+
+    in_step_order: whether events of equal times count in the order of the steps.
+    """
 
     rows: Sequence[Row]
     window_ms: int | None
     counts_attempts: bool
+    in_step_order: bool = False
 
     @property
     def steps(self) -> list[Row]:
@@ -128,7 +132,8 @@ class Run:
     began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
     several first events was unknown. done_ms: when each step was completed. options: for each
     completed step, the matches that count. accepted: events after the entry that fulfilled part of
-    a step. excluded_by: the event that excluded the unit, if any.
+    a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
+    order is not proven.
     """
 
     entry: UnitEvent
@@ -141,6 +146,7 @@ class Run:
     skipped: list[UnitEvent] = field(default_factory=list)
     tied: list[UnitEvent] = field(default_factory=list)
     excluded_by: UnitEvent | None = None
+    assumed: list[UnitEvent] = field(default_factory=list)
 
     @property
     def is_excluded(self) -> bool:
@@ -242,21 +248,27 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
     last = entry = Position(run.entry.start, run.entry)
     filled: dict[int, UnitEvent] = {}
     note_ties_before(funnel, reading, run, last, used)
-    for position in reading:
+    for position in reading_order(funnel, reading, entry):
         event = position.event
         if run.reached == len(steps):
             return
         step = steps[run.reached]
-        if position < entry or event in used or is_late(funnel, run, event):
+        if event in used or is_late(funnel, run, event):
             continue
         matches = served(step, event, filled)
-        if not matches and not event.excludes(funnel, run.reached):
+        excludes = event.excludes(funnel, run.reached)
+        if not matches and not excludes:
             continue
-        if not position.proves(last):
-            run.tied.append(event)
+        is_proven = position.proves(last)
+        is_assumed = funnel.in_step_order and not excludes and is_unordered(position, last)
+        if not is_proven and not is_assumed:
+            if not last.proves(position):
+                note(funnel, run, run.tied, event)
         elif is_stale(event, last_number):
-            run.skipped.append(event)
-        elif exclusion := exclusion_beside(funnel, reading, run, position, last, used, last_number):
+            note(funnel, run, run.skipped, event)
+        elif is_proven and (
+            exclusion := exclusion_beside(funnel, reading, run, position, last, used, last_number)
+        ):
             run.excluded_by = exclusion.event
             run.tied += [
                 other.event
@@ -271,6 +283,8 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
             return
         else:
             run.accepted.append(event)
+            if not is_proven:
+                run.assumed.append(event)
             used.append(event)
             filled.update(dict.fromkeys(matches, event))
             last_number = last_number if event.number is None else event.number
@@ -279,6 +293,35 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
                 run.options.append(set(filled))
                 last, filled = position, {}
                 note_ties_before(funnel, reading, run, last, used)
+
+
+def reading_order(
+    funnel: Funnel, reading: Sequence[Position], entry: Position
+) -> Iterator[Position]:
+    """Yield the positions that follow an entry.
+
+    In step order, the events of one instant are read again and again, as each may be accepted after
+    another was. This includes the instant of the entry.
+    """
+    if not funnel.in_step_order:
+        yield from (position for position in reading if not position < entry)
+        return
+    for instant in sorted({position.instant for position in reading}):
+        if instant >= entry.instant:
+            together = [position for position in reading if position.instant == instant]
+            yield from together * (len(together) + 1)
+
+
+def is_unordered(position: Position, last: Position) -> bool:
+    """Whether two positions have equal instants, and not both have a usable number."""
+    numbers = (position.event.number, last.event.number)
+    return position.instant == last.instant and None in numbers
+
+
+def note(funnel: Funnel, run: Run, refused: list[UnitEvent], event: UnitEvent) -> None:
+    """Note a refused event. An event that is read several times is refused once."""
+    if not (funnel.in_step_order and event in [*run.tied, *run.skipped]):
+        refused.append(event)
 
 
 def is_stale(event: UnitEvent, last_number: int | None) -> bool:
@@ -327,7 +370,7 @@ def note_ties_before(
     Such an event is a tie if it matches the next step or would exclude the unit before it,
     fulfilled no step, and is not proven to come first.
     """
-    if run.reached == len(funnel.steps):
+    if run.reached == len(funnel.steps) or funnel.in_step_order:
         return
     step = funnel.steps[run.reached]
     for position in reading:

@@ -95,6 +95,8 @@ class Definition:
     attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
     empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
     query on the event with which a unit enters. They choose units and do not change their progress.
+    in_step_order: whether events with equal times count in the order of the steps, unless numbers
+    prove another order (visitor funnels only).
     """
 
     rows: tuple[Row, ...]
@@ -105,6 +107,7 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
     entry_filters: tuple[Filter, ...] = ()
+    in_step_order: bool = False
 
     def units(self, count: int) -> str:
         """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
@@ -133,6 +136,13 @@ class Definition:
     def steps(self) -> tuple[Row, ...]:
         """The required rows: steps 1 to n."""
         return tuple(row for row in self.rows if row.required)
+
+    @property
+    def most_readings(self) -> int:
+        """How often events with equal times are read at most: once more after each acceptance."""
+        if not self.in_step_order:
+            return 1
+        return 1 + sum(len(row.matches) if row.all_of else 1 for row in self.steps[1:])
 
     @property
     def excludes(self) -> bool:

@@ -165,6 +165,9 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     yield from _list_changes(
         "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
     )
+    if old.equal_times != new.equal_times:
+        rule = "count in step order" if new.equal_times else "prove no order"
+        yield f"Events with equal times now {rule}"
     before, after = window_of(old), window_of(new)
     if before != after:
         yield f"Conversion window {before} -> {after}"

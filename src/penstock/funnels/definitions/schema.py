@@ -242,6 +242,10 @@ class SavedDefinition(Record):
             description="Present only if the funnel was saved with this field.",
         ),
     ] = None
+    equal_times: Annotated[
+        Literal["inStepOrder"] | None,
+        Field(exclude_if=not_, description="Present only if it is inStepOrder."),
+    ] = None
 
     @property
     def attempt_keys(self) -> tuple[str, ...]:

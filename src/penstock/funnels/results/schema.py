@@ -244,6 +244,9 @@ class DataQualityRecord(Record):
     sequence_skips: int
     unordered_ties: int
     units_with_ordering_issues: int
+    assumed_order: Annotated[
+        int, Field(description="Events that count only because of `equalTimes: inStepOrder`.")
+    ]
     tied_entries: int
     unknown_entry_values: dict[str, int]
     conflicting_entry_values: dict[str, int]

@@ -183,6 +183,7 @@ def data_quality(
         "sequenceSkips": row["skips"],
         "unorderedTies": row["ties"],
         "unitsWithOrderingIssues": row["disordered"],
+        "assumedOrder": row["assumed"],
         "tiedEntries": row["tied"],
         "unknownEntryValues": dict(zip(names, row["missing"], strict=True)),
         "conflictingEntryValues": dict(zip(names, row["conflicting"], strict=True)),

@@ -217,6 +217,14 @@ class FunnelIn(Input):
             "instead of conversionWindowSeconds."
         ),
     ] = None
+    equal_times: Annotated[
+        Literal["proven", "inStepOrder"],
+        Field(
+            description="inStepOrder: events with equal times count in the order of the steps, "
+            "unless sequence numbers prove another order. For visitors, from senders with times in "
+            "whole seconds."
+        ),
+    ] = "proven"
     steps: Annotated[
         list[StepIn],
         Field(
@@ -297,6 +305,17 @@ class FunnelIn(Input):
             )
         return window
 
+    @field_validator("equal_times")
+    @classmethod
+    def _check_equal_times(cls, rule: str, info: ValidationInfo) -> str:
+        if rule == "inStepOrder" and info.data.get("counting_unit") is CountingUnit.ATTEMPT:
+            raise RuleBroken(
+                "not_allowed",
+                "Only for funnels that count visitors. Send a sequenceProperty to order the events "
+                "of an attempt.",
+            )
+        return rule
+
     @field_validator("steps", mode="wrap")
     @classmethod
     def _check_steps(
@@ -329,6 +348,7 @@ class FunnelIn(Input):
             sequence_property=self.sequence_property,
             breakdown_properties=self.breakdown_properties,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
+            equal_times=None if self.equal_times == "proven" else self.equal_times,
             conversion_window=None
             if window is None
             else SavedWindow(value=window.value, unit=window.unit),

@@ -11,6 +11,9 @@ MAX_UNIT_EVENTS = 100_000
 MAX_COMPARISONS = 2_000_000
 """Maximum product of the numbers of a visitor's competing entries and events."""
 
+MAX_TOGETHER = 1_000
+"""Maximum number of events with equal times that are read again in step order."""
+
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 """at: position of the entry. began: position of the first event that could fill a part of step 1.
 least: smallest sequence number that may follow (rule 4)."""
@@ -44,7 +47,10 @@ def entries_of(plan: Plan) -> str:
 
 def max_entries(plan: Plan) -> str:
     """Return the maximum number of competing entries; lower for units with more events."""
-    return "1" if plan.by_attempt else f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
+    if plan.by_attempt:
+        return "1"
+    most_readings = plan.definition.most_readings
+    return f"greatest(1, intDiv({MAX_COMPARISONS}, length(history) * {most_readings}))"
 
 
 def _starts(plan: Plan) -> str:
@@ -110,11 +116,12 @@ def open_parts(plan: Plan) -> str:
 def time_decides(plan: Plan) -> bool:
     """Whether time alone decides what follows an entry.
 
-    It does without sequence numbers, groups and exclusions.
+    It does without sequence numbers, groups, exclusions and step order.
     """
     return (
         plan.definition.sequence_property is None
         and not plan.excludes
+        and not plan.definition.in_step_order
         and not any(step.row.all_of for step in plan.steps)
     )
 

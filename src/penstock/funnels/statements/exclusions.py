@@ -39,18 +39,18 @@ def excludes_in(gap: str, mask: str) -> str:
     return f"bitTest({mask}, {gap})"
 
 
-def fold_inputs(plan: Plan, same_ts: str, same_seq: str) -> dict[str, str]:
-    """Return the arrays that the fold reads beside `followers`.
+def fold_inputs(plan: Plan, events: str, same_ts: str, same_seq: str) -> dict[str, str]:
+    """Return the arrays that the fold reads beside the array `events`.
 
     gaps: see above. same_gaps: the gaps of all events with the same time and number. free_gaps: the
     gaps of all events with the same time and without a usable number. Their order is not known, so
     an exclusion counts as earlier than the event. same_ts, same_seq: whether an event's time, or
     its time and number, equals that of the event before.
     """
-    of_events = f"arrayMap(x -> {gaps(plan, 'x.mask')}, followers)"
+    of_events = f"arrayMap(x -> {gaps(plan, 'x.mask')}, {events})"
     inputs = {"gaps": of_events, "same_gaps": _combined(of_events, same_seq)}
     if plan.definition.sequence_property is not None:
-        free = f"arrayMap(x -> if(x.seq = {UNUSABLE}, {gaps(plan, 'x.mask')}, 0), followers)"
+        free = f"arrayMap(x -> if(x.seq = {UNUSABLE}, {gaps(plan, 'x.mask')}, 0), {events})"
         inputs["free_gaps"] = _combined(f"CAST({free}, 'Array(UInt32)')", same_ts)
     return inputs
 

@@ -30,6 +30,7 @@ _QUALITY = (
     "cut",
     "disordered",
     "coarse",
+    "assumed",
 )
 """Names of the first numbers in `quality`. The first two count events outside units."""
 
@@ -108,7 +109,7 @@ def unit_figures(plan: Plan) -> str:
         counted.append(f"sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks}))")
     if any(bits.row.diagnostic for bits in plan.rows):
         counted += ["sumForEach(arrayMap(count -> count > 0, seen))", "sumForEach(seen)"]
-    of_unit = ("several", "skips", "ties", "invalid", "tied", "cut", "coarse")
+    of_unit = ("several", "skips", "ties", "invalid", "tied", "cut", "coarse", "assumed")
     numbers = {name: f"sum({name})" for name in of_unit} | {
         "open_windows": f"count() * (reached < {n} AND waiting)",
         "disordered": "countIf(skips + ties + invalid > 0)",

@@ -19,6 +19,7 @@ from penstock.funnels.statements.entries import (
     open_parts,
 )
 from penstock.funnels.statements.progress import (
+    assumed_order,
     conflicts,
     excluded_after,
     folded_units,
@@ -43,6 +44,7 @@ UNIT_COLUMNS = (
     "seen",  # Array(UInt32): see `_diagnostic_counts`
     "cut",  # 1 if the unit exceeded a limit, so only its first events or entries were read
     "coarse",  # number of events whose whole second contains another event of the unit
+    "assumed",  # number of events that only step order accepted
     "excluded_after",  # milliseconds from the entry to the exclusion; -1 if it is not excluded
 )
 
@@ -121,7 +123,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan)} AS coarse,
-               {excluded_after(plan)} AS excluded_after,
+               {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_stored_columns(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
@@ -151,22 +153,33 @@ def _later_events(plan: Plan) -> str:
     """Return the events after the entry and inside the window, except those of diagnostic rows."""
     bits = plan.required | sum(plan.exclusions)
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
+    places = "arrayEnumerate(history)"
+    if plan.definition.in_step_order:
+        time = "x.late" if plan.has_whole_seconds else "x.ts"
+        condition += f" AND {time} >= {entry_time(plan)} AND NOT has(served, i)"
+        later = f"arrayFilter((x, i) -> {condition}, history, {places})"
+        return (
+            f"arraySort(x -> (x.late, x.seq, x.event_id), {later})"
+            if plan.has_whole_seconds
+            else later
+        )
     if not plan.has_whole_seconds:
         return f"arrayFilter(x -> {condition}, arraySlice(history, entry.at + 1))"
     entry = f"({entry_time(plan)}, first_event.seq, first_event.event_id)"
     after = f"(x.late, x.seq, x.event_id) > {entry} AND NOT has(served, i)"
     return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
-                   (x, i) -> {condition} AND {after}, history, arrayEnumerate(history)))"""
+                   (x, i) -> {condition} AND {after}, history, {places}))"""
 
 
 def _add_served(plan: Plan, entries: str) -> str:
     """Add the column `served` with the positions of the events that completed or filled step 1.
 
-    It is needed only if step 1 is a group, or if events may have times in whole seconds.
+    It is needed only if step 1 is a group, if events may have times in whole seconds, or in step
+    order.
     """
     first = plan.steps[0]
     if not first.row.all_of:
-        if not plan.has_whole_seconds:
+        if not (plan.has_whole_seconds or plan.definition.in_step_order):
             return entries
         return f"SELECT *, [entry.at] AS served FROM ({entries})"
     places = ", ".join(

@@ -178,7 +178,8 @@ def _over_limit(plan: Plan) -> str:
     events = f"count() > {MAX_UNIT_EVENTS}"
     if time_decides(plan) or plan.by_attempt:
         return events
-    return f"{events} OR countIf({_starts(plan)}) > greatest(1, intDiv({MAX_COMPARISONS}, count()))"
+    limit = f"intDiv({MAX_COMPARISONS}, count() * {plan.definition.most_readings})"
+    return f"{events} OR countIf({_starts(plan)}) > greatest(1, {limit})"
 
 
 def _values_hash(plan: Plan) -> str:

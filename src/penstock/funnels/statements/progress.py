@@ -6,6 +6,7 @@ Source: semantics, "Progress after entry".
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from penstock.funnels.statements import step_order
 from penstock.funnels.statements.entries import least_next_number
 from penstock.funnels.statements.exclusions import (
     NOT_EXCLUDED,
@@ -18,6 +19,9 @@ from penstock.funnels.statements.exclusions import (
 from penstock.funnels.statements.query import UNUSABLE, Plan
 from penstock.funnels.statements.times import entry_time, ms
 
+_AFTER = f"(ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq))"
+"""Whether an event is provably after the event that completed the last step."""
+
 
 def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
     """Add the column `progress`, a tuple with the fields of `_state`.
@@ -28,17 +32,24 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
         SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
         FROM ({values})"""
     state = _state(plan, detailed=detailed)
-    times = "followers.late" if plan.has_whole_seconds else "followers.ts"
-    inputs = {"ts": times, "seq": "followers.seq", "mask": "followers.mask"}
+    events, time = "followers", "late" if plan.has_whole_seconds else "ts"
+    if plan.definition.in_step_order:
+        same_time = _equals_previous(f"followers.{time}")
+        followers = f"SELECT *, {step_order.reading(plan, same_time)} AS reading FROM ({followers})"
+        events = "reading"
+    times = f"{events}.{time}"
+    inputs = {"ts": times, "seq": f"{events}.seq", "mask": f"{events}.mask"}
+    if plan.definition.in_step_order:
+        inputs["event_id"] = f"{events}.event_id"
     same_ts = same_seq = _equals_previous(times)
     inputs["same_ts"] = same_ts
     if plan.definition.sequence_property is not None:
-        same_seq = _equals_previous(f"arrayZip({times}, followers.seq)")
+        same_seq = _equals_previous(f"arrayZip({times}, {events}.seq)")
         inputs["same_seq"] = same_seq
     if plan.excludes:
-        inputs |= fold_inputs(plan, same_ts, same_seq)
+        inputs |= fold_inputs(plan, events, same_ts, same_seq)
     if folds_conflicts(plan):
-        inputs["conflicts"] = conflicts(plan, "followers")
+        inputs["conflicts"] = conflicts(plan, events)
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = _step(plan, state)
@@ -64,6 +75,8 @@ def _early_ties(plan: Plan) -> str:
     These events match step 2 or would exclude the unit before it, were not used for step 1, and are
     not provably before the entry.
     """
+    if plan.definition.in_step_order:  # The fold reads these events.
+        return "toUInt64(0)"
     awaited = plan.overlaps("x.mask", plan.steps[1].all)
     if plan.excludes:
         awaited = f"({awaited} OR {excludes_in('1', gaps(plan, 'x.mask'))})"
@@ -114,7 +127,8 @@ class _Field(NamedTuple):
     its time equals the previous event's) and same_seq (whether its time and number do). completed:
     the value if the event completed a step. filled: the value if it filled a part of a group.
     passed: the value if it did neither; None if the value does not change. excluded: the value if
-    the event excluded the unit; None if the value does not change.
+    the event excluded the unit; None if the value does not change. tied, skipped: the values if
+    rule 3 or rule 4 refused the event; None for `passed`.
     """
 
     name: str
@@ -124,6 +138,8 @@ class _Field(NamedTuple):
     filled: str
     passed: str | None = None
     excluded: str | None = None
+    tied: str | None = None
+    skipped: str | None = None
 
 
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
@@ -138,8 +154,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
         _Field("last_ts", "Int64", entry_time(plan), "ts", "s.last_ts"),
         _Field("last_seq", "UInt64", "first_event.seq", "seq", "s.last_seq"),
         _Field("least", "UInt64", "entry.least", least, least),
-        _Field("skips", "UInt32", "0", "s.skips", "s.skips"),
-        *_tie_fields(plan),
+        *(_refusals_in_step_order() if plan.definition.in_step_order else _refusals(plan)),
     ]
     if folds_conflicts(plan):
         conflicts = "bitOr(s.conflicts, conflicts)"
@@ -171,8 +186,32 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     return fields
 
 
-def _tie_fields(plan: Plan) -> Iterator[_Field]:
-    """Return the fields that count ties (rule 3).
+def _refusals_in_step_order() -> list[_Field]:
+    """Return the fields for reading events of one time again. An event is refused only once."""
+    used, refused = step_order.USED, step_order.REFUSED
+    first, again = step_order.IS_FIRST_REFUSAL, step_order.WITH_REFUSED
+    tied = f"NOT ({step_order.IS_EARLIER})"
+    assumed = f"s.assumed + NOT ({_AFTER})"
+    return [
+        _Field("skips", "UInt32", "0", "s.skips", "s.skips", skipped=f"s.skips + {first}"),
+        _Field("ties", "UInt32", "0", "s.ties", "s.ties", tied=f"s.ties + ({tied} AND {first})"),
+        _Field("assumed", "UInt32", "0", assumed, assumed),
+        _Field("used", "Array(String)", "[]", step_order.WITH_USED, step_order.WITH_USED, used),
+        _Field(
+            "refused",
+            "Array(String)",
+            "[]",
+            refused,
+            refused,
+            refused,
+            tied=f"if({tied}, {again}, {refused})",
+            skipped=again,
+        ),
+    ]
+
+
+def _refusals(plan: Plan) -> Iterator[_Field]:
+    """Return the fields that count skips (rule 4) and ties (rule 3).
 
     When an event completes a step, some events with the same time that were read earlier become
     ties, since their order is unknown: those that match the next step or would exclude the unit
@@ -180,6 +219,7 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
     last event. early_same: number of such events that also have the last event's sequence number.
     The others are provably before an event with a usable number.
     """
+    yield _Field("skips", "UInt32", "0", "s.skips", "s.skips", skipped="s.skips + 1")
     then_next = plan.masks([*(step.all for step in plan.steps), 0, 0])
     hit = f"(bitAnd(mask, {then_next}[s.reached + 2]) != 0)"
     if plan.excludes:
@@ -190,7 +230,9 @@ def _tie_fields(plan: Plan) -> Iterator[_Field]:
         passed_over = f"if(seq = {UNUSABLE}, {early}, {same})"
         yield _Field("early_same", "UInt32", "0", "0", same, f"{same} + {hit}")
     yield _Field("early", "UInt32", "0", "0", early, f"{early} + {hit}")
-    yield _Field("ties", "UInt32", "early_ties", f"s.ties + {passed_over}", "s.ties")
+    yield _Field(
+        "ties", "UInt32", "early_ties", f"s.ties + {passed_over}", "s.ties", tied="s.ties + 1"
+    )
 
 
 def _step(plan: Plan, state: list[_Field]) -> str:
@@ -199,9 +241,7 @@ def _step(plan: Plan, state: list[_Field]) -> str:
     Each condition appears only once, because the engine analyses every copy.
     """
     candidate = f"{_hit(plan)} != 0"  # rule 2
-    after = (
-        f"ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq)"  # rule 3
-    )
+    after = _AFTER  # rule 3
     fresh = "seq >= s.least"  # rule 4
     accepted = _tuple(item.completed for item in state)  # rule 5
     groups = _groups(plan)
@@ -213,7 +253,14 @@ def _step(plan: Plan, state: list[_Field]) -> str:
         candidate = f"NOT s.excluded AND ({candidate} OR {excludes_in('s.reached', 'gaps')})"
         excluded = _tuple(item.excluded or f"s.{item.name}" for item in state)
         accepted = f"if({_is_excluded(plan)}, {excluded}, {accepted})"
-    skip, tie, ignored = (_tuple(_add_one(state, name)) for name in ("skips", "ties", None))
+    if plan.definition.in_step_order:
+        candidate = f"({candidate}) AND NOT has({step_order.USED}, event_id)"
+        is_step = f" AND NOT {excludes_in('s.reached', 'gaps')}" if plan.excludes else ""
+        after = f"{_AFTER} OR ({step_order.IS_FREE}{is_step})"
+    passed = [item.passed or f"s.{item.name}" for item in state]
+    skip = _tuple(item.skipped or value for item, value in zip(state, passed, strict=True))
+    tie = _tuple(item.tied or value for item, value in zip(state, passed, strict=True))
+    ignored = _tuple(passed)
     return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), {ignored})"
 
 
@@ -226,17 +273,9 @@ def _is_excluded(plan: Plan) -> str:
     masks = "same_gaps"
     if plan.definition.sequence_property is not None:
         masks = "bitOr(same_gaps, if(ts > s.last_ts, free_gaps, 0))"
+    if plan.definition.in_step_order:  # The event may be accepted without proof.
+        masks = f"if({_AFTER}, {masks}, 0)"
     return excludes_in("s.reached", masks)
-
-
-def _add_one(state: list[_Field], name: str | None) -> Iterator[str]:
-    """Return the state after an event that was not used for any step.
-
-    name: a field to increment.
-    """
-    for item in state:
-        passed = item.passed or f"s.{item.name}"
-        yield f"{passed} + 1" if item.name == name else passed
 
 
 def _tuple(values: Iterable[str]) -> str:
@@ -269,6 +308,11 @@ def unit_ties(plan: Plan) -> str:
         return "progress.ties"
     contested = contested_ties(plan, _hit(plan, "progress"))
     return f"toUInt32(progress.ties + if(progress.excluded, {contested}, 0))"
+
+
+def assumed_order(plan: Plan) -> str:
+    """Return the number of a unit's events that only step order accepted."""
+    return "progress.assumed" if plan.definition.in_step_order else "toUInt32(0)"
 
 
 def excluded_after(plan: Plan) -> str:

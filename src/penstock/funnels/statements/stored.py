@@ -15,7 +15,8 @@ def stored_units(plan: Plan) -> str:
     SELECT unit, {_pick(plan, f"{stored}.keys", "UInt64")} AS keys, reached, entry_ts,
            entry_ts + took AS done_ts, chosen, skips, ties, invalid, tied,
            {_conflicts(plan, f"{stored}.conflicts")} AS conflicts,
-           {_has_several_visitors(plan)} AS several, seen, cut, toUInt32(0) AS coarse,
+           {_has_several_visitors(plan)} AS several, seen, cut,
+           toUInt32(0) AS coarse, toUInt32(0) AS assumed,
            excluded_after,
            arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
            {plan.window_end("entry_ts")} AS window_end

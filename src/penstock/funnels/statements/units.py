@@ -47,6 +47,7 @@ class Quality(StrEnum):
     SEVERAL_VISITORS = "severalVisitors"
     OVER_LIMIT = "overLimit"
     COARSE_TIME = "coarseTime"
+    ASSUMED_ORDER = "assumedOrder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
         Quality.SEVERAL_VISITORS: "several",
         Quality.OVER_LIMIT: "cut",
         Quality.COARSE_TIME: "coarse > 0",
+        Quality.ASSUMED_ORDER: "assumed > 0",
     }[quality]
 
 

@@ -76,6 +76,8 @@ def _explain(
         else:
             place, row = required_rows(definition)[verdict.step - 1]
             sentence = _explain_verdict(row, path, event, verdict)
+            if event in path.assumed:
+                sentence += " Its order is assumed: equal times count in the order of the steps."
         if event.coarse:
             end = "start" if verdict.step == 1 else "end"
             sentence += f" Its provider sends whole seconds; it counts at the {end} of its second."

@@ -74,6 +74,7 @@ class UnitRecord(Record):
     cohort: dict[str, Scalar | None]
     sequence_skips: int
     unordered_ties: int
+    assumed_order: int
     invalid_sequence_values: int
     tied_entry: bool
     conflicting_entry_values: Annotated[

@@ -213,6 +213,7 @@ def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, s
             "cohort": dict(zip(properties, map(untagged, row["texts"]), strict=True)),
             "sequenceSkips": row["skips"],
             "unorderedTies": row["ties"],
+            "assumedOrder": row["assumed"],
             "invalidSequenceValues": row["invalid"],
             "tiedEntry": bool(row["tied"]),
             "conflictingEntryValues": [

@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
-from penstock.funnels.statements.entries import MAX_COMPARISONS
+from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_TOGETHER
 
 
 class Decision(StrEnum):
@@ -116,7 +116,8 @@ class FunnelPath:
     step, the matches that count. events: all events of the unit, in reading order. later: the
     events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
     verdicts: the decisions on events that matched the next step, by event ID. ties: number of
-    unordered ties. excluded_by: the event that excluded the unit, if any.
+    unordered ties. excluded_by: the event that excluded the unit, if any. assumed: accepted events
+    whose order is assumed, because their times are equal.
     """
 
     entry: MatchedEvent
@@ -133,6 +134,7 @@ class FunnelPath:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     ties: int = 0
     excluded_by: MatchedEvent | None = None
+    assumed: list[MatchedEvent] = field(default_factory=list)
 
     @property
     def excluded_ms(self) -> int | None:
@@ -319,16 +321,17 @@ def _follow(
         verdicts=verdicts,
     )
     filled = frozenset[int]()
-    _refuse_earlier_ties(path, steps, sequel, index)
-    while path.reached < len(steps):
+    in_step_order = definition.in_step_order
+    if not in_step_order:
+        _refuse_earlier_ties(path, steps, sequel, index)
+    reading = (
+        _reading_in_step_order(path, sequel) if in_step_order else _reading(path, sequel, index)
+    )
+    for index in reading:
         place, step = steps[path.reached]
-        positions = sequel.positions[path.reached]
-        following = bisect_right(positions, index)
-        if following == len(positions):
-            break
-        index = positions[following]
         event = sequel.events[index]
-        if event.event_id in verdicts:  # A whole second that was used for step 1.
+        refused = verdicts.get(event.event_id)
+        if refused is not None and (not in_step_order or refused.decision in SERVED):
             continue
         next_step = path.reached + 1
         matches = event.matched[place] - filled
@@ -339,7 +342,13 @@ def _follow(
             if matches:
                 verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
-        if not is_provably_after(event.late_order, path.done[-1]):
+        is_proven = is_provably_after(event.late_order, path.done[-1])
+        is_assumed = in_step_order and not excludes and _is_unordered(event, path)
+        if not is_proven and not is_assumed:
+            if is_provably_after(path.done[-1], event.late_order):
+                continue
+            if refused is not None:  # Counted when it was read before.
+                continue
             path.ties += 1
             verdicts[event.event_id] = Verdict(
                 Decision.UNORDERED_TIE,
@@ -350,15 +359,20 @@ def _follow(
             )
             continue
         if _is_stale(event, number):
-            verdicts[event.event_id] = Verdict(
-                Decision.SEQUENCE_SKIP, next_step, matches, number=number
-            )
+            if refused is None:
+                verdicts[event.event_id] = Verdict(
+                    Decision.SEQUENCE_SKIP, next_step, matches, number=number
+                )
             continue
-        exclusion = index if excludes else _exclusion_at_once(path, sequel, index, number)
+        exclusion = index if excludes else None
+        if is_proven and not excludes:
+            exclusion = _exclusion_at_once(path, sequel, index, number)
         if exclusion is not None:
             _exclude(path, sequel, exclusion, place, filled, number)
             break
         path.accepted.append(event)
+        if not is_proven:
+            path.assumed.append(event)
         number = number if event.number is None else event.number
         if step.all_of:
             filled |= matches
@@ -370,8 +384,47 @@ def _follow(
         path.done.append(event.late_order)
         path.options.append(_counted_matches(step, matches))
         filled = frozenset()
-        _refuse_earlier_ties(path, steps, sequel, index)
+        if path.reached == len(steps):
+            break
+        if not in_step_order:
+            _refuse_earlier_ties(path, steps, sequel, index)
     return path
+
+
+def _reading(path: FunnelPath, sequel: _Sequel, index: int) -> Iterator[int]:
+    """Yield the indexes of the events that can affect a path, each in the state that it meets."""
+    while True:
+        positions = sequel.positions[path.reached]
+        following = bisect_right(positions, index)
+        if following == len(positions):
+            return
+        index = positions[following]
+        yield index
+
+
+def _reading_in_step_order(path: FunnelPath, sequel: _Sequel) -> Iterator[int]:
+    """Yield the indexes of the events from the entry's time on.
+
+    Events of one time are read again after one of them was accepted, because each may follow it.
+    """
+    index = bisect_left(sequel.orders, path.entry.order[:2])
+    while index < len(sequel.events):
+        together = list(sequel.at_once(index))
+        readings = 1
+        if 1 < len(together) <= MAX_TOGETHER:
+            readings += len(together)
+        for _ in range(readings):
+            before = len(path.accepted)
+            yield from together
+            if len(path.accepted) == before:
+                break
+        index = together[-1] + 1
+
+
+def _is_unordered(event: MatchedEvent, path: FunnelPath) -> bool:
+    """Whether an event has the time of the last completion, and not both have usable numbers."""
+    order, last = event.late_order, path.done[-1]
+    return order[:2] == last[:2] and (order[2] or last[2])
 
 
 def _is_stale(event: MatchedEvent, number: int | None) -> bool:
@@ -591,11 +644,13 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
     if (
         definition.sequence_property is None
         and not definition.excludes
+        and not definition.in_step_order
         and not any(row.all_of for _, row in required_rows(definition))
         and not any(event.coarse and any(event.matched) for event in events)
     ):
         return None
-    return max(1, MAX_COMPARISONS // max(1, sum(any(event.matched) for event in events)))
+    matched = max(1, sum(any(event.matched) for event in events))
+    return max(1, MAX_COMPARISONS // (matched * definition.most_readings))
 
 
 def is_in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:

@@ -44,6 +44,7 @@ _QUALITIES = {
     "conflict": "with a later, different value",
     "severalVisitors": "with events from several visitors",
     "overLimit": "with more events than the limit per unit",
+    "assumedOrder": "with an assumed order of events",
     "coarseTime": "with a provider event in the second of another event",
 }
 

@@ -76,6 +76,12 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             "tiedEntry",
         ),
         DataQualityIssue(
+            numbers.assumed_order,
+            f"{events(numbers.assumed_order)} in an assumed order",
+            "Same timestamp as the previous step. The funnel counts equal times in step order.",
+            "assumedOrder",
+        ),
+        DataQualityIssue(
             numbers.coarse_times,
             f"provider {events(numbers.coarse_times)} in the second of another event",
             "The provider sends whole seconds. Step 1 uses the start of the second, later steps "
