@@ -276,6 +276,7 @@ WITH
                 0,
                 0,
                 0,
+                0,
                 0
             ] AS quality,
             quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
@@ -326,6 +327,7 @@ WITH
             cut,
             toUInt32(0) AS coarse,
             toInt64(-1) AS excluded_after,
+            toUInt32(0) AS assumed,
             entry.at AS entry_at
         FROM
         (
@@ -336,10 +338,13 @@ WITH
                         if(
                             bitAnd(mask, {p11:Array(UInt64)}[s.reached + 1]) != 0,
                             if(
-                                (ts > s.last_ts) OR (
-                                    (ts = s.last_ts)
-                                    AND (seq != 18446744073709551615)
-                                    AND (seq > s.last_seq)
+                                (
+                                    (ts > s.last_ts)
+                                    OR (
+                                        (ts = s.last_ts)
+                                        AND (seq != 18446744073709551615)
+                                        AND (seq > s.last_seq)
+                                    )
                                 ),
                                 if(
                                     seq >= s.least,
@@ -640,6 +645,7 @@ WITH
                 sum(cut),
                 countIf(((skips + ties) + invalid) > 0),
                 sum(coarse),
+                sum(assumed),
                 countIf(bitTest(conflicts, 0))
             ] AS quality,
             quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion,

@@ -88,6 +88,7 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
         "reached": 3,
         "outcome": "completed",
         "completedAt": shop.at(20),
+        "excludedAt": None,
         "cohort": {"plan": "pro"},
         "sequenceSkips": 0,
         "unorderedTies": 0,
