@@ -5,16 +5,16 @@ from typing import Any
 
 from penstock.base.scalar import tagged
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.units.trace import (
+from penstock.funnels.units.path import (
     Decision,
     FunnelPath,
     MatchedEvent,
-    chosen_path,
     coarse_times,
     conflicts,
     fills_row,
     seen_by_diagnostics,
 )
+from penstock.funnels.units.trace import chosen_path
 from tests.funnels.reference import runs
 from tests.funnels.reference.matching import as_json
 from tests.funnels.reference.report import Units, is_open

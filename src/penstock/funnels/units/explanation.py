@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from penstock.base.clock import iso
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
-from penstock.funnels.units.trace import (
+from penstock.funnels.units.path import (
     Decision,
     FunnelPath,
     MatchedEvent,

@@ -8,7 +8,7 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality
-from penstock.funnels.units.trace import Decision
+from penstock.funnels.units.path import Decision
 from penstock.http.schema import Record
 
 

@@ -7,203 +7,23 @@ numbers of the attempt counting rules.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_TOGETHER
-
-
-class Decision(StrEnum):
-    """A decision on an event, with the names in docs/funnels.md, "Trace"."""
-
-    ENTRY = "entry"
-    ACCEPTED = "accepted"
-    SEQUENCE_SKIP = "sequenceSkip"
-    UNORDERED_TIE = "unorderedTie"
-    OUTSIDE_WINDOW = "outsideWindow"
-    NO_MATCH = "noMatch"
-    UNVERIFIED_PROVIDER = "unverifiedProvider"
-    DIAGNOSTIC = "diagnostic"
-    EXCLUSION = "exclusion"
-
-
-SERVED = (Decision.ENTRY, Decision.ACCEPTED)
-"""Decisions on events that completed a step or filled a part of a step."""
-
-
-Order = tuple[int, bool, bool, int, str]
-"""Sort key of an event: its time in milliseconds, whether it comes after everything else in that
-millisecond, whether it has no usable number, the number, and the event ID.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedEvent:
-    """An event as one funnel reads it.
-
-    number: its usable sequence number. invalid: whether it has a sequence value that is not usable.
-    matched: for each row of the definition, the indexes of the matches that it satisfies. values:
-    tagged entry values, one per breakdown property. coarse: whether its provider states times in
-    whole seconds ("Whole seconds"). passes: whether it passes the query's entry filters.
-    """
-
-    event_id: str
-    at_ms: int
-    number: int | None
-    invalid: bool
-    matched: tuple[frozenset[int], ...]
-    values: tuple[str, ...]
-    coarse: bool = False
-    passes: bool = True
-
-    @property
-    def order(self) -> Order:
-        """Reading order for step 1: a whole second counts at its start."""
-        return self.at_ms, False, *self._within_time
-
-    @property
-    def late_order(self) -> Order:
-        """Reading order for later steps: a whole second counts after everything else in it."""
-        return self.late_ms, self.coarse, *self._within_time
-
-    @property
-    def late_ms(self) -> int:
-        """The time at which the event completes a later step. A whole second counts at its end."""
-        return self.at_ms // 1000 * 1000 + 999 if self.coarse else self.at_ms
-
-    @property
-    def _within_time(self) -> tuple[bool, int, str]:
-        return self.number is None, self.number or 0, self.event_id
-
-
-def is_provably_after(order: Order, earlier: Order) -> bool:
-    """Whether time, or at equal times both numbers, prove the order (R6)."""
-    if order[:2] != earlier[:2]:
-        return order[:2] > earlier[:2]
-    return not order[2] and not earlier[2] and order[3] > earlier[3]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision on an event that matches the next step, or excludes the unit before it.
-
-    step: the required step, from 1; for an exclusion, the last completed step. parts: the parts of
-    a group that the event filled. against: the event that a tie was compared with. number: the last
-    accepted number before a skip. excludes: whether the event is one that excludes.
-    """
-
-    decision: Decision
-    step: int
-    parts: frozenset[int] = frozenset()
-    completes: bool = False
-    against: MatchedEvent | None = None
-    number: int | None = None
-    excludes: bool = False
-
-
-@dataclass(slots=True)
-class FunnelPath:
-    """The progress of a unit after one entry.
-
-    entry: the event that completed step 1. values: tagged entry values. candidates: the events that
-    decide the values. tied: whether they decide by agreement. completed: the event that completed
-    each step. done: the sort key at which each step was completed. options: for each completed
-    step, the matches that count. events: all events of the unit, in reading order. later: the
-    events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
-    verdicts: the decisions on events that matched the next step, by event ID. ties: number of
-    unordered ties. excluded_by: the event that excluded the unit, if any. assumed: accepted events
-    whose order is assumed, because their times are equal.
-    """
-
-    entry: MatchedEvent
-    values: tuple[str, ...]
-    candidates: Sequence[MatchedEvent]
-    tied: bool
-    completed: list[MatchedEvent]
-    done: list[Order]
-    options: list[frozenset[int]]
-    events: Sequence[MatchedEvent]
-    later: Sequence[MatchedEvent]
-    window_end_ms: int | None
-    accepted: list[MatchedEvent] = field(default_factory=list)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    ties: int = 0
-    excluded_by: MatchedEvent | None = None
-    assumed: list[MatchedEvent] = field(default_factory=list)
-
-    @property
-    def excluded_ms(self) -> int | None:
-        """The time at which the unit was excluded; None if it was not."""
-        return None if self.excluded_by is None else self.excluded_by.late_ms
-
-    @property
-    def entry_ms(self) -> int:
-        return self.entry.at_ms
-
-    @property
-    def done_ms(self) -> list[int]:
-        """The time at which each step was completed."""
-        return [order[0] for order in self.done]
-
-    @property
-    def reached(self) -> int:
-        return len(self.completed)
-
-    @property
-    def skips(self) -> int:
-        return sum(verdict.decision is Decision.SEQUENCE_SKIP for verdict in self.verdicts.values())
-
-    def first_ms(self, definition: Definition) -> int | None:
-        """The start of the span of diagnostic rows above step 1; None for the first event."""
-        return None if definition.window_s is None else self.entry_ms - definition.window_s * 1000
-
-    def is_open(self, evaluated_at_ms: int) -> bool:
-        """Whether the window has not ended yet (R14)."""
-        return self.in_window(evaluated_at_ms)
-
-    def in_window(self, at_ms: int) -> bool:
-        """Whether a time after the entry is inside the window, including the window's end."""
-        return self.window_end_ms is None or at_ms <= self.window_end_ms
-
-
-def required_rows(definition: Definition) -> list[tuple[int, Row]]:
-    """Return the required steps with their indexes among the rows."""
-    return [(place, row) for place, row in enumerate(definition.rows) if row.required]
-
-
-def exclusion_row(definition: Definition, step: int) -> int | None:
-    """Return the index of the exclusion row after a step; None if there is none."""
-    above = 0
-    for place, row in enumerate(definition.rows):
-        above += row.required
-        if row.exclude and above == step:
-            return place
-    return None
-
-
-def _gaps(definition: Definition, event: MatchedEvent) -> frozenset[int]:
-    """Return the numbers of the steps after which an event excludes a unit.
-
-    It matches the exclusion row there. Or the next step is strict, and the event matches another
-    step but not that one.
-    """
-    if not definition.excludes:
-        return frozenset()
-    steps = required_rows(definition)
-    of_steps = any(event.matched[place] for place, _ in steps)
-    gaps = set()
-    for step, (place, row) in enumerate(steps[1:], start=1):
-        exclusion = exclusion_row(definition, step)
-        if (exclusion is not None and event.matched[exclusion]) or (
-            row.strict and of_steps and not event.matched[place]
-        ):
-            gaps.add(step)
-    return frozenset(gaps)
+from penstock.funnels.units.path import (
+    SERVED,
+    Decision,
+    FunnelPath,
+    MatchedEvent,
+    Verdict,
+    gaps_of,
+    is_provably_after,
+    required_rows,
+)
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
@@ -258,7 +78,7 @@ class _Sequel:
     def __init__(self, definition: Definition, events: Sequence[MatchedEvent]) -> None:
         self.events = sorted(events, key=lambda event: event.late_order)
         self.orders = [event.late_order for event in self.events]
-        self.gaps = [_gaps(definition, event) for event in self.events]
+        self.gaps = [gaps_of(definition, event) for event in self.events]
         self.positions = [
             [
                 index
@@ -539,72 +359,6 @@ def entry_values(
     places = range(len(entry.values))
     seen = [{candidate.values[place] for candidate in candidates} for place in places]
     return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
-
-
-def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[MatchedEvent]:
-    """Return the later events that disagree with an entry value that is not missing (R12).
-
-    For a visitor, who may enter again, only accepted events count; for an attempt, all events
-    inside the window that match a required step. place: index of the breakdown property.
-    """
-    events: Sequence[MatchedEvent] = path.accepted
-    if definition.counting_unit is CountingUnit.ATTEMPT:
-        rows = [row for row, _ in required_rows(definition)]
-        events = [
-            event
-            for event in path.later
-            if path.in_window(event.at_ms) and any(event.matched[row] for row in rows)
-        ]
-    entry_value = path.values[place]
-    return [
-        event
-        for event in events
-        if entry_value != MISSING and event.values[place] not in (entry_value, MISSING)
-    ]
-
-
-def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
-    """Return the events that each diagnostic row counts, by row index, for the rows reached.
-
-    They occurred from the completion of the step above until the completion of the next step, the
-    exclusion, or the window's end, both inclusive. For a row above step 1, they occurred at most
-    one window before the entry. A whole second counts if any of its milliseconds is in that time.
-    """
-    seen: dict[int, list[MatchedEvent]] = {}
-    above = 0
-    for place, row in enumerate(definition.rows):
-        if not row.diagnostic:
-            above += row.required
-            continue
-        if path.reached < above:
-            continue
-        end_ms = path.window_end_ms if path.excluded_ms is None else path.excluded_ms
-        until_ms = path.done_ms[above] if path.reached > above else end_ms
-        from_ms = path.done_ms[above - 1] if above else path.first_ms(definition)
-        seen[place] = [
-            event
-            for event in path.events
-            if event.matched[place]
-            and (from_ms is None or from_ms <= event.late_ms)
-            and (until_ms is None or event.at_ms <= until_ms)
-        ]
-    return seen
-
-
-def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
-    """Whether a diagnostic row counts a unit. place: the row's index. seen: the row's events."""
-    if row.all_of:
-        filled = frozenset[int]().union(*(event.matched[place] for event in seen))
-        return len(filled) == len(row.matches)
-    return bool(seen)
-
-
-def coarse_times(definition: Definition, events: Sequence[MatchedEvent]) -> int:
-    """Count events that match a step and whose whole second contains another such event."""
-    rows = [row for row, _ in required_rows(definition)]
-    own = [event for event in events if any(event.matched[row] for row in rows)]
-    seconds = Counter(event.at_ms // 1000 for event in own)
-    return sum(event.coarse and seconds[event.at_ms // 1000] > 1 for event in own)
 
 
 def chosen_path(

@@ -14,6 +14,7 @@ from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.units.explanation import Explanation
+from penstock.funnels.units.path import Decision, FunnelPath, conflicts
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
     ConflictRecord,
@@ -23,7 +24,7 @@ from penstock.funnels.units.schema import (
     TraceRecord,
 )
 from penstock.funnels.units.service import outcome_of
-from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, is_in_period
+from penstock.funnels.units.trace import is_in_period
 from penstock.funnels.units.traced_unit import Unit, fits_settled, matched_event
 
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC, Decision.EXCLUSION)

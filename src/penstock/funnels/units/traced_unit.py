@@ -8,7 +8,8 @@ from penstock.base.scalar import COMPOSITE, MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.statements.query import UNUSABLE, QueryParams
 from penstock.funnels.units.explanation import Explanation, explain_events, explain_left_out
-from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
+from penstock.funnels.units.path import FunnelPath, MatchedEvent
+from penstock.funnels.units.trace import chosen_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from litestar.params import FromPath
 
 from penstock.base.clock import parse_time
 from penstock.funnels.queries.schema import AdHocQuery
+from penstock.funnels.units.path import Decision
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, match_name
