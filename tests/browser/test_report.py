@@ -293,6 +293,36 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
             assert number(skips) == answer["dataQuality"]["sequenceSkips"]
 
 
+def test_a_property_that_differs_is_a_filter_to_click(own, signed_in):
+    stories = [
+        (["begun", "paid"] if at % 2 else ["begun"], {"plan": "pro" if at % 2 else "basic"})
+        for at in range(80)
+    ]
+    page = signed_in
+    page.goto(f"/funnels/{own(stories)}?period=all&timezone=UTC&show=drivers")
+    loaded(page)
+    page.locator("#detail .drivers").get_by_role("link", name="plan = basic").click()
+    loaded(page)
+    expect(page.locator("#entered")).to_have_text("40")
+    expect(page.locator("#completed")).to_have_text("0")
+    assert json.loads(query_of(page)["filters"]) == [
+        {"property": "plan", "operator": "equals", "value": "basic"}
+    ]
+
+
+def test_a_step_that_no_event_can_complete_is_named(own, signed_in):
+    steps = [*STEPS, {"type": "Event", "value": "absent"}]
+    page = signed_in
+    page.goto(
+        f"/funnels/{own([(['begun', 'paid'], {})], steps)}?period=all&show=quality&timezone=UTC"
+    )
+    loaded(page)
+    expect(page.locator("#tab-quality")).to_have_text("Data quality 1 problem")
+    expect(page.locator("#detail .impossible")).to_have_text(
+        "There are no events named absent, so step 3 can never be reached."
+    )
+
+
 def test_tabs_change_the_address_and_the_back_button_returns(report, page):
     report()
     page.get_by_role("link", name="Trend").click()

@@ -4,9 +4,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.funnels.definitions.schema import MAX_FILTERS
 from penstock.funnels.drivers.schema import DriverRecord, DriversQuery
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import scale_of
+from penstock.web.pages.schema import filters_as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,12 @@ def what_differs(context: ReportContext) -> dict[str, Any]:
 
 
 def _address(context: ReportContext, driver: DriverRecord) -> str | None:
-    if driver.property not in context.page.definition.breakdown_properties:
+    """Return the report on only the units of a driver; None for an event or too many filters."""
+    page, query = context.page, context.query
+    if driver.property in page.definition.breakdown_properties:
+        cohort = {**(query.cohort or {}), driver.property: driver.value}
+        return page.view.address(cohort=json.dumps(cohort, ensure_ascii=False), page=None)
+    filters = query.filters or ()
+    if driver.filter is None or len(filters) >= MAX_FILTERS:
         return None
-    cohort = {**(context.query.cohort or {}), driver.property: driver.value}
-    return context.page.view.address(cohort=json.dumps(cohort, ensure_ascii=False), page=None)
+    return page.view.address(filters=filters_as_text([*filters, driver.filter]), page=None)
