@@ -6,6 +6,11 @@ import { makeFilter, part } from "./builder/matches.js";
 import { RETRIES_MS, suggest } from "./builder/suggestions.js";
 import { on } from "./delegation.js";
 
+// Enter sends the form unless it selects a suggestion: so this is registered before suggestions.
+on("keydown", ".ad-hoc [data-suggests]", (input, event) => {
+  const selects = input.hasAttribute("aria-activedescendant");
+  if (event.key === "Enter" && !event.isComposing && !selects) input.form.requestSubmit();
+});
 suggestBy(suggest, RETRIES_MS);
 on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), {
   capture: true,
