@@ -431,7 +431,8 @@ def data_quality(
     ]
     return {
         "eventsWithoutAttemptId": sum(
-            funnel.counts_attempts and attempt_id(units.definition, event) is None
+            funnel.counts_attempts
+            and attempt_id(units.definition, event, units.visitors[event.event_id]) is None
             for event in of_steps
         ),
         "invalidSequenceValues": sum(invalid.values()),
