@@ -506,7 +506,7 @@ def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
     expect(page.get_by_label("From", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_label("From", exact=True)).to_be_hidden()
-    page.get_by_role("link", name="Completed").focus()
+    page.get_by_role("link", name="Completed", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("columnheader", name="Completed")).to_have_attribute(
         "aria-sort", "descending"

@@ -89,6 +89,7 @@ class Report:
     def load_parts(self):
         """As the browser does in a page without them. Returns them as they are from the cache."""
         for _ in range(2):
+            the_part(self.workspace, self.path, "verdict")
             parts = [the_part(self.workspace, self.path, name) for name in ("overview", "detail")]
         return parts
 
@@ -135,7 +136,7 @@ def test_a_tab_that_nobody_opened_yet_loads_beside_the_cached_bars(workspace, fu
     Report(workspace, funnel).load_parts()
     page = Report(workspace, funnel, f"{ALL_TIME}&show=next").page
     assert 'id="step-1"' in page
-    assert page.count("aria-busy") == 1
+    assert page.count("aria-busy") == 2  # the tab, and the verdict after it
 
 
 def test_a_page_without_a_time_zone_loads_its_parts_in_the_readers(workspace, funnel):
@@ -208,5 +209,5 @@ def test_a_window_that_ends_takes_the_figures_out_of_the_page(workspace, clock):
 def test_an_error_appears_in_the_part_that_loads(workspace, funnel):
     report = Report(workspace, funnel, f'{ALL_TIME}&cohort={{"nothing":1}}')
     report.load_parts()
-    assert report.page.count("aria-busy") == 2
+    assert report.page.count("aria-busy") == 3
     assert "Try again" in the_part(workspace, report.path, "overview")
