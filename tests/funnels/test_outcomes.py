@@ -134,6 +134,22 @@ def test_outcomes_of_older_counting_rules_are_rebuilt(
     assert any(mark.outcome != before.outcome for mark in marks(funnel))
 
 
+def test_rows_answer_questions_about_the_saved_window_and_properties_only(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    funnel.assert_equal(settled="true")
+    funnel.assert_equal(breakdown="plan")
+    funnel.assert_equal(breakdown="")
+    for question in (
+        {"filters": '[{"property": "plan", "operator": "is_set"}]'},
+        {"window": "1m"},
+        {"breakdown": "plan,country"},
+    ):
+        body = funnel.ask(**question)
+        assert (body["servedFrom"], body["directReason"]) == ("query", "ad_hoc")
+    assert len(marks(funnel)) == 1  # no question is stored
+    assert funnel.ask()["servedFrom"] == "outcomes"
+
+
 @pytest.mark.slow("builds outcomes and asks every kind of report")
 def test_stored_and_direct_answers_are_equal(funnel: Stored) -> None:
     scene = funnel.scene
