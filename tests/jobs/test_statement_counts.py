@@ -19,6 +19,7 @@ STATEMENTS = {
     "next": (SNAPSHOT + FETCH, {"step": 1}),
     "verdict": (SNAPSHOT + FETCH, {}),
     "drivers": (SNAPSHOT + 3 * FETCH, {"step": 1}),
+    "flows": (SNAPSHOT + FETCH, {}),
     "compare": (SNAPSHOT + FETCH, {"property": "plan"}),
     "export": (SNAPSHOT + 0, {}),
     "units": (SNAPSHOT + 2 * FETCH, {}),

@@ -15,6 +15,8 @@ from penstock.funnels.comparisons import routes as comparison_routes
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.drivers import routes as driver_routes
 from penstock.funnels.drivers.service import DriverService
+from penstock.funnels.flows import routes as flow_routes
+from penstock.funnels.flows.service import FlowService
 from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
@@ -52,6 +54,7 @@ class FunnelsRoom(Room):
     comparisons: CompareService
     verdicts: VerdictService
     drivers: DriverService
+    flows: FlowService
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_maintenance: OutcomeMaintenance
@@ -65,6 +68,7 @@ class FunnelsRoom(Room):
         *comparison_routes.ROUTES,
         *verdict_routes.ROUTES,
         *driver_routes.ROUTES,
+        *flow_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
@@ -121,6 +125,7 @@ def build(
         comparisons=CompareService(runner, read_gaps),
         verdicts=VerdictService(results),
         drivers=DriverService(runner, insights),
+        flows=FlowService(runner),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),

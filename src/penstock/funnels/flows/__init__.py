@@ -1,0 +1,1 @@
+"""Flows: the paths of events before the entry, between two steps, and after a loss."""

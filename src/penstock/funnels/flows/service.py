@@ -1,0 +1,100 @@
+"""Finds the paths of units before the entry, between two steps, and after a loss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.base.ids import WorkspaceId
+from penstock.base.rates import rate
+from penstock.funnels.flows.schema import FlowRecord, FlowsQuery, FlowsRecord
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.provenance import head_of
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.flows import DEPTH, Where, flows
+from penstock.funnels.statements.matching import TYPES
+
+Path = tuple[tuple[str, str], ...]
+"""Kinds and names of events."""
+
+
+class FlowService:
+    """Flows of a funnel. Its methods block, so call them from a worker thread."""
+
+    def __init__(self, runner: FunnelQueryRunner) -> None:
+        self._runner = runner
+
+    def flows(self, workspace_id: WorkspaceId, funnel_id: str, query: FlowsQuery) -> FlowsRecord:
+        """Return the flows of a saved funnel.
+
+        Raises the same errors as `FunnelQueryRunner.prepare` and `find_flows`.
+        """
+        source = SavedFunnel(funnel_id, query.revision)
+        return self.find_flows(self._runner.prepare(workspace_id, source, query.selection()), query)
+
+    def find_flows(self, context: QueryContext, query: FlowsQuery) -> FlowsRecord:
+        """Return the flows of a prepared query. Raises Malformed for a step that is too late."""
+        n, is_before = len(context.definition.steps), query.where is Where.BEFORE
+        if query.step >= n and not is_before:
+            raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
+        by_visitor = query.of == "visitor" and bool(context.definition.attempt_keys)
+        result = self._runner.fetch(
+            context,
+            lambda profile: flows(
+                CountedUnits(context.definition, context.params, profile),
+                query.where,
+                query.step,
+                of_visitors=by_visitor,
+            ),
+        )
+        rows = {_path(row): row for row in result.rows}
+        total = rows[()]
+        branches = _branches(rows, (), total["units"])
+        return FlowsRecord.model_validate(
+            {
+                **head_of(context, result.provenance),
+                "where": query.where,
+                "step": None if is_before else query.step,
+                "units": total["units"],
+                "ended": total["ended"],
+                "others": _others(total, branches),
+                "data": branches,
+            }
+        )
+
+
+def _path(row: Mapping[str, Any]) -> Path:
+    return tuple((kind, name) for kind, name in row["start"])
+
+
+def _branches(rows: Mapping[Path, Mapping[str, Any]], path: Path, whole: int) -> list[FlowRecord]:
+    """Return the events that follow a path, most frequent first. whole: number of all units."""
+    if len(path) == DEPTH:
+        return []
+    following = sorted(
+        (other for other in rows if other and other[:-1] == path),
+        key=lambda other: (-rows[other]["units"], other),
+    )
+    records = []
+    for other in following:
+        row, (kind, name) = rows[other], other[-1]
+        branches = _branches(rows, other, whole)
+        is_last = len(other) == DEPTH
+        records.append(
+            FlowRecord(
+                type=TYPES[kind],
+                name=name,
+                units=row["units"],
+                share=rate(row["units"], whole),
+                ended=row["ended"],
+                others=0 if is_last else _others(row, branches),
+                next=branches,
+            )
+        )
+    return records
+
+
+def _others(row: Mapping[str, Any], branches: Sequence[FlowRecord]) -> int:
+    others: int = row["units"] - row["ended"] - sum(branch.units for branch in branches)
+    return others
