@@ -28,9 +28,9 @@ class Where(StrEnum):
 def flows(counted: CountedUnits, where: Where, step: int, *, of_visitors: bool) -> Statement:
     """Count units by the beginning of their path.
 
-    step: ignored before the entry. of_visitors: see `unit_events`. Columns: start (pairs of kind and
-    name, at most `DEPTH`), units, and ended (those without another event). An empty path stands for
-    all units. Before the entry, events count from one conversion window before it.
+    step: ignored before the entry. of_visitors: see `unit_events`. Columns: start (pairs of kind
+    and name, at most `DEPTH`), units, and ended (those without another event). An empty start
+    stands for all units. Before the entry, events count from one conversion window before it.
     """
     plan = counted.plan
     chosen = f"""
