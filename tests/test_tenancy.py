@@ -32,6 +32,7 @@ FUNNEL = {
     "name": "Sign-up",
     "steps": [STEP, {"type": "Event", "value": "paid"}],
     "breakdownProperties": ["plan"],
+    "conversionWindowSeconds": 86_400,
 }
 EVENT = {"userId": "ada", "event": "signed_up"}
 LINE = (
@@ -159,6 +160,10 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "eventId": sent("eventId"),
     "step": lambda tenant: "1",
     "property": lambda tenant: "plan",
+    "startAt": lambda tenant: "2026-01-02T00:00:00Z",
+    "endAt": lambda tenant: "2026-01-03T00:00:00Z",
+    "compareStartAt": lambda tenant: "2026-01-01T00:00:00Z",
+    "compareEndAt": lambda tenant: "2026-01-02T00:00:00Z",
     "job_id": job,
     "link_id": link_into_app,
     "visitorId": sent("visitorId"),

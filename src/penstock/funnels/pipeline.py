@@ -29,7 +29,12 @@ from penstock.base.metrics import counter
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import Engine, EngineRows
-from penstock.funnels.queries.parameters import Selection, check_cohort, query_params
+from penstock.funnels.queries.parameters import (
+    Selection,
+    check_cohort,
+    query_params,
+    unfit_parameters,
+)
 from penstock.funnels.queries.provenance import Provenance, QueryResult
 from penstock.funnels.queries.resolve import DefinitionSource, resolve_definition
 from penstock.funnels.queries.schema import DirectReason, ServedFrom
@@ -114,13 +119,22 @@ class FunnelQueryRunner:
         is_fresh = self._wait_until_shipped(0 if only_cached else self._fresh_wait_s)
         if only_cached and not is_fresh:
             raise NotCached
-        params = query_params(scope, selection, self._clock())
+        now_ms = self._clock()
+        if selection.as_of_ms is not None and selection.as_of_ms > now_ms:
+            raise unfit_parameters({"asOf": "Must not be in the future."})
+        params = query_params(scope, selection, now_ms)
         with self._engine.explain_errors():
             if only_cached:
-                snapshot = self._snapshots.take_cached(workspace_id, funnel.definition, params)
+                snapshot = self._snapshots.take_cached(
+                    workspace_id, funnel.definition, params, selection.as_of_ms
+                )
             else:
                 snapshot = self._snapshots.take(
-                    workspace_id, funnel.definition, params, is_fresh=is_fresh
+                    workspace_id,
+                    funnel.definition,
+                    params,
+                    selection.as_of_ms,
+                    is_fresh=is_fresh,
                 )
         return QueryContext(
             workspace_id=workspace_id,

@@ -25,6 +25,8 @@ from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.subjects import SubjectReader
+from penstock.funnels.periods import routes as period_routes
+from penstock.funnels.periods.service import PeriodsService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
@@ -52,6 +54,7 @@ class FunnelsRoom(Room):
     insights: InsightService
     exports: ReportExporter
     comparisons: CompareService
+    periods: PeriodsService
     verdicts: VerdictService
     drivers: DriverService
     flows: FlowService
@@ -66,6 +69,7 @@ class FunnelsRoom(Room):
         *unit_routes.ROUTES,
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
+        *period_routes.ROUTES,
         *verdict_routes.ROUTES,
         *driver_routes.ROUTES,
         *flow_routes.ROUTES,
@@ -123,6 +127,7 @@ def build(
         insights=insights,
         exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),
+        periods=PeriodsService(runner, results),
         verdicts=VerdictService(results),
         drivers=DriverService(runner, insights),
         flows=FlowService(runner),

@@ -115,12 +115,9 @@ def _timezones() -> set[str]:
     return available_timezones() - {"localtime", "Factory", "posixrules"}
 
 
-class InBuckets(Query):
-    """Query parameters for buckets by hour, day, week or month in a time zone."""
+class InTimezone(Query):
+    """A query parameter for the time zone of calendar days."""
 
-    interval: Annotated[
-        Interval, Field(description="Length of a bucket; weeks start on Monday.")
-    ] = Interval.DAY
     timezone: Annotated[
         str,
         Field(
@@ -138,6 +135,14 @@ class InBuckets(Query):
                 "Unknown time zone; use an IANA name such as Europe/Berlin.",
             )
         return name
+
+
+class InBuckets(InTimezone):
+    """Query parameters for buckets by hour, day, week or month in a time zone."""
+
+    interval: Annotated[
+        Interval, Field(description="Length of a bucket; weeks start on Monday.")
+    ] = Interval.DAY
 
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
         """Return the starts of the buckets that cover a span of time, and the end of the last

@@ -22,7 +22,8 @@ class Selection:
 
     website_id: None for all websites. start_ms, end_ms: the reporting period; both or neither are
     set. cohort: exact value by breakdown property; None if the value is missing. ad_hoc: changes to
-    the saved funnel for this query only.
+    the saved funnel for this query only. as_of_ms: evaluate the query as of this time; None for the
+    current time.
     """
 
     website_id: str | None = None
@@ -33,6 +34,7 @@ class Selection:
     sort: Sort = Sort.ENTERED
     descending: bool = True
     ad_hoc: AdHocChanges = NO_CHANGES
+    as_of_ms: int | None = None
 
 
 def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:

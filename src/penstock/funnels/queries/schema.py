@@ -28,7 +28,7 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
-from penstock.http.period import AS_TIME, TIME, InPeriod
+from penstock.http.period import AS_TIME, TIME, InPeriod, read_time_ms
 from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of
 
 CohortFilter = dict[str, JsonValue]
@@ -53,6 +53,14 @@ class PeriodQuery(InPeriod):
         AS_TIME,
         Field(description="Units that entered before this time. Needs startAt."),
     ] = None
+    as_of: Annotated[
+        int | None,
+        AS_TIME,
+        Field(
+            description="Evaluate as of this time in the past: later events are not read, and "
+            "windows are open as they were then."
+        ),
+    ] = None
     revision: Annotated[
         int | None,
         Field(
@@ -60,9 +68,11 @@ class PeriodQuery(InPeriod):
         ),
     ] = None
 
+    _read_as_of = field_validator("as_of", mode="before")(read_time_ms)
+
     def selection(self) -> Selection:
         """Return these parameters as the selection for a query."""
-        return Selection(self.website_id, self.start_at, self.end_at)
+        return Selection(self.website_id, self.start_at, self.end_at, as_of_ms=self.as_of)
 
 
 class AdHocQuery(PeriodQuery):

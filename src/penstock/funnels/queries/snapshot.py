@@ -56,22 +56,32 @@ class SnapshotReader:
         workspace_id: WorkspaceId,
         definition: Definition,
         params: QueryParams,
+        as_of_ms: int | None = None,
         *,
         is_fresh: bool,
     ) -> DataSnapshot:
-        """Take a snapshot for a query. Raises QueryFailed if the engine cannot run a statement."""
+        """Take a snapshot for a query. Raises QueryFailed if the engine cannot run a statement.
+
+        as_of_ms: the evaluation time; None for the current time.
+        """
         version = self._versions.read(params.website_ids, params.scope_ids)
-        evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
+        evaluation = self._evaluation(
+            workspace_id, definition, params, as_of_ms, version, is_fresh=is_fresh
+        )
         return _snapshot(params, evaluation, version)
 
     def take_cached(
-        self, workspace_id: WorkspaceId, definition: Definition, params: QueryParams
+        self,
+        workspace_id: WorkspaceId,
+        definition: Definition,
+        params: QueryParams,
+        as_of_ms: int | None = None,
     ) -> DataSnapshot:
         """Return an earlier snapshot without waiting. Raises `NotCached` if none is still valid."""
         version = self._versions.read_at_once(params.website_ids, params.scope_ids)
         evaluation = self._evaluations.get_cached(
-            _evaluation_key(workspace_id, definition, params, version),
-            is_usable=lambda evaluation: evaluation.holds_at(self._clock()),
+            _evaluation_key(workspace_id, definition, params, as_of_ms, version),
+            is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
         )
         return _snapshot(params, evaluation, version)
 
@@ -84,6 +94,7 @@ class SnapshotReader:
         workspace_id: WorkspaceId,
         definition: Definition,
         params: QueryParams,
+        as_of_ms: int | None,
         version: DataVersion,
         *,
         is_fresh: bool,
@@ -94,23 +105,30 @@ class SnapshotReader:
         of a report have the same evaluation time.
         """
 
-        def evaluate_now() -> EvaluationSnapshot:
-            now = replace(params, evaluated_at_ms=self._clock())
-            profile = self._profiles.read(now, definition.window_s, version)
-            return EvaluationSnapshot(now.evaluated_at_ms, profile)
+        def evaluate() -> EvaluationSnapshot:
+            evaluated = replace(params, evaluated_at_ms=self._time(as_of_ms))
+            profile = self._profiles.read(evaluated, definition.window_s, version)
+            return EvaluationSnapshot(evaluated.evaluated_at_ms, profile)
 
         if not is_fresh:
-            return evaluate_now()
+            return evaluate()
         return self._evaluations.get(
-            _evaluation_key(workspace_id, definition, params, version),
-            evaluate_now,
-            is_usable=lambda evaluation: evaluation.holds_at(self._clock()),
+            _evaluation_key(workspace_id, definition, params, as_of_ms, version),
+            evaluate,
+            is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
             is_current=lambda: self.is_unchanged(params, version),
         ).value
 
+    def _time(self, as_of_ms: int | None) -> int:
+        return self._clock() if as_of_ms is None else as_of_ms
+
 
 def _evaluation_key(
-    workspace_id: WorkspaceId, definition: Definition, params: QueryParams, version: DataVersion
+    workspace_id: WorkspaceId,
+    definition: Definition,
+    params: QueryParams,
+    as_of_ms: int | None,
+    version: DataVersion,
 ) -> Hashable:
     return (
         workspace_id,
@@ -119,6 +137,7 @@ def _evaluation_key(
         params.scope_ids,
         params.start_ms,
         params.end_ms,
+        as_of_ms,
         version,
     )
 

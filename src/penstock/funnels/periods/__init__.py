@@ -1,0 +1,1 @@
+"""Comparison of a period with an earlier one, both at the same age."""
