@@ -45,11 +45,6 @@ WAYS = {
         f"{VENV} && /opt/penstock/bin/pip install -q /srv/$WHEEL",
         "/opt/penstock/bin/penstock",
     ),
-    ("sid", "pip install, Python 3.14"): (
-        f"{APT} python3.14-venv && python3.14 -m venv /opt/penstock"
-        " && /opt/penstock/bin/pip install -q /srv/$WHEEL",
-        "/opt/penstock/bin/penstock",
-    ),
 }
 """Release of Debian and way -> the shell command that installs, and the one that is `penstock`."""
 

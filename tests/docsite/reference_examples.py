@@ -12,7 +12,9 @@ from tests.waiting import eventually
 Json = dict[str, Any]
 
 _PLACEHOLDERS = (
-    (r"\b([a-z]{3,4})_[0-9A-Za-z_-]{20,}", r"\1_..."),
+    (r"\b([a-z]{3,5})_[0-9A-Za-z_-]{20,}", r"\1_..."),
+    (r"\bpsk_[\w-]{8}(?![\w-])", "psk_Ab3xK9-q"),
+    (r"\b(invitation)=[\w-]+", r"\1=..."),
     (r"\b[0-9a-f]{32}@example\.com", "ann@example.com"),
     (r"\b[0-9a-f]{32}\b", "5f0c8a1be2d94c37..."),
     (r"20(?!26-05-0)\d\d-\d\d-\d\dT[\d:.]+Z", "2026-11-21T10:00:00.000Z"),
@@ -78,11 +80,45 @@ def recorded_examples(tenant: Tenant) -> list[Json]:
     _use_links(recorder, app["id"])
     call("GET", "/api/attribution", query=shop)
     call("GET", "/api/imports")
-    call("GET", "/api/settings/members", client=tenant.browser)
-    call("GET", "/api/settings/invitations", client=tenant.browser)
-    call("GET", "/api/settings/websites/{website_id}/providers", website_id=website["id"])
+    _use_settings(recorder, website["id"])
+    _use_session(recorder)
+    call("GET", "/api/deletions", query={"pageSize": 1})
     call("POST", "/api/deletions", {**shop, "userId": "u-2"})
     return recorder.examples
+
+
+def _use_settings(recorder: Recorder, website_id: str) -> None:
+    """Read and change a workspace, its people, websites and keys."""
+    call, browser = recorder.call, recorder.tenant.browser
+    place = {"website_id": website_id}
+    call("GET", "/api/settings/websites", query={"pageSize": 1})
+    call("GET", "/api/settings/websites/{website_id}", **place)
+    call("PATCH", "/api/settings/websites/{website_id}", {"domain": "shop.example"}, **place)
+    call("PATCH", "/api/settings/workspace", {"queryTimeoutSeconds": 30}, client=browser)
+    call("GET", "/api/settings/members", client=browser)
+    invited = {"email": "ben@example.com", "role": "member"}
+    invitation = call("POST", "/api/settings/invitations", invited, client=browser)
+    call("GET", "/api/settings/invitations", client=browser)
+    withdrawn = {"invitation_id": invitation["id"]}
+    call("DELETE", "/api/settings/invitations/{invitation_id}", client=browser, **withdrawn)
+    key = {"name": "Shop backend", "scopes": ["ingest"], "websiteId": website_id}
+    made = call("POST", "/api/settings/api-keys", key, client=browser)
+    call("GET", "/api/settings/api-keys", query={"pageSize": 1}, client=browser)
+    call("DELETE", "/api/settings/api-keys/{key_id}", client=browser, key_id=made["id"])
+    secrets = "/api/settings/websites/{website_id}/identity-secrets"
+    call("POST", secrets, client=browser, **place)
+    call("GET", secrets, client=browser, **place)
+    call("DELETE", secrets, client=browser, **place)
+    call("GET", "/api/settings/websites/{website_id}/providers", **place)
+    call("GET", "/api/settings/audit-log", query={"pageSize": 1}, client=browser)
+
+
+def _use_session(recorder: Recorder) -> None:
+    call, browser = recorder.call, recorder.tenant.browser
+    call("GET", "/api/auth/session", client=browser)
+    call("GET", "/api/auth/sessions", client=browser)
+    call("GET", "/api/auth/workspaces", client=browser)
+    call("GET", "/api/auth/second-factor", client=browser)
 
 
 def _send_events(recorder: Recorder, website_id: str) -> None:
@@ -125,15 +161,23 @@ def _read_activity(recorder: Recorder, shop: Json) -> None:
         return len(recent["data"]) == 4
 
     eventually(all_stored)
-    recorder.call("GET", "/api/events/recent", query={**shop, "limit": 1})
+    recent = recorder.call("GET", "/api/events/recent", query={**shop, "limit": 1})
     recorder.call("GET", "/api/visitors", query={**shop, "pageSize": 1})
+    visitor = {"visitor_id": recent["data"][0]["visitorId"]}
+    recorder.call("GET", "/api/visitors/{visitor_id}", query=shop, **visitor)
+    events = "/api/visitors/{visitor_id}/events"
+    recorder.call("GET", events, query={**shop, "pageSize": 1}, **visitor)
+    recorder.call("GET", "/api/events/counts")
+    recorder.call("GET", "/api/events/refused", query=shop)
     recorder.call("GET", "/api/schema/events", query=shop)
     recorder.call("GET", "/api/schema/properties", query=shop)
+    recorder.call("GET", "/api/schema/values", query={**shop, "property": "plan"})
 
 
 def _use_goals(recorder: Recorder) -> None:
     match = {"type": "Transaction", "value": "purchase", "filters": []}
     goal = recorder.call("POST", "/api/goals", {"name": "Paid", "match": match})
+    recorder.call("GET", "/api/goals", query={"pageSize": 1})
     recorder.call("GET", "/api/goals/{goal_id}", goal_id=goal["id"])
     recorder.call("PATCH", "/api/goals/{goal_id}", {"name": "Has paid"}, goal_id=goal["id"])
     recorder.call("DELETE", "/api/goals/{goal_id}", goal_id=goal["id"])
@@ -161,6 +205,16 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     _wait_for_a_job(recorder, f"/api/funnels/{funnel['id']}/results")
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     recorder.call("GET", trace, query=shop, unit="c-1", **place)
+    by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
+    recorder.call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **place)
+    recorder.call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **place)
+    recorder.call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **place)
+    recorder.call("GET", "/api/funnels/{funnel_id}/outcomes", **place)
+    recorder.call("POST", "/api/funnels/preview", {**days, **definition})
+    renamed = {**definition, "name": "Checkout to purchase"}
+    recorder.call("PUT", "/api/funnels/{funnel_id}", renamed, **place)
+    recorder.call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **place)
+    recorder.call("DELETE", "/api/funnels/{funnel_id}", **place)
 
 
 def _wait_for_a_job(recorder: Recorder, path: str) -> None:
@@ -184,6 +238,8 @@ def _use_links(recorder: Recorder, app_id: str) -> None:
     link = recorder.call("POST", "/api/mobile/deferred-links", new)
     recorder.call("GET", "/api/mobile/deferred-links/{link_id}", link_id=link["id"])
     recorder.call("GET", "/api/mobile/deferred-links", query={"pageSize": 1})
+    for part in ("history", "matches", "stats"):
+        recorder.call("GET", f"/api/mobile/deferred-links/{{link_id}}/{part}", link_id=link["id"])
     opened = {
         "websiteId": app_id,
         "installId": "5f0c1f6e-6a0e-4a5e-9d0b-0f3f5b6c7d8e",
