@@ -147,7 +147,7 @@ class ReportPageQuery(FunnelPageQuery):
     property_: Annotated[str | None, Field(alias="property")] = None
     baseline: str | None = None
     step: Annotated[int, Field(ge=1, le=19)] = 1
-    outcome: Literal["pending", "droppedOff", "both"] = "droppedOff"
+    outcome: Literal["pending", "droppedOff", "excluded", "both"] = "droppedOff"
 
 
 AD_HOC = ("breakdown", "filters", "window", "settled")

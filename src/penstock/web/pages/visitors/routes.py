@@ -118,7 +118,7 @@ def entries(
         query = AdHocQuery(websiteId=visitor.website_id)
         with suppress(NotFound, Conflict):  # no matching event, or a goal without a definition
             trace = traces.trace(view.workspace_id, funnel.id, query, visitor.visitor_id)
-            steps = sum(not row.diagnostic for row in funnel.steps)
+            steps = sum(row.required for row in funnel.steps)
             if trace.entry_at is not None:
                 found.append(FunnelEntry(funnel, steps, trace))
     return found

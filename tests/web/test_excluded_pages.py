@@ -1,0 +1,56 @@
+"""Each part of a report shows the units that the funnel excludes."""
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene, step
+from tests.web.test_settled_pages import text_of
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    return Scene(workspace, clock, ago_s=10 * DAY_S)
+
+
+@pytest.fixture
+def funnel(scene):
+    """One attempt completed, two were excluded and one dropped off."""
+    scene.story("0/A 60/B", attempt="won", plan="pro")
+    scene.story("0/A 30/X 40/D", attempt="out 1", plan="pro")
+    scene.story("0/A 30/X 60/B", attempt="out 2", plan="basic")
+    scene.story("0/A", attempt="lost", plan="pro")
+    rows = ("A", step("X", exclude=True), "B")
+    return scene.attempts(*rows, breakdownProperties=["plan"])
+
+
+def test_figures_and_bars(workspace, funnel):
+    text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    assert "Conversion rate 50.0% of 2 settled attempts" in text
+    assert "Excluded 2" in text
+    assert "2 excluded" in text
+    assert "1 dropped off ( 50.0% of settled)" in text
+    page = workspace.browser.get(
+        f"/funnels/{funnel}?period=all", headers={"HX-Request": "true", "HX-Target": "overview"}
+    )
+    assert '<rect class="excluded" x="50.0000%" width="50.0000%"' in " ".join(page.text.split())
+
+
+@pytest.mark.parametrize(
+    ("show", "shown"),
+    [
+        ("cohorts", "basic 1 – 0 0 0 1 –"),
+        ("trend", "Excluded"),
+        ("compare&property=plan", "Excluded"),
+        ("next&step=1&outcome=excluded", "D Event 1 50.0%"),
+    ],
+)
+def test_details(workspace, funnel, show, shown):
+    text = text_of(workspace, f"/funnels/{funnel}?period=all&show={show}", "detail")
+    assert shown in text
+
+
+def test_the_list_of_excluded_units(workspace, funnel):
+    text = text_of(workspace, f"/funnels/{funnel}/units?period=all&outcome=excluded&step=1", "list")
+    assert "out 1" in text
+    assert "out 2" in text
+    assert "won" not in text
+    assert text_of(workspace, f"/funnels/{funnel}/units/out%201?period=all", "timeline")
