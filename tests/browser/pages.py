@@ -61,6 +61,11 @@ PAGES = (
         at("/funnels/{funnel}?timezone=UTC&show=drivers&step=1"),
     ),
     ShownPage(
+        "report-flows",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=UTC&show=flows&of=visitor"),
+    ),
+    ShownPage(
         "report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")
     ),
     ShownPage(

@@ -257,7 +257,9 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
     assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
 
 
-@pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "drivers", "quality"])
+@pytest.mark.parametrize(
+    "show", ["trend", "times", "compare", "next", "drivers", "flows", "quality"]
+)
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
     answer, table = api("#detail"), page.locator("#detail .table tbody tr")
@@ -288,6 +290,10 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
                 int(row.locator(".shares data").nth(1).get_attribute("value"))
                 for row in shown.all()
             ]
+        case "flows":
+            assert (answer["where"], answer["step"]) == ("after", 2)
+            names = page.locator("#detail .flow > li > .flow-row .flow-name bdi")
+            assert names.all_text_contents() == [branch["name"] for branch in answer["data"]]
         case "quality":
             skips = page.get_by_role("listitem").filter(has_text="skipped by sequence number")
             assert number(skips) == answer["dataQuality"]["sequenceSkips"]

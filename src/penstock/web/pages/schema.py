@@ -16,6 +16,7 @@ from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.results.schema import ResultsQuery
+from penstock.funnels.statements.flows import Where
 from penstock.http.bodies import bad_parameter
 from penstock.http.period import InBuckets, InPeriod
 
@@ -34,6 +35,7 @@ class Show(StrEnum):
     COMPARE = "compare"
     NEXT = "next"
     DRIVERS = "drivers"
+    FLOWS = "flows"
     QUALITY = "quality"
 
 
@@ -148,6 +150,8 @@ class ReportPageQuery(FunnelPageQuery):
     baseline: str | None = None
     step: Annotated[int, Field(ge=1, le=19)] = 1
     outcome: Literal["pending", "droppedOff", "excluded", "both"] = "droppedOff"
+    where: Where = Where.AFTER
+    of: Literal["unit", "visitor"] = "unit"
 
 
 AD_HOC = ("breakdown", "filters", "window", "settled")

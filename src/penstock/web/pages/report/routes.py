@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.drivers.service import DriverService
+from penstock.funnels.flows.service import FlowService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
@@ -26,6 +27,7 @@ from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.drivers import what_differs
+from penstock.web.pages.report.panels.flows import paths
 from penstock.web.pages.report.panels.next_events import next_events
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
@@ -51,6 +53,7 @@ TABS: Mapping[Show, Tab] = {
     Show.COMPARE: Tab("Compare", compare),
     Show.NEXT: Tab("What came next", next_events),
     Show.DRIVERS: Tab("What differs", what_differs),
+    Show.FLOWS: Tab("Flows", paths),
     Show.QUALITY: Tab("Data quality", quality),
 }
 _COHORT_TABS = (Show.COHORTS, Show.COMPARE)
@@ -71,6 +74,7 @@ async def report(
     comparisons: NamedDependency[CompareService],
     verdicts: NamedDependency[VerdictService],
     drivers: NamedDependency[DriverService],
+    flows: NamedDependency[FlowService],
     outcomes: NamedDependency[OutcomeService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
@@ -94,6 +98,7 @@ async def report(
             comparisons,
             verdicts,
             drivers,
+            flows,
             outcomes,
             only_cached=view.requested_part is None,
         )

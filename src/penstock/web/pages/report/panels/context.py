@@ -8,6 +8,7 @@ from typing import Any
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.drivers.service import DriverService
+from penstock.funnels.flows.service import FlowService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
@@ -35,6 +36,7 @@ class ReportContext:
     comparisons: CompareService
     verdicts: VerdictService
     drivers: DriverService
+    flows: FlowService
     outcomes: OutcomeService
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all
