@@ -43,7 +43,7 @@ def test_each_fault_stands_at_its_field_and_the_first_has_the_focus(signed_in, w
     signed_in.get_by_role("button", name="Add website").click()
     name = signed_in.get_by_label("Name")
     expect(name).to_be_focused()
-    expect(name).to_have_accessible_description("Must not be empty or blank.")
+    expect(name).to_have_accessible_description("Enter a name.")
     expect(signed_in.get_by_label("Domain")).to_have_accessible_description(
         "Host name only, such as shop.example.com. "
         "Must be a host name such as shop.example.com, without scheme or path."

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
 
 
@@ -142,3 +143,18 @@ def test_a_timeline_is_paged(signed_in, account, website, watch):
     )
     signed_in.locator(".event-row summary").first.press("Enter")
     expect(signed_in.get_by_text("No properties.").first).to_be_visible()
+
+
+def test_the_list_does_not_shift_while_it_loads(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    page.add_init_script(
+        """window.shifts = 0;
+        new PerformanceObserver((list) => {
+          for (const shift of list.getEntries()) window.shifts += shift.value;
+        }).observe({ type: "layout-shift", buffered: true });"""
+    )
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/visitors")
+    expect(page.locator("time[data-style=ago]").first).to_contain_text("ago")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.shifts") < 0.02

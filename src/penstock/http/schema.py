@@ -160,7 +160,7 @@ def without_controls(value: str) -> str:
 
 def _reject_blank(value: str) -> str:
     if not value.strip():
-        raise RuleBroken("too_short", "Must not be empty or blank.")
+        raise RuleBroken("too_short", "Enter a name.")
     return value
 
 

@@ -66,6 +66,17 @@ def _time_element(at: str) -> str:
     return f'<time datetime="{at}" data-style="datetime">{utc_time(parse_time(at))}</time>'
 
 
+def _first_time(at_ms: int, style: str) -> str:
+    """Format a time for the first paint, about as wide as the browser will (static/formats.js)."""
+    text = utc_time(at_ms)
+    return text.partition(",")[0] if style in ("date", "day", "ago") else text
+
+
+def _type_in_words(event_type: str) -> str:
+    """Return the type of a match as people call it."""
+    return "Page view" if event_type == "Pageview" else event_type
+
+
 def _path_part(text: str) -> str:
     """Encode a text as one path segment, including its slashes."""
     return quote(text, safe="")
@@ -103,7 +114,8 @@ _templates.filters.update(
     as_data=_as_data,
     iso=iso,
     ms=parse_time,
-    utc_time=utc_time,
+    first_time=_first_time,
+    type_in_words=_type_in_words,
     sentence=_sentence,
 )
 _templates.filters.update(path_part=_path_part, as_json=_as_json, with_times=_with_times)

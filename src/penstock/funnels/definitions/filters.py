@@ -50,10 +50,10 @@ def check_event_field(key: str) -> str:
 
 
 def _check_property_key(key: str) -> str:
-    if not 1 <= len(key.encode("utf-8", "surrogatepass")) <= MAX_KEY_BYTES:
-        raise RuleBroken(
-            "too_long" if key else "too_short", f"A property key has 1 to {MAX_KEY_BYTES} bytes."
-        )
+    if not key:
+        raise RuleBroken("too_short", "Choose a property.")
+    if len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
+        raise RuleBroken("too_long", f"A property key has at most {MAX_KEY_BYTES} bytes.")
     return check_storable(key)
 
 

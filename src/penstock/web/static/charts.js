@@ -100,7 +100,13 @@ function drawingOf(chart, data, isHidden) {
       data.axes?.y ?? "",
     ),
     ...lines,
-    svg("line", { ...grid, class: "at", stroke: colour("line-strong"), y1: MARGIN.top, y2: bottom, display: "none" }),
+    svg("line", {
+      class: "at",
+      stroke: colour("line-strong"),
+      y1: MARGIN.top,
+      y2: bottom,
+      display: "none",
+    }),
   ]);
 }
 
@@ -200,7 +206,8 @@ on("click", "[data-saves]", (button) => {
   );
   const save = button.dataset.saves === "png" ? saveAsPng : saveAsSvg;
   const colours = { ground: colour("surface"), ink: colour("ink") };
-  save(chart.querySelector("svg.drawing"), { keys, colours, title: document.title, name: chart.id });
+  const details = { keys, colours, title: document.title, name: chart.id };
+  save(chart.querySelector("svg.drawing"), details);
 });
 
 const resizes = new ResizeObserver((entries) => {
