@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.results.schema import ResultsRecord
+from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
 from penstock.funnels.verdicts.sentences import largest_loss, verdict
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene
@@ -19,7 +19,7 @@ def aggregate(reached: list[int], *, pending: int = 0, early: int = 0) -> Json:
     counts = [count + early for count in reached]
     counts[0] += pending
     n = len(reached)
-    steps = [
+    steps: list[Json] = [
         {
             "step": k + 1,
             "row": k,
@@ -65,21 +65,10 @@ def report(
     period: tuple[str, str] = ("2026-03-01T00:00:00.000Z", "2026-03-31T00:00:00.000Z"),
     before_history: bool = False,
 ) -> ResultsRecord:
-    quality = dict.fromkeys(
-        [
-            "eventsWithoutAttemptId",
-            "invalidSequenceValues",
-            "sequenceSkips",
-            "unorderedTies",
-            "tiedEntries",
-            "unverifiedProviderEvents",
-            "coarseTimes",
-            "attemptsWithSeveralVisitors",
-            "unitsOverLimit",
-            "lostOnDevices",
-        ],
-        0,
-    )
+    quality: Json = {
+        str(field.alias): 0 if field.annotation is int else {}
+        for field in DataQualityRecord.model_fields.values()
+    }
     body: dict[str, Any] = {
         "funnelId": "f",
         "definitionRevision": 1,
@@ -106,8 +95,6 @@ def report(
         "dataQuality": {
             **quality,
             "unitsWithOrderingIssues": disordered,
-            "unknownEntryValues": {},
-            "conflictingEntryValues": {},
         },
         "impossibleSteps": [],
         "coverage": {
