@@ -427,15 +427,20 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         st.sampled_from([(False, False)] * 3 + [(True, False)] * 2 + [(False, True), (True, True)])
     )
     conditions = entry_filters(script, events, draw(choice)) if asks_filters else []
+    settled = asks_settled and definition.window_s is not None
+    evaluated_at_ms = draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:]))
+    if settled and events:  # at the end of the window of one event, or just after it
+        end, after = divmod(draw(choice), 2)
+        evaluated_at_ms = events[end % len(events)].at_ms + window_ms + after
     return Case(
         funnel=funnel,
         goals=goals,
         definition=with_filters(definition, conditions),
         filters=conditions,
-        settled=asks_settled and definition.window_s is not None,
+        settled=settled,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
-        evaluated_at_ms=draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:])),
+        evaluated_at_ms=evaluated_at_ms,
         **dict(
             zip(
                 ("start_ms", "end_ms"),
