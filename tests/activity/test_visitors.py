@@ -140,7 +140,7 @@ def test_filters_select_visitors_with_such_an_event(workspace):
     item = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "d"}
     phone = {"User-Agent": PHONE}
     workspace.client.post("/api/track", json=item, headers=phone).raise_for_status()
-    for query, found in (
+    for query, expected in (
         ({"country": "de"}, ["a", "c"]),
         ({"device": "mobile"}, ["d"]),
         ({"event": "/"}, ["d"]),
@@ -150,7 +150,7 @@ def test_filters_select_visitors_with_such_an_event(workspace):
         ({"search": "c", "event": "seen"}, ["c"]),
     ):
         page = listed(workspace, **query)
-        assert (sorted(ids(page)), page["total"]) == (found, len(found)), query
+        assert (sorted(ids(page)), page["total"]) == (expected, len(expected)), query
     for query in ({"country": "DEU"}, {"country": "1a"}, {"event": ""}):
         assert workspace.client.get("/api/visitors", params=query).status_code == 400, query
 

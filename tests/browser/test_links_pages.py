@@ -370,11 +370,11 @@ def test_links_are_sorted_by_their_numbers_within_a_period(
     signed_in, account, make_link, shared_service
 ):
     names = ("Autumn", "Winter", "Spring")
-    made = {name: make_link(slug=name.lower(), name=name) for name in names}
+    links = {name: make_link(slug=name.lower(), name=name) for name in names}
     for name, clicks in (("Autumn", 1), ("Winter", 3)):
         for _ in range(clicks):
             shared_service.client.get(
-                f"/l/{made[name]['slug']}", headers={"User-Agent": user_agents.ANDROID["samsung"]}
+                f"/l/{links[name]['slug']}", headers={"User-Agent": user_agents.ANDROID["samsung"]}
             )
     totals = lambda: account.client.get(LINKS).json()["data"][1]["stats"]["clicks"]  # noqa: E731
     eventually(lambda: totals() == 3)

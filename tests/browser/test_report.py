@@ -657,9 +657,9 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
     lines = json.loads(page.locator("#trend").get_attribute("data-chart"))["series"]
     call = page.locator("#detail [data-copy]").last.get_attribute("data-copy")
     query = parse_qs(urlsplit(re.search(r"'(http[^']+)'$", call)[1]).query)
-    asked = {name: query[name][0] for name in ("startAt", "endAt", "interval", "timezone")}
+    parameters = {name: query[name][0] for name in ("startAt", "endAt", "interval", "timezone")}
     client, path = demo.service.client, f"/api/funnels/{demo.ids['funnel']}"
-    period = {name: asked[name] for name in ("startAt", "endAt")}
+    period = {name: parameters[name] for name in ("startAt", "endAt")}
     cohorts = {
         ", ".join(value or "Unknown" for value in cohort["cohort"].values()): cohort
         for cohort in client.get(
@@ -672,7 +672,7 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
     )
     for line, cohort in zip(lines, shown, strict=True):
         own = {"cohort": json.dumps(cohort["cohort"])}
-        trend = client.get(f"{path}/trend", params=asked | own).json()["data"]
+        trend = client.get(f"{path}/trend", params=parameters | own).json()["data"]
         rates = [bucket["conversionRate"] for bucket in trend if not bucket["maturing"]]
         assert [rate for rate in line["values"] if rate is not None] == [
             rate for rate in rates if rate is not None

@@ -56,8 +56,8 @@ def test_the_search_finds_the_page_that_answers(
     search(page, site, words)
     expect(page.locator(".search-summary")).to_contain_text("found")
     links = page.locator("#search-results li > a")
-    found = links.evaluate_all("links => links.map(link => link.pathname)")
-    assert f"/{answer}.html" in found[:5]
+    paths = links.evaluate_all("links => links.map(link => link.pathname)")
+    assert f"/{answer}.html" in paths[:5]
 
 
 def test_the_search_says_that_it_found_nothing(page: Page, site: str) -> None:

@@ -102,9 +102,9 @@ def _use_settings(recorder: Recorder, website_id: str) -> None:
     withdrawn = {"invitation_id": invitation["id"]}
     call("DELETE", "/api/settings/invitations/{invitation_id}", client=browser, **withdrawn)
     key = {"name": "Shop backend", "scopes": ["ingest"], "websiteId": website_id}
-    made = call("POST", "/api/settings/api-keys", key, client=browser)
+    created = call("POST", "/api/settings/api-keys", key, client=browser)
     call("GET", "/api/settings/api-keys", query={"pageSize": 1}, client=browser)
-    call("DELETE", "/api/settings/api-keys/{key_id}", client=browser, key_id=made["id"])
+    call("DELETE", "/api/settings/api-keys/{key_id}", client=browser, key_id=created["id"])
     secrets = "/api/settings/websites/{website_id}/identity-secrets"
     call("POST", secrets, client=browser, **place)
     call("GET", secrets, client=browser, **place)

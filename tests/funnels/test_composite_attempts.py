@@ -69,8 +69,8 @@ def test_sessions_are_counted_within_a_website_and_a_visitor(scene: Scene) -> No
         [[website, "ann", "s2"]],
         [[website, "ann", "s1"]],
     ]
-    found = trace(scene, funnel, [[website, "ann", "s1"]])
-    assert [event["name"] for event in found["events"]] == ["A", "B"]
+    record = trace(scene, funnel, [[website, "ann", "s1"]])
+    assert [event["name"] for event in record["events"]] == ["A", "B"]
 
 
 def test_a_merge_makes_carts_with_the_same_id_one_attempt(scene: Scene) -> None:

@@ -79,9 +79,9 @@ class VisitorService:
         websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         if query.search is not None:
-            found = self._search(websites, query.search, query.pagination, only_website)
-            if found.total:
-                return found
+            matching = self._search(websites, query.search, query.pagination, only_website)
+            if matching.total:
+                return matching
         rows = self._active(websites, query, query.pagination)
         if not rows and query.page > 1:
             first = self._active(websites, query, Page(1, 1))

@@ -84,10 +84,10 @@ def _sorted_page(
     since_ms: int,
 ) -> tuple[Listing[Link], Mapping[LinkId, TotalsRecord | None]]:
     """Return a page of links and their totals. Only the newest links need no other links."""
-    found: Sequence[Link] = ()
+    listed_links: Sequence[Link] = ()
     if query.sort != "newest":
         try:
-            found = links.list_all(view.workspace_id, query)
+            listed_links = links.list_all(view.workspace_id, query)
         except Malformed:
             view.ignored["sort"] = "Too many links to sort. Search or filter first."
     if query.sort == "newest" or "sort" in view.ignored:
@@ -95,12 +95,12 @@ def _sorted_page(
         return listing, link_statistics.totals(listing.data, since_ms)
     page = query.pagination
     if query.sort == "name":
-        named = sorted(found, key=lambda link: link.name.casefold())
+        named = sorted(listed_links, key=lambda link: link.name.casefold())
         shown = named[page.offset : page.offset + page.size]
-        return Listing(shown, page, len(found)), link_statistics.totals(shown, since_ms)
-    stats = link_statistics.totals(found, since_ms)
-    ranked = sorted(found, key=lambda link: -_figure(stats[link.id], query.sort))
-    return Listing(ranked[page.offset : page.offset + page.size], page, len(found)), stats
+        return Listing(shown, page, len(listed_links)), link_statistics.totals(shown, since_ms)
+    stats = link_statistics.totals(listed_links, since_ms)
+    ranked = sorted(listed_links, key=lambda link: -_figure(stats[link.id], query.sort))
+    return Listing(ranked[page.offset : page.offset + page.size], page, len(listed_links)), stats
 
 
 def _figure(totals: TotalsRecord | None, name: str) -> int:

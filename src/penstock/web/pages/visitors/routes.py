@@ -111,7 +111,7 @@ def entries(
     view: View, funnels: FunnelService, traces: TraceReader, visitor: VisitorDetailRecord
 ) -> list[FunnelEntry]:
     """Return the funnels that count visitors and that the visitor entered, the newest first."""
-    found = []
+    entered = []
     for funnel in funnels.page(view.workspace_id, _MOST_FUNNELS).data:
         if funnel.counting_unit != CountingUnit.VISITOR:
             continue
@@ -120,8 +120,8 @@ def entries(
             trace = traces.trace(view.workspace_id, funnel.id, query, visitor.visitor_id)
             steps = sum(row.required for row in funnel.steps)
             if trace.entry_at is not None:
-                found.append(FunnelEntry(funnel, steps, trace))
-    return found
+                entered.append(FunnelEntry(funnel, steps, trace))
+    return entered
 
 
 def sessions_of(events: Iterable[StoredEventRecord]) -> list[Session]:
