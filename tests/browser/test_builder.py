@@ -767,13 +767,14 @@ def test_a_funnel_of_four_steps_with_a_filter_and_a_breakdown_takes_twelve_click
         locator.click()
 
     click(step(page, 1).get_by_label("Value"))
+    suggestions = page.get_by_role("listbox", name="Suggestions")
     for at, name in enumerate(("started", "cart_filled", "wish_made", "purchase")):
         if at >= 2:
             click(page.get_by_role("button", name="Add a step"))
-        click(page.get_by_role("option", name=name))
+        click(suggestions.get_by_role("option", name=name))
     click(step(page, 1).get_by_role("button", name="Add a filter"))
-    click(page.get_by_role("option", name="plan"))
-    click(page.get_by_role("option", name="pro"))
+    click(suggestions.get_by_role("option", name="plan"))
+    click(suggestions.get_by_role("option", name="pro"))
     click(page.locator("#breakdown-ideas").get_by_role("button", name="plan"))
     click(page.get_by_role("button", name="Save funnel"))
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
