@@ -21,7 +21,7 @@ RELEASED = Path(__file__).parent / "released_migrations.sha256"
 
 def test_released_migrations_never_change() -> None:
     lines = RELEASED.read_text("utf-8").splitlines()
-    assert len(lines) == 30
+    assert len(lines) >= 32  # a release only adds lines
     for digest, name in map(str.split, lines):
         content = (SOURCE / name).read_bytes()
         assert sha256(content).hexdigest() == digest, f"{name} was released"
