@@ -152,7 +152,6 @@ NOT_RUN = {
     ("src/penstock/web/README.md", "<form hx-get"): "a part of a template that tests render",
     ("src/penstock/web/README.md", "{% call ui.form"): "a part of a template that tests render",
     ("src/penstock/web/README.md", "{% block scripts"): "a part of a template that tests render",
-    ("src/penstock/web/README.md", "{% block styles"): "a part of a template that tests render",
 }
 """Blocks that do not run, and why."""
 
