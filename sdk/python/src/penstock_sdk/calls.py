@@ -18,9 +18,7 @@ class PenstockError(Exception):
 
 
 class ResultsQuery(TypedDict, total=False):
-    """Query parameters. `start_at` is inclusive, `end_at` is exclusive; `page_size` is at most
-    100.
-    """
+    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` is at most 100."""
 
     start_at: datetime
     end_at: datetime
@@ -30,9 +28,7 @@ class ResultsQuery(TypedDict, total=False):
 
 
 def read_answer(response: httpx.Response) -> Json:
-    """Return a response's JSON object. Raises `PenstockError` if the response is an error or not a
-    JSON object.
-    """
+    """Return a response's JSON object. Raises `PenstockError` for any other response."""
     answer = json_object(response)
     if not response.is_success or answer is None:
         raise PenstockError(response.status_code, answer or {"detail": response.text})

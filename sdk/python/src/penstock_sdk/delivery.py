@@ -111,9 +111,7 @@ class Delivery:
             _log.exception("penstock_sdk: on_refused failed")
 
     def _log_fault(self, fault: str, error: Exception | None = None) -> None:
-        """Log that the server accepts nothing. Logs at most once an hour while the fault stays the
-        same.
-        """
+        """Log that the server accepts nothing, once an hour while the fault stays the same."""
         if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
             self._last_log = entry
             _log.error("penstock_sdk: %s %s", fault, _ADVICE, exc_info=error)

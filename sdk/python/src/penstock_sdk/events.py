@@ -44,9 +44,7 @@ class Refusal(NamedTuple):
 
 
 class EventFields(TypedDict, total=False):
-    """Fields of an event. `user_id` or `visitor_id` is required. `timestamp` defaults to the
-    current time.
-    """
+    """Fields of an event. `user_id` or `visitor_id` is required. `timestamp` defaults to now."""
 
     user_id: str | int | None
     visitor_id: str | int | None
@@ -95,9 +93,7 @@ class ItemFields(TypedDict, total=False):
 
 
 def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
-    """Create the entry for an event, with a time, and an ID by which the server recognises
-    repeats.
-    """
+    """Create an entry with a time, and an ID by which the server recognises repeats."""
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
     return _dated_entry(path, body)

@@ -1,6 +1,4 @@
-"""Calls that queue events, and the thread that delivers the events. Both clients share this
-module.
-"""
+"""Calls that queue events, and the thread that delivers them. Both clients share this module."""
 
 import atexit
 import logging
@@ -123,9 +121,7 @@ class Sending(ABC, Generic[Answer]):
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def _close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver queued events and stop. Returns False if any are left; a `spill_to` folder keeps
-        them.
-        """
+        """Deliver queued events and stop. Returns False if any are left; `spill_to` keeps them."""
         is_empty = self._flush(timeout_s)
         with self._changed:
             self._is_closing = True
