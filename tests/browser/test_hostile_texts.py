@@ -42,7 +42,7 @@ REVERSED_TEXTS = """(text) => {
     const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
         const at = node.data.lastIndexOf(text);
-        if (at < 0 || node.parentElement.closest("script, pre, option, .revisions")) continue;
+        if (at < 0 || node.parentElement.closest("script, pre, option, .revisions, .summary")) continue;
         let holder = node.parentElement;
         while (!isolates(holder)) holder = holder.parentElement;
         const after = document.createRange();
@@ -54,7 +54,8 @@ REVERSED_TEXTS = """(text) => {
 }"""
 """Elements with other text after the hostile text, which it could reverse.
 
-Not checked: code, and texts that are one sentence, such as an option or a revision's changes."""
+Not checked: code, and texts that are one sentence, such as an option, a revision's changes or the
+summary of a comparison."""
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """Words for values, differences and intervals, and the summary of a comparison."""
 
-import json
 from collections.abc import Sequence
+
+from msgspec import json
 
 from penstock.base.scalar import Scalar
 
@@ -14,7 +15,7 @@ def value_words(value: Scalar | None) -> str:
     """Return a value as text. Long values are truncated."""
     if value is None:
         return "Unknown"
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.encode(value).decode()
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
 
 

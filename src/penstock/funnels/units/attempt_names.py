@@ -5,10 +5,11 @@ array with an element for each key: the text of a property, the ID of `$visitor`
 `$session` an array of the website, the visitor and the session.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import DecodeError, json
 
 from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY
 from penstock.funnels.definitions.model import Definition
@@ -40,7 +41,7 @@ def attempt_name(
         return str(next(texts))
     parts = {VISITOR_KEY: visitor, SESSION_KEY: [row["website_id"], visitor, row["session_id"]]}
     name = [parts[key] if key in parts else next(texts) for key in definition.attempt_keys]
-    return json.dumps(name, ensure_ascii=False, separators=(",", ":"))
+    return json.encode(name).decode()
 
 
 def read_attempt_name(definition: Definition, name: str) -> AttemptName | None:
@@ -49,8 +50,8 @@ def read_attempt_name(definition: Definition, name: str) -> AttemptName | None:
     if not definition.has_composite_attempts:
         return AttemptName({keys[0]: name})
     try:
-        parts = json.loads(name)
-    except (ValueError, RecursionError):
+        parts = json.decode(name)
+    except (DecodeError, RecursionError):
         return None
     if not isinstance(parts, list) or len(parts) != len(keys):
         return None
