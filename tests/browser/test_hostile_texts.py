@@ -42,7 +42,8 @@ REVERSED_TEXTS = """(text) => {
     const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
         const at = node.data.lastIndexOf(text);
-        if (at < 0 || node.parentElement.closest("script, pre, option, .revisions, .summary")) continue;
+        const sentences = "script, pre, option, .revisions, .summary";
+        if (at < 0 || node.parentElement.closest(sentences)) continue;
         let holder = node.parentElement;
         while (!isolates(holder)) holder = holder.parentElement;
         const after = document.createRange();

@@ -969,6 +969,7 @@ def test_a_whole_report(scene: Scene) -> None:
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "asked": None,
+        "impossibleSteps": [],
         "aggregate": {
             "entered": 3,
             "completed": 1,

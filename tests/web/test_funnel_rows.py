@@ -50,7 +50,7 @@ def test_the_totals_of_a_row_are_those_of_the_report(workspace, row, clock):
         },
     )
     page = re.sub(r"\s+", " ", workspace.browser.get(row).text)
-    entered, rate = re.findall(r'data-label="(?:Entered|Conversion)">(.*?)</td>', page)
+    entered, rate = re.findall(r'data-label="(?:Entered|Conversion rate)">(.*?)</td>', page)
     assert re.sub("<.*?>", "", entered).strip() == "1"
     assert re.sub("<.*?>", "", rate).strip() == "100.0%"
 

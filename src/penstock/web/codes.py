@@ -255,6 +255,7 @@ too_costly              - The filters together cost more than is allowed. The me
 too_many_matches        - A funnel has too many matches, including those of its `or` rows.
 not_a_name              - The name of a screen, event or transaction cannot contain *, which stands
   for any characters only in the path of a Pageview.
+misplaced               - The row cannot be at this place; the message says where it may be.
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.
@@ -273,6 +274,8 @@ read_only               - The field cannot be changed; omit it or send the store
 needs_start             - endAt was sent without startAt.
 needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
+not_earlier             - compareStartAt is not before startAt.
+other_length            - The two periods do not have as many calendar days.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
 not_a_list              - The value is not a list: names separated by commas, or a JSON array.
