@@ -62,7 +62,11 @@ def test_head_answers_as_get_does_without_the_body(tmp_path):
             "/api/docs",
             "/.well-known/assetlinks.json",
         ):
-            head, whole = service.client.head(path), service.client.get(path)
+            # Each page has another nonce, so its compressed length differs.
+            headers = {"Accept-Encoding": "identity"} if path == "/api/docs" else {}
+            head, whole = (
+                service.client.request(method, path, headers=headers) for method in ("HEAD", "GET")
+            )
             assert (head.status_code, head.content) == (200, b""), path
             assert [head.headers[name] for name in ("content-type", "content-length")] == [
                 whole.headers[name] for name in ("content-type", "content-length")

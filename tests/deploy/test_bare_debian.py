@@ -18,6 +18,7 @@ from tests.deploy.demo import assert_pages_and_funnel_are_there, demo_output
 ROOT = Path(__file__).parents[2]
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 APT = "apt-get update -qq && apt-get install -qq -y --no-install-recommends"
+HOME = "/root"
 VENV = f"{APT} python3-venv && python3 -m venv /opt/penstock"
 WAYS = {
     ("trixie", "pip install"): (
@@ -26,12 +27,12 @@ WAYS = {
     ),
     ("trixie", "pipx install"): (
         f"{APT} pipx && pipx install -q /srv/$WHEEL",
-        "/root/.local/bin/penstock",
+        f"{HOME}/.local/bin/penstock",
     ),
     ("trixie", "uv tool install"): (
         f"{VENV} && /opt/penstock/bin/pip install -q uv"
         " && /opt/penstock/bin/uv tool install -q /srv/$WHEEL",
-        "/root/.local/bin/penstock",
+        f"{HOME}/.local/bin/penstock",
     ),
     ("trixie", "uvx"): (
         f"{VENV} && /opt/penstock/bin/pip install -q uv",

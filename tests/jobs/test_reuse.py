@@ -49,7 +49,8 @@ def test_requests_that_differ_run_a_query_each(scene, warehouse):
         eventually(lambda: hold.statements == 3)  # as many as a workspace may run at once
         hold.release()
         reports = [request.result() for request in requests]
-    assert len(warehouse.reports) == len(queries)
+    # Reports without units share a statement that looks for impossible steps.
+    assert len(warehouse.reports) == len(queries) + 1
     assert [report["aggregate"]["entered"] for report in reports] == [1, 1, 1, 0, 0, 1]
 
 

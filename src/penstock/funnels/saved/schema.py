@@ -5,7 +5,6 @@ a validator of the second field, which can use the first field if that field is 
 would check a rule about the whole object only after every field is valid.
 """
 
-from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,10 +21,8 @@ from penstock.base.errors import Fault
 from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
 from penstock.funnels.definitions.filters import AttemptKey, EventField, OwnProperty
-from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
-    GOAL,
     MatchIn,
     SavedDefinition,
     SavedStep,
@@ -36,6 +33,7 @@ from penstock.funnels.definitions.schema import (
     saved_filters,
 )
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
+from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS, MIN_STEPS, identical_parts, row_faults
 from penstock.http.schema import Input, Name, RuleBroken, RulesBroken, SearchQuery
 
 
@@ -56,9 +54,7 @@ class FunnelsQuery(SearchQuery):
     ] = FunnelSort.CREATED
 
 
-MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
 MAX_OR_ROWS = 20
-MAX_MATCHES = 256
 MAX_BREAKDOWNS = 3
 MAX_ATTEMPT_KEYS = 4
 ATTEMPT_WINDOW_S = 604_800
@@ -137,7 +133,7 @@ class StepIn(MatchIn):
             parent = MatchIn.model_construct(
                 **{name: info.data[name] for name in MatchIn.model_fields}
             )
-            if faults := list(_identical_parts([parent, *rows], info.context)):
+            if faults := list(identical_parts([parent, *rows], info.context)):
                 raise RulesBroken(faults)
         return rows
 
@@ -330,8 +326,8 @@ class FunnelIn(Input):
         # regexes.
         costs = row_costs([read_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
         if (too_costly := cost_fault(costs, "")) is not None:
-            raise RulesBroken([*_row_faults(rows), too_costly])
-        return collect_faults(list(_row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
+            raise RulesBroken([*row_faults(rows), too_costly])
+        return collect_faults(list(row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
 
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
@@ -366,93 +362,3 @@ def _repeated(keys: Any, limit: int) -> list[Fault]:
     first = keys[: limit + 1] if isinstance(keys, list) else []
     repeated = [at for at, key in enumerate(first) if key in first[:at]]
     return [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated]
-
-
-def _row_faults(rows: list[Any]) -> Iterator[Fault]:
-    """Yield the faults of the list of rows as a whole. rows: not yet validated."""
-    objects = [row if isinstance(row, dict) else {} for row in rows]
-    required = sum(map(_is_step, objects))
-    if len(rows) > MAX_ROWS:
-        yield Fault("", "too_many", f"A funnel has at most {MAX_ROWS} rows, not {len(rows)}.")
-    if required < MIN_STEPS:
-        yield Fault(
-            "",
-            "too_few_steps",
-            f"A funnel needs at least {MIN_STEPS} required steps, not {required}.",
-        )
-    if required > MAX_STEPS:
-        yield Fault(
-            "",
-            "too_many_steps",
-            f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
-            "Diagnostic and exclusion rows do not count.",
-        )
-    yield from _order_faults(objects, required)
-    matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
-    if matches > MAX_MATCHES:
-        yield Fault(
-            "",
-            "too_many_matches",
-            f"A funnel has at most {MAX_MATCHES} matches including `or` rows, not {matches}.",
-        )
-
-
-def _is_step(row: Mapping[str, Any]) -> bool:
-    return row.get("diagnostic") is not True and row.get("exclude") is not True
-
-
-def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
-    """Yield the faults of exclusion rows and strict steps that stand in a wrong place.
-
-    rows: not yet validated. required: number of required steps.
-    """
-    step, previous = 0, None
-    for place, row in enumerate(rows):
-        if _is_step(row):
-            step, previous = step + 1, None
-            if step == 1 and row.get("strict") is True:
-                yield Fault(
-                    f"[{place}].strict",
-                    "not_allowed",
-                    "The first step has no step before it. Set strict on a later step.",
-                )
-        elif row.get("exclude") is True and row.get("diagnostic") is not True:
-            if not 0 < step < required:
-                yield Fault(
-                    f"[{place}].exclude",
-                    "misplaced",
-                    "An exclusion row stands between two steps. Move it below the first step and "
-                    "above the last.",
-                )
-            elif previous is not None:
-                yield Fault(
-                    f"[{place}].exclude",
-                    "repeated",
-                    f"steps[{previous}] is the exclusion row between these steps. "
-                    "Add this match to its `or`.",
-                )
-            previous = place
-
-
-def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:
-    """Yield the faults of parts that match the same events as an earlier part.
-
-    parts: the parts of a group, starting with the row's own match.
-    """
-    seen: set[object] = set()
-    for at, part in enumerate(parts):
-        saved = part.saved()
-        if saved.type == GOAL and saved.value not in context.goals:
-            continue
-        try:
-            match = resolve_match(saved, context.goals, context.check_regex)
-        except RulesBroken:  # The routes for goals report invalid goals.
-            continue
-        meaning = (match.type, match.value, frozenset(match.filters))
-        if meaning in seen:
-            yield Fault(
-                f"[{at - 1}]",
-                "identical_parts",
-                "An earlier part of this row matches the same events. Change one of the two.",
-            )
-        seen.add(meaning)

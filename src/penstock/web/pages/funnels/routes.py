@@ -17,10 +17,9 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import (
     MAX_BREAKDOWNS,
-    MAX_ROWS,
-    MAX_STEPS,
     WINDOWS_S,
     FunnelsQuery,
 )
