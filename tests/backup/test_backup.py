@@ -68,7 +68,11 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> Command:
         monkeypatch.delenv(name)
 
     def run(*arguments: str) -> tuple[int, str]:
-        result = CliRunner().invoke(app, arguments)
+        mask = os.umask(0o077)  # commands set it, and this process runs more tests
+        try:
+            result = CliRunner().invoke(app, arguments)
+        finally:
+            os.umask(mask)
         return result.exit_code, " ".join(result.output.split())
 
     return run

@@ -146,7 +146,8 @@ class TestPooler:
         if os.geteuid() == 0:  # it refuses to run as root
             postgres = pwd.getpwnam("postgres")
             account = {"user": postgres.pw_uid, "group": postgres.pw_gid, "extra_groups": []}
-            os.chown(folder, postgres.pw_uid, postgres.pw_gid)
+            for path in (folder, config, users):  # the files may be private to this user
+                os.chown(path, postgres.pw_uid, postgres.pw_gid)
         with log.open("wb") as output:
             process = subprocess.Popen([program, config], stdout=output, stderr=output, **account)
         name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
