@@ -23,15 +23,8 @@ from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import MAX_FILTERS
 from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
-from penstock.funnels.saved.schema import (
-    MAX_BREAKDOWNS,
-    MAX_MATCHES,
-    MAX_OR_ROWS,
-    MAX_ROWS,
-    MAX_STEPS,
-    MIN_STEPS,
-    WINDOWS_S,
-)
+from penstock.funnels.saved.rows import MAX_MATCHES, MAX_ROWS, MAX_STEPS, MIN_STEPS
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_OR_ROWS, WINDOWS_S
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
 from penstock.settings import GROUPS, Settings
