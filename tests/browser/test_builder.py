@@ -709,11 +709,15 @@ def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
     page = builder
     module = HeldRequests(page, "**/builder.js*")
     page.goto("/funnels/new", wait_until="commit")
+    page.get_by_label("Name", exact=True).fill("Checkout")
+    page.get_by_label("Conversion window").select_option("30 days")
     page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Attempt property").fill("pla")
     module.release()
     page.get_by_role("option", name="plan").click()
     expect(page.get_by_label("Attempt property")).to_have_value("plan")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Checkout")
+    expect(page.get_by_label("Conversion window")).to_have_value(str(30 * 86_400))
 
 
 def buy(shop):

@@ -24,8 +24,9 @@ const addBreakdown = form.querySelector('[data-does="add-breakdown"]');
 const window_s = form.elements.conversionWindowSeconds;
 const useKeys = form.querySelector('[data-does="use-keys"]');
 let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of several keys
-let windowIsDefault = !saved; // until the reader selects a window
-let nameIsDefault = !saved; // until the reader types a name
+// Until the reader selects a window or types a name, which may be before this module was loaded.
+let windowIsDefault = !saved && window_s.selectedOptions[0].defaultSelected;
+let nameIsDefault = !saved && form.elements.name.value === "";
 
 const read = () => collect(form).body;
 const withoutName = ({ name: _, ...definition }) => JSON.stringify(definition);
