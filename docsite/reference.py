@@ -90,15 +90,30 @@ def _examples() -> Mapping[str, Mapping[str, Any]]:
 
 def _example(example: Mapping[str, Any]) -> Iterator[str]:
     method = example["operation"].partition(" ")[0]
+    headers = [f"{name}: {value}" for name, value in example.get("headers", {}).items()]
     yield "Example:\n"
-    yield f"```text\n{method} {example['address']}\n```\n"
+    yield _block("text", "\n".join([f"{method} {example['address']}", *headers]))
     if example["body"] is not None:
-        yield f"```json\n{_indented(example['body'])}\n```\n"
+        yield _content(example["body"])
+    status = example["status"]
     if example["response"] is None:
-        yield f"The response is {example['status']}, without a body.\n"
+        yield f"The response is {status}, without a body.\n"
+        return
+    if media_type := example.get("mediaType"):
+        verb = "is" if example["isWhole"] else "begins with"
+        yield f"The response is {status}, and its body (`{media_type}`) {verb}:\n"
     else:
-        yield f"The response is {example['status']}:\n"
-        yield f"```json\n{_indented(example['response'])}\n```\n"
+        yield f"The response is {status}:\n"
+    yield _content(example["response"])
+
+
+def _content(body: Any) -> str:
+    """Return a code block. A text is shown unchanged, everything else as JSON."""
+    return _block("text", body) if isinstance(body, str) else _block("json", _indented(body))
+
+
+def _block(language: str, text: str) -> str:
+    return f"```{language}\n{text.rstrip()}\n```\n"
 
 
 def _indented(value: Any) -> str:

@@ -1,73 +1,26 @@
 """Examples for the API reference: requests to a running application, and its responses."""
 
-import re
-from dataclasses import dataclass, field
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
+from unittest.mock import patch
 
-import httpx
+from stripe import WebhookSignature
 
-from tests.tenant import Tenant
-from tests.waiting import eventually
+from tests.docsite.account_examples import use_accounts
+from tests.docsite.recorder import Json, Recorder
+from tests.tenant import new_browser
+from tests.waiting import PATIENCE_S, eventually
 
-Json = dict[str, Any]
-
-_PLACEHOLDERS = (
-    (r"\b([a-z]{3,5})_[0-9A-Za-z_-]{20,}", r"\1_..."),
-    (r"\bpsk_[\w-]{8}(?![\w-])", "psk_Ab3xK9-q"),
-    (r"\b(invitation)=[\w-]+", r"\1=..."),
-    (r"\b[0-9a-f]{32}@example\.com", "ann@example.com"),
-    (r"\b[0-9a-f]{32}\b", "5f0c8a1be2d94c37..."),
-    (r"20(?!26-05-0)\d\d-\d\d-\d\dT[\d:.]+Z", "2026-11-21T10:00:00.000Z"),
-    (r'("cursor": ")[^"]+', r"\1AAABohmzZAzs-zgV"),
-    (r"http://testserver\.local", "https://penstock.example.com"),
-    (r'("(?:elapsedSeconds|rowsRead|rowsToRead)": )[\d.]+', r"\g<1>1"),
-)
-"""Values that differ from run to run, with their placeholders in the reference."""
+_SIGNING_SECRET = "whsec_example_of_the_reference"
+_NDJSON, _CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
 
 
-def with_placeholders(text: str) -> str:
-    for pattern, shown in _PLACEHOLDERS:
-        text = re.sub(pattern, shown, text)
-    return text
-
-
-@dataclass
-class Recorder:
-    """Sends requests, and records each request with its response."""
-
-    tenant: Tenant
-    examples: list[Json] = field(default_factory=list)
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        query: Json | None = None,
-        client: httpx.Client | None = None,
-        **parts: str,
-    ) -> Any:
-        """path: a template such as `/api/goals/{goal_id}`. Its fields are in `parts`."""
-        address = httpx.URL(path.format(**parts), params=query or {})
-        answer = (client or self.tenant.client).request(method, address, json=body)
-        assert answer.is_success, answer.text
-        response = answer.json() if answer.content else None
-        self.examples.append(
-            {
-                "operation": f"{method} {path}",
-                "address": str(address),
-                "body": body,
-                "status": answer.status_code,
-                "response": response,
-            }
-        )
-        return response
-
-
-def recorded_examples(tenant: Tenant) -> list[Json]:
-    """Use each area of the API once, from a website to its deletion request."""
-    recorder = Recorder(tenant)
+def record_examples(recorder: Recorder) -> list[Json]:
+    """Use each route of the API once, from a website to its deletion."""
     call = recorder.call
     website = call("POST", "/api/settings/websites", {"name": "Shop", "kind": "web"})
     app = call("POST", "/api/settings/websites", {"name": "Shop app", "kind": "mobile"})
@@ -78,12 +31,22 @@ def recorded_examples(tenant: Tenant) -> list[Json]:
     _use_goals(recorder)
     _use_funnels(recorder, shop)
     _use_links(recorder, app["id"])
+    _use_jobs(recorder)
     call("GET", "/api/attribution", query=shop)
-    call("GET", "/api/imports")
+    call("GET", "/api/attribution/export", query={**shop, "groupBy": "source"})
+    _use_imports(recorder, shop)
+    _use_providers(recorder, website["id"])
+    _send_with_segment(recorder, website["id"])
+    _use_quarantine(recorder, shop)
     _use_settings(recorder, website["id"])
     _use_session(recorder)
+    use_accounts(recorder)
+    call("GET", "/api/personal-data", query={**shop, "userId": "u-2"})
+    deletion = call("POST", "/api/deletions", {**shop, "userId": "u-2"})
+    _wait_for(recorder, f"/api/deletions/{deletion['id']}")
+    call("GET", "/api/deletions/{deletion_id}", deletion_id=deletion["id"])
     call("GET", "/api/deletions", query={"pageSize": 1})
-    call("POST", "/api/deletions", {**shop, "userId": "u-2"})
+    call("DELETE", "/api/settings/websites/{website_id}", website_id=app["id"])
     return recorder.examples
 
 
@@ -109,7 +72,6 @@ def _use_settings(recorder: Recorder, website_id: str) -> None:
     call("POST", secrets, client=browser, **place)
     call("GET", secrets, client=browser, **place)
     call("DELETE", secrets, client=browser, **place)
-    call("GET", "/api/settings/websites/{website_id}/providers", **place)
     call("GET", "/api/settings/audit-log", query={"pageSize": 1}, client=browser)
 
 
@@ -162,7 +124,7 @@ def _read_activity(recorder: Recorder, shop: Json) -> None:
 
     eventually(all_stored)
     recent = recorder.call("GET", "/api/events/recent", query={**shop, "limit": 1})
-    recorder.call("GET", "/api/visitors", query={**shop, "pageSize": 1})
+    recorder.call("GET", "/api/visitors", query={**shop, "search": "u-1"})
     visitor = {"visitor_id": recent["data"][0]["visitorId"]}
     recorder.call("GET", "/api/visitors/{visitor_id}", query=shop, **visitor)
     events = "/api/visitors/{visitor_id}/events"
@@ -184,6 +146,7 @@ def _use_goals(recorder: Recorder) -> None:
 
 
 def _use_funnels(recorder: Recorder, shop: Json) -> None:
+    call = recorder.call
     definition = {
         "name": "Checkout",
         "countingUnit": "attempt",
@@ -194,52 +157,167 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
             {"type": "Transaction", "value": "purchase"},
         ],
     }
-    recorder.call("POST", "/api/funnels/validate", definition)
-    funnel = recorder.call("POST", "/api/funnels", definition)
+    call("POST", "/api/funnels/validate", definition)
+    funnel = call("POST", "/api/funnels", definition)
     place = {"funnel_id": funnel["id"]}
-    recorder.call("GET", "/api/funnels", query={"pageSize": 1})
-    recorder.call("GET", "/api/funnels/{funnel_id}", **place)
+    call("GET", "/api/funnels", query={"pageSize": 1})
+    call("GET", "/api/funnels/{funnel_id}", **place)
     days = {**shop, "startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
     for part in ("results", "verdict", "trend", "timing", "units"):
-        recorder.call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
-    _wait_for_a_job(recorder, f"/api/funnels/{funnel['id']}/results")
+        call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
+    call("GET", "/api/funnels/{funnel_id}/export", query=days, **place)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
-    recorder.call("GET", trace, query=shop, unit="c-1", **place)
+    events = call("GET", trace, query=shop, unit="c-1", **place)["events"]
+    event = {**days, "eventId": events[0]["eventId"]}
+    call("GET", "/api/funnels/{funnel_id}/explain", query=event, **place)
     by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
-    recorder.call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **place)
-    recorder.call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **place)
-    recorder.call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **place)
-    recorder.call("GET", "/api/funnels/{funnel_id}/outcomes", **place)
-    recorder.call("POST", "/api/funnels/preview", {**days, **definition})
+    call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **place)
+    call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **place)
+    call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **place)
+    call("GET", "/api/funnels/{funnel_id}/flows", query=after_start, **place)
+    earlier = {"compareStartAt": "2026-04-29T00:00:00Z", "compareEndAt": "2026-05-01T00:00:00Z"}
+    call("GET", "/api/funnels/{funnel_id}/periods", query={**days, **earlier}, **place)
+    call("GET", "/api/funnels/{funnel_id}/outcomes", **place)
+    call("DELETE", "/api/funnels/{funnel_id}/outcomes", **place)
+    call("POST", "/api/funnels/preview", {**days, **definition})
     renamed = {**definition, "name": "Checkout to purchase"}
-    recorder.call("PUT", "/api/funnels/{funnel_id}", renamed, **place)
-    recorder.call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **place)
-    recorder.call("DELETE", "/api/funnels/{funnel_id}", **place)
+    call("PUT", "/api/funnels/{funnel_id}", renamed, **place)
+    call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **place)
+    call("DELETE", "/api/funnels/{funnel_id}", **place)
 
 
-def _wait_for_a_job(recorder: Recorder, path: str) -> None:
-    client = recorder.tenant.client
-    job = client.get(path, headers={"Prefer": "respond-async"}).json()
+def _use_jobs(recorder: Recorder) -> None:
+    """Read a figure as a job, and delete the job."""
+    client, steps = recorder.tenant.client, [{"type": "Event", "value": name} for name in "ab"]
+    funnel = client.post("/api/funnels", json={"name": "Sign-up", "steps": steps}).json()
+    path = f"/api/funnels/{funnel['id']}/timing"
+    job = {"job_id": client.get(path, headers={"Prefer": "respond-async"}).json()["id"]}
+    _wait_for(recorder, f"/api/jobs/{job['job_id']}")
+    recorder.call("GET", "/api/jobs/{job_id}", **job)
+    recorder.call("GET", "/api/jobs/{job_id}/result", **job)
+    recorder.call("DELETE", "/api/jobs/{job_id}", **job)
 
-    def is_done() -> bool:
-        return bool(client.get(f"/api/jobs/{job['id']}").json()["state"] == "done")
 
-    eventually(is_done)
-    recorder.call("GET", "/api/jobs/{job_id}", job_id=job["id"])
+def _wait_for(recorder: Recorder, path: str) -> None:
+    """Wait until a job, import or deletion is done."""
+    eventually(lambda: recorder.tenant.client.get(path).json()["state"] == "done")
+
+
+def _use_imports(recorder: Recorder, shop: Json) -> None:
+    call, path = recorder.call, "/api/imports/{import_id}"
+    file = (
+        "timestamp,name,userId,properties.checkoutId\n"
+        "2026-05-02T10:00:00Z,checkout_started,u-3,c-3\n"
+        "2026-05-02T10:05:00Z,,u-3,c-3\n"
+    )
+    query = {**shop, "fileName": "checkouts.csv"}
+    uploaded = call("POST", "/api/imports", file, query=query, headers=_CSV)
+    done = {"import_id": uploaded["id"]}
+    _wait_for(recorder, f"/api/imports/{uploaded['id']}")
+    call("GET", "/api/imports")
+    call("GET", path, **done)
+    call("GET", f"{path}/rejects", **done)
+    call("POST", f"{path}/dismiss-gap", client=recorder.tenant.browser, **done)
+    with _paused_imports(recorder):
+        line = {"type": "event", "name": "late", "timestamp": "2026-05-02T11:00:00Z", "userId": "u"}
+        waiting = recorder.tenant.client.post(
+            "/api/imports", params=shop, content=json.dumps(line), headers=_NDJSON
+        )
+        call("POST", f"{path}/cancel", import_id=waiting.json()["id"])
+
+
+@contextmanager
+def _paused_imports(recorder: Recorder) -> Iterator[None]:
+    """Let no import store events, so that it can be cancelled."""
+    intake, may_continue = recorder.services.intake, Event()
+    submit: Callable[..., Any] = intake.submit_from_thread
+
+    def submit_later(*args: Any, **options: Any) -> Any:
+        assert may_continue.wait(PATIENCE_S)
+        return submit(*args, **options)
+
+    with patch.object(intake, "submit_from_thread", submit_later):
+        try:
+            yield
+        finally:
+            may_continue.set()
+
+
+def _use_providers(recorder: Recorder, website_id: str) -> None:
+    call, place = recorder.call, {"website_id": website_id, "provider": "stripe"}
+    path = "/api/settings/websites/{website_id}/providers"
+    call("PUT", f"{path}/{{provider}}", {"signingSecret": _SIGNING_SECRET}, **place)
+    call("GET", path, website_id=website_id)
+    paid = {
+        "id": "evt_1",
+        "object": "event",
+        "type": "payment_intent.succeeded",
+        "created": 1_777_629_900,
+        "livemode": True,
+        "data": {
+            "object": {
+                "id": "pi_1",
+                "amount_received": 1990,
+                "currency": "eur",
+                "metadata": {"penstock_user_id": "u-1", "checkoutId": "c-1"},
+            }
+        },
+    }
+    body, now_s = json.dumps(paid, indent=2), recorder.clock() // 1000
+    signature = WebhookSignature.generate_signature_header(body, _SIGNING_SECRET, now_s)
+    headers = {"Content-Type": "application/json", "Stripe-Signature": signature}
+    webhook = "/api/providers/{provider}/{website_id}"
+    call("POST", webhook, body, client=new_browser(recorder.tenant), headers=headers, **place)
+    call("DELETE", f"{path}/{{provider}}", **place)
+
+
+def _send_with_segment(recorder: Recorder, write_key: str) -> None:
+    """Send calls as clients of Segment and RudderStack do. write_key: the website's ID."""
+    call, client = recorder.call, new_browser(recorder.tenant)
+    basic = {"Authorization": f"Basic {b64encode(f'{write_key}:'.encode()).decode()}"}
+    started = {
+        "messageId": "m-1",
+        "anonymousId": "8c0b6d1e",
+        "event": "checkout_started",
+        "properties": {"checkoutId": "c-4"},
+        "timestamp": "2026-05-01T12:00:00Z",
+    }
+    call("POST", "/v1/{call}", started, client=client, headers=basic, call="track")
+    batch = {"batch": [{**started, "type": "track", "messageId": "m-2"}]}
+    call("POST", "/beacon/v1/batch", batch, client=client, query={"writeKey": write_key})
+    call("GET", "/sourceConfig", client=client, query={"writeKey": write_key})
+    for path in ("/v1/projects/{write_key}/settings", "/projects/{write_key}/settings"):
+        call("GET", path, client=client, write_key=write_key)
+
+
+def _use_quarantine(recorder: Recorder, shop: Json) -> None:
+    """Export and replay events that were rejected because of the limit of property keys."""
+    call, path = recorder.call, "/api/events/refused"
+    keys = recorder.services.intake._property_keys
+    with patch.object(keys, "_limit", 0):
+        for number in (5, 6):
+            event = {"event": "signed_up", "userId": f"u-{number}", "properties": {"seats": 3}}
+            answer = recorder.tenant.client.post("/api/v1/events", json={**shop, **event})
+            assert answer.status_code == 422, answer.text
+    call("GET", f"{path}/export", query=shop)
+    [entry, *_] = recorder.tenant.client.get(path, params=shop).json()["data"]
+    call("POST", f"{path}/{{number}}/replay", number=str(entry["number"]))
+    call("POST", f"{path}/replay", shop)
 
 
 def _use_links(recorder: Recorder, app_id: str) -> None:
+    call, links = recorder.call, "/api/mobile/deferred-links"
     new = {
         "websiteId": app_id,
         "name": "Spring newsletter",
         "slug": "spring-sale",
         "destinationPath": "/offers/42",
+        "utmSource": "newsletter",
     }
-    link = recorder.call("POST", "/api/mobile/deferred-links", new)
-    recorder.call("GET", "/api/mobile/deferred-links/{link_id}", link_id=link["id"])
-    recorder.call("GET", "/api/mobile/deferred-links", query={"pageSize": 1})
-    for part in ("history", "matches", "stats"):
-        recorder.call("GET", f"/api/mobile/deferred-links/{{link_id}}/{part}", link_id=link["id"])
+    link = call("POST", links, new)
+    place = {"link_id": link["id"]}
+    call("GET", f"{links}/{{link_id}}", **place)
+    call("GET", links, query={"pageSize": 1})
     opened = {
         "websiteId": app_id,
         "installId": "5f0c1f6e-6a0e-4a5e-9d0b-0f3f5b6c7d8e",
@@ -247,7 +325,25 @@ def _use_links(recorder: Recorder, app_id: str) -> None:
         "osVersion": "15",
         "appVersion": "2.1",
         "firstOpen": True,
+        "url": link["hostedUrl"],
     }
-    recorder.call("POST", "/api/mobile/deferred-links/resolve", opened)
-    check = "/api/settings/websites/{website_id}/app-links/check"
-    recorder.call("GET", check, website_id=app_id)
+    resolved = call("POST", f"{links}/resolve", opened)
+    for part in ("history", "matches", "stats", "qr"):
+        call("GET", f"{links}/{{link_id}}/{part}", **place)
+    call("GET", f"{links}/matches", query={"websiteId": app_id, "pageSize": 1})
+    visitor = {"websiteId": app_id, "visitorId": resolved["visitorId"]}
+    call("GET", f"{links}/attribution", query=visitor)
+    call("PATCH", links, {"id": link["id"], "isActive": False})
+    rows = f"websiteId,slug,name,destinationPath\n{app_id},summer,Summer,/offers/43\n"
+    call("POST", f"{links}/csv", rows, headers=_CSV)
+    call("GET", f"{links}/csv", query={"websiteId": app_id})
+    call("GET", "/api/settings/websites/{website_id}/app-links/check", website_id=app_id)
+    fingerprint = ":".join(["AB"] * 32)
+    ids = {"androidPackage": "com.example.shop", "androidSha256Fingerprints": [fingerprint]}
+    apple = {"iosBundleId": "com.example.shop", "iosTeamId": "A1B2C3D4E5"}
+    changed = recorder.tenant.client.patch(
+        f"/api/settings/websites/{app_id}", json={**ids, **apple}
+    )
+    assert changed.is_success, changed.text
+    for name in ("apple-app-site-association", "assetlinks.json"):
+        call("GET", f"/.well-known/{name}", client=new_browser(recorder.tenant))
