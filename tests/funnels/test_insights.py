@@ -142,6 +142,16 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
     assert [first["droppedOff"], last["pending"]] == [1, 1]
 
 
+def test_a_trend_as_of_a_past_time_shows_the_windows_that_were_open(scene: Scene) -> None:
+    scene.story("0/A", attempt="one")
+    funnel = scene.attempts("A", "B", conversionWindowSeconds=DAY_S)
+    period = {"startAt": scene.at(0), "endAt": scene.at(60)}
+    for then, is_open in ((9_000, True), (2 * DAY_S, False)):
+        query = {"asOf": scene.at(then), **period}
+        [bucket] = read_insight(scene, funnel, "trend", **query)["data"]
+        assert (bucket["pending"], bucket["maturing"]) == (int(is_open), is_open)
+
+
 def test_a_partial_bucket_stops_maturing_when_windows_of_its_period_close(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:

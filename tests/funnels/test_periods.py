@@ -99,6 +99,56 @@ def test_changes_name_difference_interval_and_answer(scene: Scene, clock: Shifte
     assert record["notes"] == []
 
 
+def test_the_summary_says_what_changed_and_at_which_step(scene: Scene, clock: ShiftedClock) -> None:
+    for day, completed in ((100, 40), (102, 80)):
+        wait_until(scene, clock, day)
+        items = []
+        for number in range(100):
+            at_s, attempt = day * DAY_S + number, f"{day}-{number}"
+            items += [
+                scene.item(at_s + later, name, attempt, attempt=attempt)
+                for name, later in (("A", 0), ("B", 9), ("C", 60))[: 2 + (number < completed)]
+            ]
+        scene.track(items)
+    wait_until(scene, clock, 120)
+    funnel = scene.attempts("A", "B", "C")
+    adjacent = {"startAt": scene.at(102 * DAY_S), "endAt": scene.at(104 * DAY_S)}
+    assert compare(scene, funnel, **adjacent)["summary"] == (
+        "80.0% of 100 settled attempts completed, 40.0 points more than in the 2 days before (95%: "
+        "26.8 to 51.2). The clearest change is from step 2 to 3: 80.0% continued, 40.0 points more "
+        "than in the 2 days before (95%: 26.8 to 51.2)."
+    )
+    assert compare(scene, funnel)["summary"] == (
+        "It is too early to compare: 0 attempts are settled in this period and 100 in the earlier "
+        "one. At least 30 are needed in each."
+    )
+
+
+def test_the_trend_has_the_days_of_both_periods_side_by_side(
+    scene: Scene, clock: ShiftedClock
+) -> None:
+    for day, entered in ((100, 50), (101, 4), (110, 40), (111, 3)):
+        tell(scene, clock, day, entered, entered // 2)
+    wait_until(scene, clock, 112)
+    funnel = scene.attempts("A", "B", conversionWindowSeconds=DAY_S)
+    midnight = scene.at(110 * DAY_S)[:10]
+    days = compare(scene, funnel)["trend"]
+    counts = [(day["bucket"]["entered"], day["bucketBefore"]["entered"]) for day in days]
+    assert counts == [(40, 50), (3, 4), (0, 0)][: len(days)]
+    assert days[0]["bucket"]["from"].startswith(midnight)
+    assert days[0]["settledRate"]["rateBefore"] == 0.5
+    assert days[0]["settledRate"]["answer"] == "no_clear_difference"
+    assert days[1]["settledRate"]["answer"] == "too_early"
+    assert (days[1]["bucket"]["maturing"], days[1]["bucketBefore"]["maturing"]) == (True, True)
+    long = {
+        "startAt": scene.at(2001 * DAY_S),
+        "endAt": scene.at(4002 * DAY_S),
+        "compareStartAt": scene.at(0),
+        "compareEndAt": scene.at(2001 * DAY_S),
+    }
+    assert compare(scene, funnel, **long)["trend"] is None
+
+
 def test_few_settled_units_are_too_early_to_say(scene: Scene, clock: ShiftedClock) -> None:
     tell(scene, clock, 100, 40, 40)
     tell(scene, clock, 110, 29, 0)

@@ -323,7 +323,7 @@ def test_each_phrase_names_what_shows_it() -> None:
     ]
     assert shown == [
         ("units", {"outcome": "completed"}),
-        ("results", {"startAt": BEFORE[0], "endAt": BEFORE[1]}),
+        ("periods", {"compareStartAt": BEFORE[0], "compareEndAt": BEFORE[1]}),
         ("units", {"step": 1, "outcome": "droppedOff"}),
         ("drivers", {"step": 1}),
         ("results", {"cohort": {"plan": "basic"}}),
@@ -396,6 +396,24 @@ def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
     assert record["period"] == scene.results(funnel_id, **period)["period"]
     pro = read_verdict(scene, funnel_id, cohort='{"plan": "pro"}', **period)
     assert pro["sentences"][0]["text"].startswith("91.7% of 60 settled attempts completed")
+
+
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_the_period_before_is_compared_at_the_same_age(
+    scene: Scene, clock: ShiftedClock, unit: str
+) -> None:
+    scene.start_ms = clock() - round((DAY_S + 18.5 * HOUR_S) * 1000)
+    many(scene, 0, "morning", 40, 20)
+    many(scene, 13 * HOUR_S, "afternoon", 40, 40)
+    many(scene, DAY_S, "today", 40, 20)
+    window = {"conversionWindow": {"value": 6, "unit": "hour"}}
+    new = scene.attempts if unit == "attempt" else scene.funnel
+    period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
+    record = read_verdict(scene, new("A", "B", **window), **period)
+    assert record["sentences"][0]["text"] == (
+        f"50.0% of 40 settled {unit}s completed, not clearly different from 50.0% on the day "
+        "before."
+    )
 
 
 def test_open_and_endless_windows_give_no_verdict(scene: Scene, clock: ShiftedClock) -> None:

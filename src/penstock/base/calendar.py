@@ -1,4 +1,4 @@
-"""Days in UTC, and calendar buckets in a time zone, correct across DST changes."""
+"""Days in UTC, and periods and calendar buckets in a time zone, correct across DST changes."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,30 @@ class Interval(StrEnum):
 def utc_day(at_ms: int) -> int:
     """Return the number of days since 1970-01-01 UTC."""
     return at_ms // _DAY_MS
+
+
+def local_time(at_ms: int, zone: ZoneInfo) -> datetime:
+    """Return the time that a clock in the zone shows, without its zone."""
+    return datetime.fromtimestamp(at_ms / 1000, zone).replace(tzinfo=None)
+
+
+def period_from(local_start: datetime, length: timedelta, zone: ZoneInfo) -> tuple[int, int]:
+    """Return the start and end in milliseconds of a period whose length is measured in local time.
+
+    local_start: a time without a zone. A period of seven days therefore ends at the time of day at
+    which it starts, even if the clocks change.
+    """
+    first, last = (
+        round(local.replace(tzinfo=zone).timestamp() * 1000)
+        for local in (local_start, local_start + length)
+    )
+    return first, last
+
+
+def period_before(start_ms: int, end_ms: int, zone: ZoneInfo) -> tuple[int, int]:
+    """Return the period of the same length in local time that ends where another one starts."""
+    start, end = local_time(start_ms, zone), local_time(end_ms, zone)
+    return period_from(start - (end - start), end - start, zone)
 
 
 def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo) -> Iterator[int]:

@@ -151,6 +151,24 @@ class FunnelQueryRunner:
             only_cached=only_cached,
         )
 
+    def move(
+        self, context: QueryContext, start_ms: int, end_ms: int, as_of_ms: int
+    ) -> QueryContext:
+        """Return the same query about another period, evaluated as of a time in the past.
+
+        Raises the same errors as step 4 of `prepare`.
+        """
+        params = replace(context.params, start_ms=start_ms, end_ms=end_ms)
+        key = (context.workspace_id, context.definition, params, as_of_ms)
+        with self._engine.explain_errors():
+            if context.only_cached:
+                snapshot = self._snapshots.take_cached(*key)
+            else:
+                snapshot = self._snapshots.take(*key, is_fresh=context.is_fresh)
+        return replace(
+            context, params=snapshot.params, profile=snapshot.profile, version=snapshot.version
+        )
+
     def fetch(self, context: QueryContext, build_statement: BuildStatement) -> QueryResult:
         """Run steps 5 and 6, and return the rows of one statement with their provenance.
 

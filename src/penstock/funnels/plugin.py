@@ -127,8 +127,8 @@ def build(
         insights=insights,
         exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),
-        periods=PeriodsService(runner, results),
-        verdicts=VerdictService(results),
+        periods=PeriodsService(runner, results, insights),
+        verdicts=VerdictService(runner, results),
         drivers=DriverService(runner, insights),
         flows=FlowService(runner),
         campaigns=CampaignService(

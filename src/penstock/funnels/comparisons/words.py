@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from msgspec import json
 
 from penstock.base.scalar import Scalar
+from penstock.funnels.comparisons.proportions import Share, newcombe_interval
 
 SIGNIFICANCE = 0.05
 
 _MAX_VALUE_CHARS = 60
+_DAY_MS = 86_400_000
+_CLOCK_CHANGE_MS = 3_600_000
 
 
 def value_words(value: Scalar | None) -> str:
@@ -27,6 +30,29 @@ def points(share: float) -> str:
 
 def interval_words(low: float, high: float) -> str:
     return f"95%: {low * 100:.1f} to {high * 100:.1f}"
+
+
+def change_words(now: Share, before: Share, period: str) -> str:
+    """Return the change of a share: `3.1 points fewer than in the 30 days before (95%: ...)`.
+
+    period: words for the earlier period, such as those of `period_before_words`.
+    """
+    low, high = newcombe_interval(now, before)
+    if low > 0:
+        return f"{points(now.rate - before.rate)} more than {period} ({interval_words(low, high)})"
+    if high < 0:
+        return (
+            f"{points(before.rate - now.rate)} fewer than {period} ({interval_words(-high, -low)})"
+        )
+    return f"not clearly different from {before.rate:.1%} {period}"
+
+
+def period_before_words(length_ms: int) -> str:
+    """Return the words for the period of this length just before: `in the 30 days before`."""
+    days = round(length_ms / _DAY_MS)
+    if not days or abs(length_ms - days * _DAY_MS) > _CLOCK_CHANGE_MS:
+        return "in the period before"
+    return "on the day before" if days == 1 else f"in the {days} days before"
 
 
 def lead_words(

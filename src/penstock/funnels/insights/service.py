@@ -74,7 +74,6 @@ class InsightService:
         """Compute the trend of a prepared query."""
         edges, result = self._fetch_trend(context, query)
         rows = {row["bucket"]: row for row in result.rows}
-        now_ms = self._runner.now_ms()
         by_visitor = context.definition.counting_unit is CountingUnit.VISITOR
         return TrendRecord.model_validate(
             {
@@ -83,7 +82,7 @@ class InsightService:
                 "timezone": query.timezone,
                 "note": _NOTE if by_visitor else None,
                 "data": [
-                    _bucket(context, now_ms, start_ms, end_ms, rows.get(start_ms))
+                    _bucket(context, start_ms, end_ms, rows.get(start_ms))
                     for start_ms, end_ms in pairwise(edges)
                 ],
             }
@@ -232,7 +231,7 @@ def _next_event(row: Mapping[str, Any], stopped: int) -> NextEventRecord:
 
 
 def _bucket(
-    context: QueryContext, now_ms: int, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
+    context: QueryContext, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
     entered, completed, pending, excluded = (
@@ -258,7 +257,7 @@ def _bucket(
         **settled_figures(**totals, early=row["early"] if row else 0),
         final_rate=final_rate(**totals),
         median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,
-        maturing=window_s is None or now_ms <= last_entry_ms + window_s * 1000,
+        maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
     )
 

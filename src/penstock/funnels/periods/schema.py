@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.funnels.insights.schema import TrendBucketRecord
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import CohortKeyRecord, CohortQuery, HeadRecord, PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord, RangeRecord
@@ -79,19 +80,6 @@ class PeriodsQuery(CohortQuery, InTimezone):
     def selection(self) -> Selection:
         return replace(super().selection(), page=Page(1, MAX_PAGE_SIZE))
 
-    def earlier(self, evaluated_at_ms: int) -> Selection:
-        """Return the selection of the earlier period, as it looked when it was as old.
-
-        evaluated_at_ms: evaluation time of the later period.
-        """
-        age_ms = evaluated_at_ms - self.start_at
-        return replace(
-            self.selection(),
-            start_ms=self.compare_start_at,
-            end_ms=self.compare_end_at,
-            as_of_ms=self.compare_start_at + age_ms,
-        )
-
 
 def _days(start_ms: int, end_ms: int, zone: ZoneInfo) -> int:
     """Return the number of calendar days that a period touches."""
@@ -152,6 +140,14 @@ class CohortChangeRecord(CohortKeyRecord):
     settled_rate: ChangeRecord
 
 
+class DayChangeRecord(Record):
+    """The change of one day: the first, second or later day of both periods."""
+
+    bucket: TrendBucketRecord
+    bucket_before: TrendBucketRecord
+    settled_rate: ChangeRecord
+
+
 class EarlierPeriodRecord(Record):
     period: PeriodRecord
     evaluated_at: Annotated[
@@ -163,6 +159,7 @@ class EarlierPeriodRecord(Record):
 class PeriodsRecord(HeadRecord):
     """Two periods at the same age."""
 
+    summary: Annotated[str, Field(description="What changed, in a sentence or two.")]
     aggregate: AggregateRecord
     earlier: EarlierPeriodRecord
     settled_rate: ChangeRecord
@@ -170,5 +167,12 @@ class PeriodsRecord(HeadRecord):
     cohorts: Annotated[
         list[CohortChangeRecord],
         Field(description="Of the 100 largest cohorts, those that entered in both periods."),
+    ]
+    trend: Annotated[
+        list[DayChangeRecord] | None,
+        Field(
+            description="The days of both periods in `timezone`. Of a visitor, each day counts the "
+            "best entry of that day. null if there are more than 2,000 days."
+        ),
     ]
     notes: Annotated[list[str], Field(description="What makes the comparison less reliable.")]

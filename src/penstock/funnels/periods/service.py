@@ -8,15 +8,19 @@ from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS, Share, newcombe_interval
+from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
+from penstock.funnels.insights.service import InsightService
 from penstock.funnels.periods.schema import (
     Answer,
     ChangeRecord,
     CohortChangeRecord,
+    DayChangeRecord,
     EarlierPeriodRecord,
     PeriodsQuery,
     PeriodsRecord,
     StepChangeRecord,
 )
+from penstock.funnels.periods.sentences import summary
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
@@ -34,19 +38,27 @@ _LATE_SHARE = 0.1
 class PeriodsService:
     """Comparisons of periods. Its methods block, so call them from a worker thread."""
 
-    def __init__(self, runner: FunnelQueryRunner, results: ResultsService) -> None:
-        self._runner, self._results = runner, results
+    def __init__(
+        self, runner: FunnelQueryRunner, results: ResultsService, insights: InsightService
+    ) -> None:
+        self._runner, self._results, self._insights = runner, results, insights
 
     def compare(
         self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodsQuery
     ) -> PeriodsRecord:
-        """Compare two periods of a funnel.
+        """Compare two periods of a saved funnel.
 
-        Raises Malformed if the funnel has no conversion window, and the same errors as
-        `FunnelQueryRunner.prepare`.
+        Raises the same errors as `FunnelQueryRunner.prepare` and `compare_prepared`.
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
+        return self.compare_prepared(context, query)
+
+    def compare_prepared(self, context: QueryContext, query: PeriodsQuery) -> PeriodsRecord:
+        """Compare the period of a prepared query, which has the largest page of cohorts.
+
+        Raises Malformed if the funnel has no conversion window.
+        """
         if context.definition.window_s is None:
             raise unfit_parameters(
                 {
@@ -54,23 +66,47 @@ class PeriodsService:
                     "Send a window, such as 30d."
                 }
             )
-        earlier_selection = query.earlier(context.params.evaluated_at_ms)
-        earlier_context = self._runner.prepare(workspace_id, source, earlier_selection)
+        span = (query.compare_start_at, query.compare_end_at)
+        as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
+        earlier_context = self._runner.move(context, *span, as_of_ms)
         report, earlier = map(self._results.report, (context, earlier_context))
         head = {name: getattr(report, name) for name in HeadRecord.model_fields}
+        now, before = report.aggregate, earlier.aggregate
         return PeriodsRecord(
             **head,
-            aggregate=report.aggregate,
+            summary=summary(now, before, report.period, earlier.period, report.counting_unit),
+            aggregate=now,
             earlier=EarlierPeriodRecord(
                 period=earlier.period,
                 evaluated_at=iso(earlier_context.params.evaluated_at_ms),
-                aggregate=earlier.aggregate,
+                aggregate=before,
             ),
-            settled_rate=_completion_change(report.aggregate, earlier.aggregate),
-            steps=list(_step_changes(report.aggregate, earlier.aggregate)),
+            settled_rate=_completion_change(now, before),
+            steps=list(_step_changes(now, before)),
             cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
+            trend=self._trend(context, earlier_context, query),
             notes=list(self._notes(earlier_context)),
         )
+
+    def _trend(
+        self, context: QueryContext, earlier: QueryContext, query: PeriodsQuery
+    ) -> list[DayChangeRecord] | None:
+        """Return the days of both periods side by side; None if there are too many."""
+        by_day = TrendQuery.model_validate({"timezone": query.timezone})
+        if by_day.edges_or_none(query.start_at, query.end_at - 1) is None:
+            return None
+        days, days_before = (
+            self._insights.compute_trend(part, by_day).data for part in (context, earlier)
+        )
+        return [
+            DayChangeRecord(
+                bucket=day,
+                bucket_before=day_before,
+                settled_rate=change(*map(_settled_share, (day, day_before))),
+            )
+            # Only a day that a time zone skipped makes their numbers differ.
+            for day, day_before in zip(days, days_before, strict=False)
+        ]
 
     def _notes(self, earlier: QueryContext) -> Iterator[str]:
         params = earlier.params
@@ -113,6 +149,10 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
         difference_interval=RangeRecord(lower=round(low, 4), upper=round(high, 4)),
         answer=answer,
     )
+
+
+def _settled_share(bucket: TrendBucketRecord) -> Share | None:
+    return _share(bucket.completed - bucket.early_completions, bucket.settled)
 
 
 def _completion_change(now: AggregateRecord, before: AggregateRecord) -> ChangeRecord:

@@ -17,7 +17,8 @@ async def read_verdict(
 ) -> Response[bytes]:
     """Returns the results in sentences, with the response that shows each phrase.
 
-    It compares settled units with those of the period of the same length just before.
+    It compares settled units with those of the period of the same length just before, at the same
+    age.
     """
     return await funnel.respond(VerdictQuery, verdicts.verdict)
 

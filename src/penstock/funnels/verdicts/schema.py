@@ -9,10 +9,11 @@ from pydantic import Field
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.http.period import InTimezone
 from penstock.http.schema import Record
 
 
-class VerdictQuery(CohortQuery):
+class VerdictQuery(CohortQuery, InTimezone):
     """Query parameters for a verdict."""
 
     def selection(self) -> Selection:
@@ -26,6 +27,7 @@ class ShownBy(StrEnum):
     UNITS = "units"
     DRIVERS = "drivers"
     COMPARE = "compare"
+    PERIODS = "periods"
 
 
 class ShowsRecord(Record):

@@ -19,9 +19,9 @@ from penstock.funnels.comparisons.proportions import (
 )
 from penstock.funnels.comparisons.words import (
     SIGNIFICANCE,
-    interval_words,
+    change_words,
     lead_words,
-    points,
+    period_before_words,
     value_words,
 )
 from penstock.funnels.results.schema import (
@@ -36,9 +36,6 @@ from penstock.funnels.verdicts.schema import (
     ShownBy,
     ShowsRecord,
 )
-
-_DAY_MS = 86_400_000
-_CLOCK_CHANGE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,8 @@ def verdict(
 ) -> list[SentenceRecord]:
     """Return what a report says, in one to four sentences, or none.
 
-    earlier: the report on the period of the same length just before, if there is one. cohorts: all
+    earlier: the report on the period of the same length just before, at the same age, if there is
+    one. cohorts: all
     cohorts of the report; empty if there are none or too many to read.
     """
     loss = largest_loss(report.aggregate)
@@ -108,24 +106,13 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
     if earlier is not None and before is not None and _covers_period(earlier):
         period = earlier.period
         change = _phrase(
-            _change_words(now, before, _period_words(earlier)),
-            ShownBy.RESULTS,
-            startAt=period.start_at,
-            endAt=period.end_at,
+            change_words(now, before, _period_words(earlier)),
+            ShownBy.PERIODS,
+            compareStartAt=period.start_at,
+            compareEndAt=period.end_at,
         )
         phrases += [PhraseRecord(text=", "), change]
     return [*phrases, PhraseRecord(text=".")]
-
-
-def _change_words(now: Share, before: Share, period: str) -> str:
-    low, high = newcombe_interval(now, before)
-    if low > 0:
-        return f"{points(now.rate - before.rate)} more than {period} ({interval_words(low, high)})"
-    if high < 0:
-        return (
-            f"{points(before.rate - now.rate)} fewer than {period} ({interval_words(-high, -low)})"
-        )
-    return f"not clearly different from {before.rate:.1%} {period}"
 
 
 def _loss(
@@ -256,15 +243,10 @@ def _covers_period(report: ResultsRecord) -> bool:
 
 
 def _period_words(earlier: ResultsRecord) -> str:
-    """Return the words for the period before: `in the 30 days before`."""
     start, end = earlier.period.start_at, earlier.period.end_at
     if start is None or end is None:
         return "in the period before"
-    length_ms = parse_time(end) - parse_time(start)
-    days = round(length_ms / _DAY_MS)
-    if not days or abs(length_ms - days * _DAY_MS) > _CLOCK_CHANGE_MS:
-        return "in the period before"
-    return "on the day before" if days == 1 else f"in the {days} days before"
+    return period_before_words(parse_time(end) - parse_time(start))
 
 
 def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:

@@ -22,7 +22,7 @@ class Phrase(NamedTuple):
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.verdicts.judge(context.shared_query, context.report)
+    record = context.verdicts.judge(context.shared_query, context.report, context.query.zone)
     return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
 
 
@@ -43,7 +43,11 @@ def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
             cohort = {**(context.query.cohort or {}), **parameters["cohort"]}
             return Phrase(text, page.view.address(cohort=_json(cohort), page=None))
         case ShownBy.RESULTS:
-            return Phrase(text, page.view.address(**_NO_PERIOD, **parameters, page=None))
+            return Phrase(text, page.view.address(**parameters, page=None))
+        case ShownBy.PERIODS:
+            start_at, end_at = parameters["compareStartAt"], parameters["compareEndAt"]
+            earlier = {"startAt": start_at, "endAt": end_at, **_NO_PERIOD}
+            return Phrase(text, page.view.address(**earlier, page=None))
         case ShownBy.COMPARE:
             baseline = _json(parameters["baseline"])
             changed = {"property": parameters["property"], "baseline": baseline}
