@@ -81,6 +81,12 @@ PAGES = (
         dark=True,
     ),
     ShownPage(
+        "report-periods",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=UTC&period=settled&compare=previous"),
+        dark=True,
+    ),
+    ShownPage(
         "report-units",
         "/funnels/{funnel_id}/units",
         at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),

@@ -121,6 +121,18 @@ def test_a_page_whose_answers_are_cached_has_its_parts(workspace, scene, warehou
     assert len(warehouse.reports) == statements
 
 
+def test_a_cached_page_has_its_comparison_with_an_earlier_period(workspace, scene, warehouse):
+    scene.story("0/A 60/B")
+    report = Report(workspace, scene.attempts("A", "B"), "period=7d&timezone=UTC&compare=previous")
+    for _ in range(2):
+        report.load_parts()
+        the_part(workspace, report.path, "periods")
+    with warehouse.running_before_reports(ENDLESS):
+        page = report.page
+    assert "aria-busy" not in page
+    assert 'id="periods-summary"' in page
+
+
 def test_a_cached_page_does_not_wait_for_a_turn_in_the_engine(workspace, funnel, warehouse):
     report = Report(workspace, funnel)
     report.load_parts()

@@ -32,6 +32,8 @@ from penstock.web.pages.schema import (
 )
 from penstock.web.view import View
 
+_MAX_TITLE_NAMES = 3
+
 
 def match_name(match: SavedMatch) -> str:
     """Return the name of a match as pages show it."""
@@ -100,6 +102,22 @@ class FunnelPage:
     def has_window(self) -> bool:
         """Whether unfinished units can drop off. Without a window, they stay pending."""
         return self.definition.window_s is not None
+
+    def step_title(self, step: int) -> str:
+        """Return the title of a required step: at most three of its names, and the number of the
+        others. step: from 1.
+        """
+        row = self.required_steps[step - 1]
+        names = self.step_names(row)
+        shown = names[:_MAX_TITLE_NAMES]
+        if others := len(names) - len(shown):
+            shown.append(f"{others} more")
+        return (" or " if row.mode is None else " and ").join(shown)
+
+    @staticmethod
+    def step_names(row: SavedStep) -> list[str]:
+        """Return the names of all options or parts of a step."""
+        return [match_name(match) for match in (row, *row.or_)]
 
     @property
     def first_step(self) -> SavedStep:

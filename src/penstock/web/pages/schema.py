@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from io import StringIO
 from typing import Annotated, Any, Literal
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
+from penstock.base.calendar import local_time, period_before, period_from
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.schema import SavedFilter
@@ -139,7 +140,7 @@ class ReportPageQuery(FunnelPageQuery):
     """The state of a report page.
 
     bars: whether to compare each step with all entries or with the previous step. pair: two steps,
-    such as `1-3`.
+    such as `1-3`. compare: the period to compare with. compare_start: its first day, for `custom`.
     """
 
     bars: Literal["overall", "steps"] = "overall"
@@ -152,6 +153,38 @@ class ReportPageQuery(FunnelPageQuery):
     outcome: Literal["pending", "droppedOff", "excluded", "both"] = "droppedOff"
     where: Where = Where.AFTER
     of: Literal["unit", "visitor"] = "unit"
+    compare: Literal["previous", "year", "custom"] | None = None
+    compare_start: Day = None
+
+    def compare_error(self, now_ms: int, window_s: int = 0) -> str | None:
+        """Return why the period cannot be compared; None if it can. window_s: see `days`."""
+        span = self.span(now_ms, window_s)
+        if span is None:
+            return "Choose a period with a start and an end, such as 30 days."
+        if self.compare == "custom" and self.compare_start is None:
+            return "Choose the first day of the earlier period."
+        start_ms = self.earlier_span(span)[0]
+        if start_ms >= span[0]:
+            return "The earlier period must start before the other one."
+        return None if start_ms >= 0 else "The earlier period must not start before 1970."
+
+    def earlier_span(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Return the period to compare with. It has the same length in local time.
+
+        span: start and end of the later period.
+        """
+        start, end = (local_time(at_ms, self.zone) for at_ms in span)
+        if self.compare == "year":
+            return period_from(_year_before(start), end - start, self.zone)
+        if self.compare == "custom" and self.compare_start is not None:
+            midnight = datetime.combine(self.compare_start, time())
+            return period_from(midnight, end - start, self.zone)
+        return period_before(*span, self.zone)
+
+
+def _year_before(at: datetime) -> datetime:
+    is_leap_day = (at.month, at.day) == (2, 29)
+    return at.replace(year=at.year - 1, day=28 if is_leap_day else at.day)
 
 
 AD_HOC = ("breakdown", "filters", "window", "settled")
@@ -167,6 +200,8 @@ _SELECTION = (
     "timezone",
     "revision",
     "cohort",
+    "compare",
+    "compareStart",
     *AD_HOC,
 )
 

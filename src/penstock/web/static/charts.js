@@ -7,7 +7,7 @@ import { on } from "./delegation.js";
 import { formatNumber, formatTime } from "./formats.js";
 import { labelsOf, linesOf, svg, ticksOf } from "./chart-parts.js";
 
-const MARGIN = { top: 12, right: 16, bottom: 46, left: 62 };
+const MARGIN = { top: 12, right: 28, bottom: 46, left: 62 };
 const X_LABEL_PX = 84;
 const hidden = new WeakMap(); // chart => indices of the series that the reader has hidden
 

@@ -18,6 +18,7 @@ from penstock.funnels.flows.service import FlowService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.periods.service import PeriodsService
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.verdicts.service import VerdictService
 from penstock.jobs.cancellable import CancellableResponse
@@ -31,6 +32,7 @@ from penstock.web.pages.report.panels.flows import paths
 from penstock.web.pages.report.panels.next_events import next_events
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
+from penstock.web.pages.report.panels.periods import compare_periods
 from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
 from penstock.web.pages.report.panels.trend import trend
@@ -72,6 +74,7 @@ async def report(
     results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
+    periods: NamedDependency[PeriodsService],
     verdicts: NamedDependency[VerdictService],
     drivers: NamedDependency[DriverService],
     flows: NamedDependency[FlowService],
@@ -96,6 +99,7 @@ async def report(
             results,
             insights,
             comparisons,
+            periods,
             verdicts,
             drivers,
             flows,
@@ -107,6 +111,8 @@ async def report(
             "detail": partial(_detail, context, TABS[show]),
             "verdict": partial(verdict, context),
         }
+        if query.compare is not None:
+            loads["periods"] = partial(compare_periods, context)
         # Without a time zone in the address, the browser loads the parts using its own time zone.
         parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
         return view.render(
@@ -120,6 +126,7 @@ async def report(
             overview=parts["overview"],
             detail=parts["detail"],
             verdict=parts["verdict"],
+            periods=parts.get("periods"),
         )
 
     return await respond(render)

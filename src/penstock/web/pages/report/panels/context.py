@@ -11,6 +11,7 @@ from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.flows.service import FlowService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.periods.service import PeriodsService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
@@ -34,6 +35,7 @@ class ReportContext:
     results: ResultsService
     insights: InsightService
     comparisons: CompareService
+    periods: PeriodsService
     verdicts: VerdictService
     drivers: DriverService
     flows: FlowService

@@ -10,15 +10,12 @@ from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts.sentences import largest_loss
-from penstock.web.pages.funnel_page import FunnelPage, match_name, no_window_note
+from penstock.web.pages.funnel_page import FunnelPage, no_window_note
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
 Parts = list[tuple[str, float]]
 """Segments of a bar, for `ui.bar`: kind and share."""
-
-
-_MAX_TITLE_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def _bar(
     steps = results.aggregate.steps
     step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
-    names = [match_name(match) for match in (row, *row.or_)]
+    names = context.page.step_names(row)
     overall, has_window = context.query.bars == "overall", context.page.has_window
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
@@ -106,7 +103,7 @@ def _bar(
     excluded = sum(step.excluded for step in earlier)
     return Bar(
         step=step,
-        title=_title(names, all_of=row.mode is not None),
+        title=context.page.step_title(step.step),
         parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
         may_reach=may_reach,
         from_start=step.settled_from_start if has_window else step.conversion_from_start,
@@ -120,14 +117,6 @@ def _bar(
         is_largest_loss=step is loss and len(steps) > 2,
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
     )
-
-
-def _title(names: Sequence[str], *, all_of: bool) -> str:
-    """Return the title of a step: at most three of its names, and the number of the others."""
-    shown = [*names[:_MAX_TITLE_NAMES]]
-    if others := len(names) - len(shown):
-        shown.append(f"{others} more")
-    return (" and " if all_of else " or ").join(shown)
 
 
 def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from penstock.funnels.verdicts.schema import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.report.panels.context import ReportContext
 
-_NO_PERIOD = {"period": None, "start": None, "end": None}
-
 
 class Phrase(NamedTuple):
     """Part of a sentence. href: None for words that only connect.
@@ -45,9 +43,8 @@ def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
         case ShownBy.RESULTS:
             return Phrase(text, page.view.address(**parameters, page=None))
         case ShownBy.PERIODS:
-            start_at, end_at = parameters["compareStartAt"], parameters["compareEndAt"]
-            earlier = {"startAt": start_at, "endAt": end_at, **_NO_PERIOD}
-            return Phrase(text, page.view.address(**earlier, page=None))
+            href = page.view.address(compare="previous", compareStart=None, page=None)
+            return Phrase(text, f"{href}#periods")
         case ShownBy.COMPARE:
             baseline = _json(parameters["baseline"])
             changed = {"property": parameters["property"], "baseline": baseline}

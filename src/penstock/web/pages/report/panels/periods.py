@@ -1,0 +1,121 @@
+"""The comparison with an earlier period: figures, steps, cohorts and days of both."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.clock import iso, parse_time
+from penstock.base.paging import MAX_PAGE_SIZE
+from penstock.funnels.insights.schema import TrendBucketRecord
+from penstock.funnels.periods.schema import DayChangeRecord, PeriodsQuery, PeriodsRecord
+from penstock.funnels.results.schema import AggregateRecord
+from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.scale import scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of both periods, without an interval. style: as in `ui.number`."""
+
+    name: str
+    now: float | None
+    before: float | None
+    style: str = "number"
+
+    @property
+    def growth(self) -> float | None:
+        """Return the relative change; None without a value before."""
+        if self.now is None or not self.before:
+            return None
+        return self.now / self.before - 1
+
+
+def compare_periods(context: ReportContext) -> dict[str, Any]:
+    """Return the comparison, or `obstacle`: why there is none."""
+    page, query = context.page, context.query
+    window_s = page.definition.window_s
+    obstacle = query.compare_error(page.now_ms, window_s or 0)
+    span = query.span(page.now_ms, window_s or 0)
+    if obstacle or span is None or window_s is None:
+        return {"obstacle": obstacle}
+    start_ms, end_ms = query.earlier_span(span)
+    more: dict[str, Any] = {
+        "compareStartAt": iso(start_ms),
+        "compareEndAt": iso(end_ms),
+        "timezone": query.timezone,
+    }
+    prepared = context.prepare(page=1, pageSize=MAX_PAGE_SIZE)
+    record = context.periods.compare_prepared(
+        prepared, PeriodsQuery.model_validate(page.parameters(**more))
+    )
+    intervals = [
+        change.difference_interval
+        for step in record.steps
+        for change in (step.from_start, step.from_previous)
+        if change is not None and change.difference_interval is not None
+    ]
+    return {
+        "obstacle": None,
+        "record": record,
+        "span_ms": (start_ms, end_ms),
+        "figures": list(_figures(record, page.pending_word, excludes=page.excludes)),
+        "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True),
+        "properties": page.definition.breakdown_properties,
+        "chart": _chart(record.trend or [], query.timezone),
+        "more": more,
+    }
+
+
+def _figures(record: PeriodsRecord, pending: str, *, excludes: bool) -> Iterator[Figure]:
+    now, before = record.aggregate, record.earlier.aggregate
+    yield Figure("Entered", now.entered, before.entered)
+    yield Figure("Completed", now.completed, before.completed)
+    yield Figure("Settled", now.settled, before.settled)
+    yield Figure("Median time to complete", _median_s(now), _median_s(before), "duration")
+    yield Figure("Dropped off", now.dropped_off, before.dropped_off)
+    yield Figure(pending, now.pending, before.pending)
+    yield Figure("Completed early", now.early_completions, before.early_completions)
+    if excludes:
+        yield Figure("Excluded", now.excluded, before.excluded)
+
+
+def _median_s(aggregate: AggregateRecord) -> float | None:
+    minutes = aggregate.median_completion_minutes
+    return None if minutes is None else minutes * 60
+
+
+def _chart(days: Sequence[DayChangeRecord], zone: str) -> Mapping[str, Any]:
+    """Return the input for `static/charts.js`: the rates of settled days of both periods, and
+    dashed lines with the lowest and highest rate that open days can reach.
+    """
+    now, before = [day.bucket for day in days], [day.bucket_before for day in days]
+    return {
+        "times": [parse_time(bucket.from_) // 1000 for bucket in now],
+        "zone": zone,
+        "axes": {"x": "Day of entry in this period", "y": "Conversion rate"},
+        "series": [
+            *_lines(now, "This period", "series-1"),
+            *_lines(before, "Earlier period", "series-2"),
+        ],
+    }
+
+
+def _lines(
+    buckets: Sequence[TrendBucketRecord], label: str, colour: str
+) -> Iterator[Mapping[str, Any]]:
+    first_open = next((at for at, day in enumerate(buckets) if day.maturing), len(buckets))
+    style = {"style": "percent", "colour": colour}
+    settled = [day.conversion_rate if at < first_open else None for at, day in enumerate(buckets)]
+    yield {"label": label, "values": settled, **style}
+    if first_open == len(buckets):
+        return
+    for name, is_highest in (("at least", False), ("at most", True)):
+        values = [
+            None
+            if at < first_open - 1
+            else day.final_rate.upper
+            if is_highest and at >= first_open and day.final_rate is not None
+            else day.conversion_rate
+            for at, day in enumerate(buckets)
+        ]
+        yield {"label": f"{label}, {name}", "values": values, "dashed": True, **style}

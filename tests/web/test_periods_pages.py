@@ -1,0 +1,133 @@
+"""Reports show their period beside an earlier one, chosen in the address."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    """A scene that starts at midnight 20 days ago."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    scene = Scene(workspace, clock)
+    scene.start_ms = round((midnight - timedelta(days=20)).timestamp() * 1000)
+    return scene
+
+
+@pytest.fixture
+def funnel(scene):
+    """40 attempts on day 3, of which 10 completed, and 40 on day 4, of which 30 completed."""
+    for day, completed in ((3, 10), (4, 30)):
+        items = []
+        for number in range(40):
+            attempt, at_s = f"{day}-{number}", day * DAY_S + number
+            names = ("A", "B") if number < completed else ("A",)
+            items += [
+                scene.item(at_s + 60 * place, name, attempt, attempt=attempt, plan="pro")
+                for place, name in enumerate(names)
+            ]
+        scene.track(items)
+    return scene.attempts("A", "B", conversionWindowSeconds=DAY_S, breakdownProperties=["plan"])
+
+
+def day_of(scene, day):
+    return scene.at(day * DAY_S)[:10]
+
+
+def html_of(workspace, funnel, name=None, **query):
+    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
+    answer = workspace.browser.get(f"/funnels/{funnel}?{urlencode(query)}", headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def text_of(*args, **query):
+    return " ".join(re.sub(r"<[^>]+>", " ", html_of(*args, **query)).split())
+
+
+def one_day(scene, day):
+    """The period of one day, in the address of a page."""
+    date = day_of(scene, day)
+    return {"period": "custom", "start": date, "end": date, "timezone": "UTC"}
+
+
+def test_figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, funnel):
+    text = text_of(workspace, funnel, "periods", **one_day(scene, 4), compare="previous")
+    assert (
+        "75.0% of 40 settled attempts completed, 50.0 points more than on the day before "
+        "(95%: 28.5 to 65.3)." in text
+    )
+    assert "Conversion rate 75.0% 25.0% before +50.0 +28.5 to +65.3" in text
+    assert "Completed 30 10 before +200.0%" in text
+    assert "2 B 30 10 before 75.0% 25.0% before +50.0" in text
+    assert "pro 40 40 before 75.0% 25.0% before +50.0" in text
+    assert 'id="periods-trend"' in html_of(
+        workspace, funnel, "periods", **one_day(scene, 4), compare="previous"
+    )
+
+
+def test_few_settled_units_are_too_early_to_say(workspace, scene, funnel):
+    text = text_of(workspace, funnel, "periods", **one_day(scene, 5), compare="previous")
+    assert "It is too early to compare" in text
+    assert "Too early to say" in text
+
+
+def test_the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, funnel):
+    own = text_of(
+        workspace,
+        funnel,
+        "periods",
+        **one_day(scene, 6),
+        compare="custom",
+        compareStart=day_of(scene, 3),
+    )
+    assert "Entered 0 40 before" in own
+    page = html_of(workspace, funnel, "periods", **one_day(scene, 4), compare="year")
+    heading = re.search(r"<h2>Compared with.*?</h2>", page, re.DOTALL)[0]
+    [first, last] = re.findall(r'datetime="(\d+)-(\d+-\d+)', heading)
+    year, month_and_day = day_of(scene, 4).split("-", 1)
+    assert (int(first[0]), first[1]) == (int(year) - 1, month_and_day)
+    assert last == first
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ({"period": "all", "compare": "previous"}, "Choose a period with a start and an end"),
+        ({"compare": "custom"}, "Choose the first day of the earlier period"),
+        ({"compare": "custom", "compareStart": "2298-01-01"}, "must start before the other"),
+        (
+            {"period": "custom", "start": "1970-01-05", "end": "1970-03-05", "compare": "year"},
+            "must not start before 1970",
+        ),
+    ],
+)
+def test_a_comparison_that_is_not_possible_says_why(workspace, funnel, query, reason):
+    assert reason in text_of(workspace, funnel, "periods", timezone="UTC", **query)
+
+
+def test_without_a_window_the_page_offers_one(workspace, scene):
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=None)
+    page = html_of(workspace, funnel, "periods", timezone="UTC", compare="previous")
+    assert "Without a conversion window, no visitor settles" in page
+    assert "window=30d" in page
+
+
+def test_the_verdict_leads_to_the_comparison(workspace, scene, funnel):
+    page = html_of(workspace, funnel, "verdict", **one_day(scene, 4))
+    href = unescape(re.search(r'href="([^"]*)"[^>]*><bdi>50.0 points more than', page)[1])
+    assert urlsplit(href).fragment == "periods"
+    query = {name: values[0] for name, values in parse_qs(urlsplit(href).query).items()}
+    assert query == {**one_day(scene, 4), "compare": "previous"}
+    assert "50.0 points more than on the day before" in text_of(
+        workspace, funnel, "periods", **query
+    )
+
+
+def test_a_report_that_is_not_compared_has_no_comparison(workspace, scene, funnel):
+    assert 'id="periods"' not in html_of(workspace, funnel, **one_day(scene, 4))
