@@ -173,8 +173,8 @@ class Workspace:
                     {"type": "Screen view", "value": text, "filters": []},
                 ],
             },
-            {"type": "Event", "value": text, "filters": [], "diagnostic": True},
-            {"type": "Event", "value": "between", "filters": []},
+            {"type": "Event", "value": text, "filters": [], "diagnostic": True, "name": text},
+            {"type": "Event", "value": "between", "filters": [], "name": text},
             {"type": "Event", "value": "paid", "filters": []},
         ]
         funnel = {

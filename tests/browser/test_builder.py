@@ -491,6 +491,28 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     )
 
 
+def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
+    page = builder
+    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    first = opened(step(page, 1))
+    first.get_by_label("Name in reports").fill("Sign-up")
+    expect(page.get_by_role("group", name="Step 1: Sign-up", exact=True)).to_be_visible()
+    expect(page.locator("#preview bdi").first).to_have_text("1. Sign-up")
+    expect(page.get_by_text("Saving recalculates retained history.")).to_be_hidden()
+    assert_accessible(page)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("heading", name="Sign-up")).to_be_visible()
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
+    assert (stored["revision"], stored["steps"][0]["name"]) == (1, "Sign-up")
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    named = opened(page.get_by_role("group", name="Step 1: Sign-up"))
+    named.get_by_label("Name in reports").fill("")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    assert "name" not in shop.client.get(f"/api/funnels/{funnel['id']}").json()["steps"][0]
+
+
 def test_a_saved_funnel_is_unchanged_by_editing_its_name(shop, builder):
     goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
     shop.client.post("/api/goals", json=goal).raise_for_status()

@@ -154,7 +154,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
         "breakdownProperties": ["plan"],
         "steps": [
             {"type": "Event", "value": "checkout_started"},
-            {"type": "Transaction", "value": "purchase"},
+            {"type": "Transaction", "value": "purchase", "name": "Paid"},
         ],
     }
     call("POST", "/api/funnels/validate", definition)

@@ -20,7 +20,7 @@ DAY_S = 86_400
 _EVENT = re.compile(r"([\d.]+)/([^\s(]+)(?:\((.*?)\))?")
 
 
-def step(name: str, *alternatives: str, **more: Any) -> Json:
+def step(name: str, /, *alternatives: str, **more: Any) -> Json:
     """Return a row that matches an event with this name or one of `alternatives`."""
     others: Json = (
         {"or": [{"type": "Event", "value": other} for other in alternatives]}

@@ -123,6 +123,19 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
     return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
 
 
+def test_outcomes_stay_stored_when_a_row_gets_a_name(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    [before] = marks(funnel)
+    path = f"/api/funnels/{funnel.id}"
+    record = funnel.scene.client.get(path).json()
+    record["steps"][1]["name"] = "Paid"
+    assert funnel.scene.client.put(path, json=record).json()["revision"] == 1
+    report = funnel.ask()
+    assert report["servedFrom"] == "outcomes"
+    assert report["aggregate"]["steps"][1]["name"] == "Paid"
+    assert [mark.build for mark in marks(funnel)] == [before.build]
+
+
 def test_outcomes_of_older_counting_rules_are_rebuilt(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:

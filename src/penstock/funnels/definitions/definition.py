@@ -93,4 +93,5 @@ def _row(
         exclude=step.exclude,
         strict=step.strict,
         saved_as=(step.type, step.value),
+        name=step.name,
     )

@@ -4,7 +4,7 @@ A row is one entry of `steps[]`. Its matches are options, if the row needs any o
 an `all_of` row needs all of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.base.errors import Fault
@@ -62,7 +62,8 @@ class Row:
     exclude: a match excludes the units that await the next step. strict: for a required step: an
     event of another step excludes the units that await it.
     saved_as: type and value in the saved definition, before a goal was replaced by its match or a
-    page path was normalised.
+    page path was normalised. name: the row's own name, for people; it never affects what is counted
+    or stored.
     """
 
     matches: tuple[Match, ...]
@@ -71,6 +72,7 @@ class Row:
     exclude: bool = False
     strict: bool = False
     saved_as: tuple[str, str] | None = None
+    name: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def required(self) -> bool:

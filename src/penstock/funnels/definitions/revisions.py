@@ -149,6 +149,8 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
         yield f"{label} now needs {needs}"
     if old.strict != new.strict:
         yield f"{label} is {'now' if new.strict else 'no longer'} strict"
+    if old.name != new.name:
+        yield f"{label}: name {_key(old.name)} -> {_key(new.name)}"
     yield from _list_changes(f"{label}: filter", old.filters, new.filters, filter_in_words)
     yield from _list_changes(
         f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words

@@ -197,6 +197,9 @@ class SavedStep(SavedMatch):
     strict: Annotated[
         bool, Field(exclude_if=not_, description="A strict step. Present only if true.")
     ] = False
+    name: Annotated[
+        str | None, Field(exclude_if=not_, description="Present only if the row has a name.")
+    ] = None
 
     @property
     def required(self) -> bool:
@@ -246,6 +249,14 @@ class SavedDefinition(Record):
         Literal["inStepOrder"] | None,
         Field(exclude_if=not_, description="Present only if it is inStepOrder."),
     ] = None
+
+    def counts_like(self, other: "SavedDefinition") -> bool:
+        """Whether both definitions count the same: they differ at most in the names of rows."""
+        return self._without_names() == other._without_names()
+
+    def _without_names(self) -> "SavedDefinition":
+        steps = [step.model_copy(update={"name": None}) for step in self.steps]
+        return self.model_copy(update={"steps": steps})
 
     @property
     def attempt_keys(self) -> tuple[str, ...]:

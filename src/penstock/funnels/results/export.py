@@ -28,9 +28,9 @@ from penstock.funnels.results.settled import eligible_counts, settled_figures
 from penstock.funnels.results.shaping import (
     MS_PER_MINUTE,
     data_quality,
+    identify,
     locate_diagnostics,
     read_total,
-    type_and_value,
 )
 from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
 from penstock.funnels.saved.service import FunnelService
@@ -204,7 +204,7 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     excluded, eligible = [*row["excluded"], 0], eligible_counts(counts, row["excluded"])
     dropped = [*(eligible[k] - eligible[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
     columns: list[Any] = [counts[0]]
-    names = (type_and_value(step)["value"] for step in definition.steps)
+    names = map(_name, map(identify, definition.steps))
     for step in zip(names, counts, pendings, dropped, excluded, strict=True):
         columns += step
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
@@ -221,5 +221,10 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
         row["seen_events"],
         strict=True,
     ):
-        columns += [place["value"], place["where"], units, events]
+        columns += [_name(place), place["where"], units, events]
     return columns
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Return the own name of a row, or else its value."""
+    return str(row["name"] or row["value"])

@@ -59,7 +59,8 @@ def _reason(counts: _Counts) -> ImpossibleReason:
 def _message(definition: Definition, step: int, counts: _Counts, reason: ImpossibleReason) -> str:
     wanted = counts.match
     events = "events" if wanted.accepts_any_name else f"{_NOUNS[wanted.type]} {wanted.value}"
-    result = f"so step {step} can never be reached."
+    name = definition.steps[step - 1].name
+    result = f"so step {step}{f' ({name})' if name else ''} can never be reached."
     match reason:
         case ImpossibleReason.NO_EVENTS:
             return f"There are no {events}, {result}"

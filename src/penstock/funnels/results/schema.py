@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -87,6 +88,12 @@ class PreviewIn(FunnelIn):
         )
 
 
+RowName = Annotated[
+    str | None,
+    Field(exclude_if=not_, description="The row's own name. Present only if it has one."),
+]
+
+
 class OptionRecord(Record):
     option: Annotated[
         int, Field(description="0 for the step's own match, then its `or` rows from 1.")
@@ -99,6 +106,7 @@ class StepRecord(Record):
     row: Annotated[int, Field(description="Position in `steps` of the definition, from 0.")]
     type: str
     value: str
+    name: RowName = None
     count: Annotated[int, Field(description="Units that reached this step.")]
     pending: Annotated[
         int, Field(description="Units that got no further and whose window is still open.")
@@ -141,6 +149,7 @@ class DiagnosticRecord(Record):
     ]
     type: str
     value: str
+    name: RowName = None
     units: Annotated[
         int,
         Field(

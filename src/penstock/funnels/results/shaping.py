@@ -115,7 +115,7 @@ def _steps(
         {
             "step": k + 1,
             "row": place,
-            **type_and_value(step),
+            **identify(step),
             "count": counts[k],
             "pending": pendings[k],
             "droppedOff": dropped[k],
@@ -150,7 +150,7 @@ def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
     for place, row in enumerate(definition.rows):
         if row.diagnostic:
             looks = {"afterStep": step, "where": _describe_place(step, len(definition.steps))}
-            places.append({"row": place, **looks, **type_and_value(row)})
+            places.append({"row": place, **looks, **identify(row)})
         step += row.required
     return places
 
@@ -162,10 +162,11 @@ def _describe_place(step: int, n: int) -> str:
     return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"
 
 
-def type_and_value(row: Row) -> dict[str, str]:
+def identify(row: Row) -> dict[str, str | None]:
+    """Return the type and value of a row as they were saved, and its own name, if any."""
     match = row.matches[0]
     type_, value = row.saved_as or (str(match.type), match.value)
-    return {"type": type_, "value": value}
+    return {"type": type_, "value": value, "name": row.name}
 
 
 def data_quality(

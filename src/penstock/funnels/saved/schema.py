@@ -70,6 +70,14 @@ _WINDOWS = ", ".join(map(str, WINDOWS_S))
 class StepIn(MatchIn):
     """One row of a funnel: a required step, a diagnostic row, or an exclusion row."""
 
+    name: Annotated[
+        Name | None,
+        Field(
+            description="Reports show it instead of the value. A change of names alone keeps the "
+            "revision."
+        ),
+    ] = None
+
     diagnostic: bool = False
     exclude: Annotated[
         bool,
@@ -148,6 +156,7 @@ class StepIn(MatchIn):
             diagnostic=self.diagnostic,
             exclude=self.exclude,
             strict=self.strict,
+            name=self.name,
         )
 
 

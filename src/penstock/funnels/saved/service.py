@@ -146,7 +146,8 @@ class FunnelService:
         """Replace the whole definition.
 
         A new revision shows people who read reports that the counts follow a new definition. So
-        changing only the name keeps the revision, and sending the same definition changes nothing.
+        changing only names, of the funnel or its rows, keeps the revision, and sending the same
+        definition changes nothing.
 
         Raises Invalid if a read-only field differs from its stored value, and Conflict for an
         earlier revision.
@@ -157,8 +158,8 @@ class FunnelService:
             saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
             read_only.check(saved, computed=("replacedRevision",))
             replaced = None if "revision" in read_only.values else saved.revision
-            is_changed = definition != saved.definition
-            if not is_changed and funnel.name == saved.name:
+            is_changed = not definition.counts_like(saved.definition)
+            if (funnel.name, definition) == (saved.name, saved.definition):
                 return ReplacedFunnelRecord(**dict(saved), replaced_revision=replaced)
             revision = saved.revision + is_changed
             store.change_funnel(db, funnel_id, funnel.name, definition, revision, now_ms)

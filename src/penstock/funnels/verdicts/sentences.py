@@ -125,17 +125,24 @@ def _loss(
         return []
     lost, step = _units(report, loss.dropped_off), loss.step
     units = _phrase(lost, ShownBy.UNITS, step=step, outcome="droppedOff")
+    place = _phrase(_place_words(report.aggregate.steps, step), ShownBy.DRIVERS, step=step)
     if len(report.aggregate.steps) > 2:
-        place = _phrase(f"from step {step} to {step + 1}", ShownBy.DRIVERS, step=step)
         phrases = [PhraseRecord(text="The largest loss is "), place, PhraseRecord(text=": "), units]
     else:
-        place = _phrase("between the two steps", ShownBy.DRIVERS, step=step)
         phrases = [units, PhraseRecord(text=" dropped off "), place]
     group = _most_of_the_loss(loss, groups)
     if group is not None:
         shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
         phrases += [PhraseRecord(text=", mostly with "), shown]
     return [*phrases, PhraseRecord(text=".")]
+
+
+def _place_words(steps: Sequence[StepRecord], step: int) -> str:
+    """Describe the place between a step and the next, by their own names if they have any."""
+    before, after = steps[step - 1], steps[step]
+    if before.name or after.name:
+        return f"from {before.name or f'step {step}'} to {after.name or f'step {step + 1}'}"
+    return f"from step {step} to {step + 1}" if len(steps) > 2 else "between the two steps"
 
 
 def _most_of_the_loss(loss: StepRecord, groups: Sequence[_Group]) -> _Group | None:

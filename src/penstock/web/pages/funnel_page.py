@@ -32,12 +32,31 @@ from penstock.web.pages.schema import (
 )
 from penstock.web.view import View
 
-_MAX_TITLE_NAMES = 3
-
 
 def match_name(match: SavedMatch) -> str:
     """Return the name of a match as pages show it."""
     return "Any event" if (match.type, match.value) == ("Event", ANY_NAME) else match.value
+
+
+def row_names(row: SavedStep) -> list[str]:
+    """Return the names of all options or parts of a row."""
+    return [match_name(match) for match in (row, *row.or_)]
+
+
+_MAX_TITLE_NAMES = 3
+
+
+def row_title(row: SavedStep) -> str:
+    """Return the own name of a row, or else at most three of the names of its options or parts, and
+    the number of the others.
+    """
+    if row.name:
+        return row.name
+    names = row_names(row)
+    shown = names[:_MAX_TITLE_NAMES]
+    if others := len(names) - len(shown):
+        shown.append(f"{others} more")
+    return (" and " if row.mode else " or ").join(shown)
 
 
 def no_window_note(units: str) -> str:
@@ -94,6 +113,10 @@ class FunnelPage:
         return [row for row in self.definition.steps if row.required]
 
     @property
+    def step_titles(self) -> list[str]:
+        return [row_title(row) for row in self.required_steps]
+
+    @property
     def excludes(self) -> bool:
         """Whether an event can exclude a unit."""
         return any(row.exclude or row.strict for row in self.definition.steps)
@@ -102,22 +125,6 @@ class FunnelPage:
     def has_window(self) -> bool:
         """Whether unfinished units can drop off. Without a window, they stay pending."""
         return self.definition.window_s is not None
-
-    def step_title(self, step: int) -> str:
-        """Return the title of a required step: at most three of its names, and the number of the
-        others. step: from 1.
-        """
-        row = self.required_steps[step - 1]
-        names = self.step_names(row)
-        shown = names[:_MAX_TITLE_NAMES]
-        if others := len(names) - len(shown):
-            shown.append(f"{others} more")
-        return (" or " if row.mode is None else " and ").join(shown)
-
-    @staticmethod
-    def step_names(row: SavedStep) -> list[str]:
-        """Return the names of all options or parts of a step."""
-        return [match_name(match) for match in (row, *row.or_)]
 
     @property
     def first_step(self) -> SavedStep:

@@ -14,7 +14,7 @@ from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, match_name
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
 from penstock.web.pages.parts import load_part
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
@@ -91,7 +91,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     }
     if step is not None:
         row = page.required_steps[step - 1] if step <= len(page.required_steps) else None
-        name = f"step {step}" + (f", {match_name(row)}" if row else "")
+        name = f"step {step}" + (f", {row_title(row)}" if row else "")
         stopped = {
             "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
             "droppedOff": f"that dropped off after {name}",
@@ -103,7 +103,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     if outcome and (step is None or outcome == "completed"):
         phrases.append(outcomes[outcome])
     if query.diagnostic is not None and query.diagnostic < len(page.definition.steps):
-        phrases.append(f"with {page.definition.steps[query.diagnostic].value}")
+        phrases.append(f"with {row_title(page.definition.steps[query.diagnostic])}")
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(_QUALITIES[query.quality] + suffix)

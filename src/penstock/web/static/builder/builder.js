@@ -29,7 +29,10 @@ let windowIsDefault = !saved && window_s.selectedOptions[0].defaultSelected;
 let nameIsDefault = !saved && form.elements.name.value === "";
 
 const read = () => collect(form).body;
-const withoutName = ({ name: _, ...definition }) => JSON.stringify(definition);
+// Names do not affect what is counted.
+const withoutName = ({ name: _, ...rest }) => rest;
+const withoutNames = (definition) =>
+  JSON.stringify({ ...withoutName(definition), steps: definition.steps?.map(withoutName) });
 
 function makeBreakdown(property) {
   const item = fromTemplate("#breakdown-template");
@@ -114,7 +117,7 @@ form.elements.attemptProperty.required = false; // omitted when empty; the serve
 rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
 breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
 update();
-const before = withoutName(read());
+const before = withoutNames(read());
 const recalculates = document.querySelector("#recalculates");
 const waits = () => Boolean(form.querySelector(".filter[data-waits]"));
 const preview = startPreview(read, waits, (faults) => {
@@ -127,7 +130,7 @@ const show = () => {
   const definition = read();
   showCopies(definition, id, baseUrl);
   showIdeas(form.querySelector("#breakdown-ideas"), rows.firstElementChild, definition);
-  if (recalculates) recalculates.hidden = withoutName(definition) === before;
+  if (recalculates) recalculates.hidden = withoutNames(definition) === before;
   preview();
 };
 window_s.addEventListener("input", () => (windowIsDefault = false)); // runs before the form's

@@ -95,7 +95,8 @@ function countOf(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-function labelOf({ or = [], mode, ...match }) {
+function labelOf({ name, or = [], mode, ...match }) {
+  if (name) return name;
   return [match, ...or].map(nameOf).join(mode ? " and " : " or ");
 }
 

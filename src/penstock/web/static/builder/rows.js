@@ -5,17 +5,19 @@ import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
 const KINDS = ["diagnostic", "exclude", "strict"];
 
-export function makeRow({ or = [], mode = null, ...match } = {}) {
+export function makeRow({ name = "", or = [], mode = null, ...match } = {}) {
   const row = fromTemplate("#row-template");
   const own = makeMatch(match);
   own.querySelector('[data-does="remove-or"]').remove();
   row.querySelector("[data-own]").replaceWith(own);
   row.querySelector('[data-list="or"]').append(...or.map(makeOr));
   part(row, "mode").querySelector("select").value = mode ?? "";
+  nameOf(row).value = name;
   for (const kind of KINDS) switchOf(row, kind).checked = Boolean(match[kind]);
   return row;
 }
 
+const nameOf = (row) => part(row, "name").querySelector("input");
 const switchOf = (row, kind) => part(row, kind).querySelector("input");
 
 function makeOr(match) {
@@ -31,7 +33,10 @@ export function showRows(list, counters, limits) {
   [...list.children].forEach((row, index) => {
     const [diagnostic, exclude] = [switchOf(row, "diagnostic"), switchOf(row, "exclude")];
     const isStep = !diagnostic.checked && !exclude.checked;
-    const title = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
+    const place = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
+    const name = nameOf(row).value.trim();
+    const title = name ? `${place}: ${name}` : place;
+    row.classList.toggle("named", name !== "");
     row.classList.toggle("aside", !isStep);
     row.querySelector(".row-number").textContent = isStep ? step : exclude.checked ? "×" : "i";
     offer(row, "diagnostic", !exclude.checked);

@@ -10,7 +10,7 @@ from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts.sentences import largest_loss
-from penstock.web.pages.funnel_page import FunnelPage, no_window_note
+from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
@@ -22,10 +22,10 @@ Parts = list[tuple[str, float]]
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    title: the names of all its options or parts. may_reach: units that may still reach the step,
-    which is the hatched part. from_start, from_previous: shares of settled units or, without a
-    window, of all units. options: index, name and count of each option, if there are several.
-    filters: number of filters. is_largest_loss: whether most of the lost units stopped
+    title: its own name, or the names of its options or parts. may_reach: units that may still reach
+    the step, which is the hatched part. from_start, from_previous: shares of settled units or,
+    without a window, of all units. options: index, name and count of each option, if there are
+    several. filters: number of filters. is_largest_loss: whether most of the lost units stopped
     here.
     """
 
@@ -95,7 +95,7 @@ def _bar(
     steps = results.aggregate.steps
     step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
-    names = context.page.step_names(row)
+    names = row_names(row)
     overall, has_window = context.query.bars == "overall", context.page.has_window
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
@@ -103,7 +103,7 @@ def _bar(
     excluded = sum(step.excluded for step in earlier)
     return Bar(
         step=step,
-        title=context.page.step_title(step.step),
+        title=row_title(row),
         parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
         may_reach=may_reach,
         from_start=step.settled_from_start if has_window else step.conversion_from_start,

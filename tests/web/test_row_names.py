@@ -1,0 +1,51 @@
+"""Pages show the names of rows wherever they show steps."""
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene, step
+from tests.web.test_settled_pages import text_of
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    return Scene(workspace, clock, ago_s=10 * DAY_S)
+
+
+@pytest.fixture
+def path(scene):
+    scene.story("0/A 5/failed 10/B 20/D", attempt="won")
+    scene.story("0/A 5/failed", attempt="lost")
+    rows = (
+        step("A", name="Cart"),
+        step("failed", diagnostic=True, name="Card declined"),
+        step("B", "C"),
+        step("D", name="Paid & done"),
+    )
+    return f"/funnels/{scene.attempts(*rows)}"
+
+
+@pytest.mark.parametrize(
+    ("show", "shown"),
+    [
+        ("next&step=1", "Step 1: Cart Step 2: B or C"),
+        ("drivers&step=1", "Step 1: Cart Step 2: B or C"),
+        ("times", "Step 1 to 3: Cart to Paid &amp; done"),
+    ],
+)
+def test_details(workspace, path, show, shown):
+    assert shown in text_of(workspace, f"{path}?period=all&show={show}", "detail")
+
+
+def test_bars_and_their_table(workspace, path):
+    text = text_of(workspace, f"{path}?period=all", "overview")
+    for shown in ("1 Cart", "2 B or C", "3 Paid &amp; done", "Card declined , between steps"):
+        assert shown in text
+    assert text.count("Paid &amp; done") == 2
+
+
+def test_lists_and_traces_of_units(workspace, path):
+    units = f"{path}/units"
+    listed = text_of(workspace, f"{units}?period=all&step=1&outcome=droppedOff")
+    assert "step 1, Cart" in listed
+    assert "Card declined" in text_of(workspace, f"{units}?period=all&diagnostic=1")
+    assert "step 1 of 3, Cart" in text_of(workspace, f"{units}/lost?period=all", "timeline")
