@@ -21,6 +21,7 @@ from penstock.funnels.definitions.filters import MAX_KEY_BYTES, MAX_VALUE_BYTES
 from penstock.funnels.definitions.operands import MAX_LIST_ITEMS
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import MAX_FILTERS
+from penstock.funnels.internal_traffic.schema import MAX_COST as MAX_INTERNAL_COST
 from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
 from penstock.funnels.saved.rows import MAX_MATCHES, MAX_ROWS, MAX_STEPS, MIN_STEPS
@@ -192,6 +193,14 @@ def test_the_documented_definition_can_be_saved(workspace):
         ).status_code
         == 201
     )
+
+
+def test_the_documented_segment_and_internal_traffic_can_be_saved(workspace):
+    client, segment = workspace.client, example("funnels.md", "Paying in Germany")
+    assert client.post("/api/segments", json=segment).status_code == 201
+    internal = example("funnels.md", "localhost")
+    assert client.put("/api/settings/internal-traffic", json=internal).status_code == 200
+    assert f"may cost at most {MAX_INTERNAL_COST} in total" in page_text("funnels.md")
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,9 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
+    "segment_id": creator(
+        "/api/segments", {"filters": [{"property": "plan", "operator": "is_set"}]}
+    ),
     "funnel_id": creator("/api/funnels", FUNNEL),
     "import_id": imported,
     "number": refused,

@@ -26,9 +26,11 @@ def record_examples(recorder: Recorder) -> list[Json]:
     app = call("POST", "/api/settings/websites", {"name": "Shop app", "kind": "mobile"})
     shop = {"websiteId": website["id"]}
     call("GET", "/api/settings/workspace")
+    call("GET", "/api/settings/internal-traffic")
     _send_events(recorder, website["id"])
     _read_activity(recorder, shop)
     _use_goals(recorder)
+    _use_segments(recorder)
     _use_funnels(recorder, shop)
     _use_links(recorder, app["id"])
     _use_jobs(recorder)
@@ -58,6 +60,8 @@ def _use_settings(recorder: Recorder, website_id: str) -> None:
     call("GET", "/api/settings/websites/{website_id}", **place)
     call("PATCH", "/api/settings/websites/{website_id}", {"domain": "shop.example"}, **place)
     call("PATCH", "/api/settings/workspace", {"queryTimeoutSeconds": 30}, client=browser)
+    internal = [{"property": "host", "operator": "equals", "value": "localhost"}]
+    call("PUT", "/api/settings/internal-traffic", {"filters": internal}, client=browser)
     call("GET", "/api/settings/members", client=browser)
     invited = {"email": "ben@example.com", "role": "member"}
     invitation = call("POST", "/api/settings/invitations", invited, client=browser)
@@ -143,6 +147,16 @@ def _use_goals(recorder: Recorder) -> None:
     recorder.call("GET", "/api/goals/{goal_id}", goal_id=goal["id"])
     recorder.call("PATCH", "/api/goals/{goal_id}", {"name": "Has paid"}, goal_id=goal["id"])
     recorder.call("DELETE", "/api/goals/{goal_id}", goal_id=goal["id"])
+
+
+def _use_segments(recorder: Recorder) -> None:
+    filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
+    segment = recorder.call("POST", "/api/segments", {"name": "Paying", "filters": filters})
+    place = {"segment_id": segment["id"]}
+    recorder.call("GET", "/api/segments", query={"pageSize": 1})
+    recorder.call("GET", "/api/segments/{segment_id}", **place)
+    recorder.call("PATCH", "/api/segments/{segment_id}", {"name": "Customers"}, **place)
+    recorder.call("DELETE", "/api/segments/{segment_id}", **place)
 
 
 def _use_funnels(recorder: Recorder, shop: Json) -> None:

@@ -19,6 +19,7 @@ from penstock.base.paging import Page
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.builtins import TOUCH_FIELDS
+from penstock.funnels.definitions.matches import load_filters
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.definitions.operands import (
     LIST,
@@ -241,7 +242,7 @@ class Case:
 
     funnel: in the API's format. goals: the match of each goal by name. definition: the funnel as
     read by the service, with the filters of the request. filters, settled: parameters of the
-    request.
+    request. internal: the filters of internal traffic.
     """
 
     funnel: Json
@@ -258,6 +259,7 @@ class Case:
     strategy: Strategy
     filters: Sequence[Json] = ()
     settled: bool = False
+    internal: Sequence[Json] = ()
 
     @property
     def settled_at_ms(self) -> int | None:
@@ -427,6 +429,8 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         st.sampled_from([(False, False)] * 3 + [(True, False)] * 2 + [(False, True), (True, True)])
     )
     conditions = entry_filters(script, events, draw(choice)) if asks_filters else []
+    has_internal = draw(st.sampled_from([False] * 4 + [True]))
+    internal = entry_filters(script, events, draw(choice)) if has_internal else []
     settled = asks_settled and definition.window_s is not None
     evaluated_at_ms = draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:]))
     if settled and events:  # at the end of the window of one event, or just after it
@@ -435,8 +439,9 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
     return Case(
         funnel=funnel,
         goals=goals,
-        definition=with_filters(definition, conditions),
+        definition=with_filters(definition, conditions, internal),
         filters=conditions,
+        internal=internal,
         settled=settled,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
@@ -632,10 +637,18 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     return merges
 
 
-def with_filters(definition: Definition, filters: Sequence[Json]) -> Definition:
-    """Return the definition with the filters of a request, as the service reads them."""
-    saved = tuple(SavedFilter(**item) for item in filters)
-    return AdHocChanges(filters=saved).change(definition, lambda _: None)
+def with_filters(
+    definition: Definition, filters: Sequence[Json], internal: Sequence[Json]
+) -> Definition:
+    """Return the definition with the filters of a request and of internal traffic, as the service
+    reads them.
+    """
+    saved, saved_internal = (
+        tuple(SavedFilter(**item) for item in items) for items in (filters, internal)
+    )
+    left_out = tuple(load_filters(saved_internal, lambda _: None, []))
+    changes = AdHocChanges(filters=saved)
+    return changes.change(definition, lambda _: None, internal_traffic=left_out)
 
 
 def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Json]:

@@ -332,7 +332,14 @@ def test_every_answer_says_what_was_asked(scene: Scene, funnel_id: str, what: st
     more = {"explain": {"eventId": event_id}, "compare": {"property": "country"}}.get(what, {})
     breakdown = {"breakdown": "country"} if what == "compare" else {}
     assert ask(scene, funnel_id, what, **more, **breakdown)["asked"] == (
-        {"breakdown": ["country"], "filters": None, "window": None, "settled": False}
+        {
+            "breakdown": ["country"],
+            "filters": None,
+            "window": None,
+            "settled": False,
+            "segment": None,
+            "internalTraffic": None,
+        }
         if breakdown
         else None
     )
@@ -342,6 +349,8 @@ def test_every_answer_says_what_was_asked(scene: Scene, funnel_id: str, what: st
         "filters": [PRO],
         "window": "12h",
         "settled": True,
+        "segment": None,
+        "internalTraffic": None,
     }
 
 

@@ -163,6 +163,22 @@ def test_rows_answer_questions_about_the_saved_window_and_properties_only(funnel
     assert funnel.ask()["servedFrom"] == "outcomes"
 
 
+def test_rows_answer_reports_that_include_internal_traffic(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    client, path = funnel.scene.client, "/api/settings/internal-traffic"
+    free = {"property": "plan", "operator": "equals", "value": "free"}
+    assert client.put(path, json={"filters": [free]}).status_code == 200
+    body = funnel.ask()
+    assert (body["servedFrom"], body["directReason"]) == ("query", "internal_traffic")
+    assert body["aggregate"]["entered"] == 4
+    assert funnel.ask(window="1m")["directReason"] == "ad_hoc"
+    included = funnel.assert_equal(internal="true")
+    assert included["aggregate"]["entered"] == 5
+    assert client.get(f"/api/funnels/{funnel.id}/outcomes").json()["state"] == "stored"
+    assert client.put(path, json={"filters": []}).status_code == 200
+    assert funnel.from_outcomes()["aggregate"]["entered"] == 5
+
+
 @pytest.mark.slow("builds outcomes and asks every kind of report")
 def test_stored_and_direct_answers_are_equal(funnel: Stored) -> None:
     scene = funnel.scene

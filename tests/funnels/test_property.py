@@ -129,7 +129,13 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
     units = read_units(
-        history, case.funnel, websites, case.evaluated_at_ms, case.goals, case.filters
+        history,
+        case.funnel,
+        websites,
+        case.evaluated_at_ms,
+        case.goals,
+        case.filters,
+        case.internal,
     )
     if differing := "\n".join(differing_traces(case, units)):
         raise AssertionError(f"traces differ\n{differing}\n\n{description(case)}")
@@ -216,7 +222,7 @@ def description(case: Case) -> str:
     lines.append(
         f"query: period {ends[0]}..{ends[1]}, evaluated at {ends[2]},"
         f" websites {case.website_ids}, cohort {case.cohort}, {case.page},"
-        f" filters {list(case.filters)}, settled {case.settled}"
+        f" filters {list(case.filters)}, settled {case.settled}, internal {list(case.internal)}"
     )
     for event in sorted(case.history.events, key=lambda event: (event.at_ms, event.event_id)):
         lines.append(

@@ -185,7 +185,8 @@ def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:
         page=case.page,
         settled=case.settled,
     )
-    case = replace(case, definition=replace(case.definition, entry_filters=()), filters=())
+    saved = replace(case.definition, entry_filters=(), internal_traffic=())
+    case = replace(case, definition=saved, filters=(), internal=())
     funnels = [StoredFunnel(warehouse, case.definition, params, random)]
     portions = split(events, random)
     times = evaluation_times(case, events, len(portions) - 1, random)

@@ -77,7 +77,13 @@ class StoredCase:
         )  # type: ignore[arg-type]
         self.profile = read_profile(warehouse, self.params)
         self.units = read_units(
-            history, case.funnel, websites, case.evaluated_at_ms, case.goals, case.filters
+            history,
+            case.funnel,
+            websites,
+            case.evaluated_at_ms,
+            case.goals,
+            case.filters,
+            case.internal,
         )
         self.selected = self.counted_runs(case.start_ms, case.end_ms)
 

@@ -81,6 +81,11 @@ def _records(client: httpx.Client) -> dict[str, str]:
             breakdownProperties=["plan"],
             steps=[STEP, STEP | {"value": "order_placed"}],
         ),
+        "segment_id": created(
+            "/api/segments",
+            name="Paying",
+            filters=[{"property": "plan", "operator": "is_set"}],
+        ),
         "goal_id": created("/api/goals", name="Ordered", match=STEP),
         "link_id": created(
             "/api/mobile/deferred-links",

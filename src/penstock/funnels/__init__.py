@@ -2,6 +2,9 @@
 
 definitions     the language of funnels: matches, filters, steps, revisions
 goals           named matches
+segments        named filters on entries
+internal_traffic
+                filters on entries that reports leave out
 saved           saved funnels and their revisions
 statements      funnels as SQL, without goals or saved funnels
 queries         the shared query path, from a request to rows and their provenance

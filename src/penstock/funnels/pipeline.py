@@ -148,6 +148,8 @@ class FunnelQueryRunner:
             profile=snapshot.profile,
             version=snapshot.version,
             ad_hoc=selection.ad_hoc,
+            segment=funnel.segment,
+            internal_traffic=funnel.internal_traffic,
             only_cached=only_cached,
         )
 

@@ -21,6 +21,8 @@ from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.internal_traffic import routes as internal_traffic_routes
+from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
@@ -36,6 +38,8 @@ from penstock.funnels.results.export import ReportExporter
 from penstock.funnels.results.service import ReadLostEvents, ResultsService
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.segments import routes as segment_routes
+from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
@@ -47,6 +51,8 @@ from penstock.warehouse.client import WaitUntilShipped
 @dataclass(frozen=True)
 class FunnelsRoom(Room):
     goals: GoalService
+    segments: SavedSegmentService
+    internal_traffic: InternalTrafficService
     funnels: FunnelService
     results: ResultsService
     units: UnitService
@@ -64,6 +70,8 @@ class FunnelsRoom(Room):
 
     routes = (
         *goal_routes.ROUTES,
+        *segment_routes.ROUTES,
+        *internal_traffic_routes.ROUTES,
         *funnel_routes.ROUTES,
         *result_routes.ROUTES,
         *unit_routes.ROUTES,
@@ -103,7 +111,9 @@ def build(
     read_slugs, wait_for_clicks: functions of the links room.
     """
     settings, clock, database, warehouse, _ = core
-    funnels = FunnelService(database, warehouse, clock)
+    segments = SavedSegmentService(database, warehouse, clock)
+    internal_traffic = InternalTrafficService(database, warehouse, clock)
+    funnels = FunnelService(database, warehouse, clock, segments, internal_traffic)
     subjects = SubjectReader(accounts.website_service, funnels)
     outcome_maintenance = OutcomeMaintenance(warehouse, database, subjects, settings, clock)
     outcomes = OutcomeService(outcome_maintenance, settings, clock)
@@ -120,6 +130,8 @@ def build(
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
         goals=GoalService(database, warehouse, clock),
+        segments=segments,
+        internal_traffic=internal_traffic,
         funnels=funnels,
         results=results,
         units=units,

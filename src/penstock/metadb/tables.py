@@ -360,6 +360,31 @@ funnel_goals = Table(
     ),
 )
 
+segments = Table(
+    "segments",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("name", Text, nullable=False),
+    Column("filters", JSON, nullable=False),  # the API's format
+    Column(
+        "revision", Integer, nullable=False, comment="from 1; rises with each change of filters"
+    ),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("workspace_id", "name"),
+    Index(None, "workspace_id", "created_at"),
+)
+
+internal_traffic = Table(
+    "internal_traffic",
+    metadata,
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
+    Column("filters", JSON, nullable=False, comment="an entry that meets any is left out"),
+    Column("revision", Integer, nullable=False, comment="from 1; rises with each change"),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
 # Identity ----------------------------------------------------------------------------------------
 
 visitors = Table(

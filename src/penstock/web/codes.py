@@ -259,6 +259,7 @@ misplaced               - The row cannot be at this place; the message says wher
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.
+segment_not_found       - There is no segment with this ID; it may have been deleted.
 goal_of_goal            - A goal cannot refer to a goal.
 bad_regex               - The value is not a regular expression in RE2 syntax.
 bad_number              - The filter value is not a decimal number.

@@ -68,12 +68,18 @@ def read_units(
     evaluated_at_ms: int,
     goals: Mapping[str, Json] | None = None,
     filters: Sequence[Json] = (),
+    internal: Sequence[Json] = (),
 ) -> Units:
     """Read the units of a definition.
 
-    goals: matches of the goals in use, by goal name. filters: those of the request.
+    goals: matches of the goals in use, by goal name. filters: those of the request. internal: the
+    filters of internal traffic.
     """
-    definition = {**with_defaults(definition, goals or {}), "entryFilters": filters}
+    definition = {
+        **with_defaults(definition, goals or {}),
+        "entryFilters": filters,
+        "internalTraffic": internal,
+    }
     events = history.read(website_ids, evaluated_at_ms)
     visitors = {event.event_id: history.visitor(event) for event in events}
     members: dict[Unit, list[Event]] = {}
@@ -188,6 +194,9 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
         passes=all(
             holds(item, value_of(event, item["property"])) for item in definition["entryFilters"]
+        )
+        and not any(
+            holds(item, value_of(event, item["property"])) for item in definition["internalTraffic"]
         ),
     )
 

@@ -30,6 +30,7 @@ class Action(StrEnum):
     WEBSITE_CHANGED = "website_changed"
     WEBSITE_DELETED = "website_deleted"
     WORKSPACE_CHANGED = "workspace_changed"
+    INTERNAL_TRAFFIC_CHANGED = "internal_traffic_changed"
     IDENTITY_SECRET_CREATED = "identity_secret_created"  # noqa: S105 - no secret
     IDENTITY_SECRETS_DELETED = "identity_secrets_deleted"
     PROVIDER_SECRET_SET = "provider_secret_set"  # noqa: S105 - no secret

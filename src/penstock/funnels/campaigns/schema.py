@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
@@ -39,6 +40,13 @@ class AttributionSelection(InPeriod):
         Literal["first", "last"],
         Field(description="The touch at entry by which a unit of the funnel counts."),
     ] = "last"
+    internal: Annotated[
+        bool,
+        Field(
+            description="true: the funnel's figures also count internal traffic, which they leave "
+            "out by default."
+        ),
+    ] = False
     sort: Annotated[
         CampaignSort, Field(description="Figure that rows are sorted by, highest first.")
     ] = CampaignSort.CLICKS
@@ -112,6 +120,14 @@ class AttributionRecord(Record):
         Field(description="The time that the funnel's figures describe; null without a funnel."),
     ]
     computed_at: str
+    internal_traffic: Annotated[
+        InternalTraffic | None,
+        Field(
+            description="Whether the funnel's figures leave out internal traffic; null without a "
+            "funnel, or if the workspace has no filters for internal traffic. Clicks, installs and "
+            "opens always include it."
+        ),
+    ]
     totals: CampaignFiguresRecord
     data: list[CampaignRecord]
     page: int

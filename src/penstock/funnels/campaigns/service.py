@@ -18,6 +18,7 @@ from penstock.funnels.campaigns.schema import (
     AttributionSelection,
     GroupBy,
 )
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
@@ -114,6 +115,7 @@ class CampaignService:
                 },
                 "evaluatedAt": iso(context.params.evaluated_at_ms) if context else None,
                 "computedAt": iso(result.computed_at_ms),
+                "internalTraffic": context.internal_traffic if context else None,
                 "totals": _figures(total, has_funnel=has_funnel),
                 "data": [
                     {
@@ -170,7 +172,12 @@ class CampaignService:
         self._wait_for_clicks()
         context = None
         if query.funnel_id is not None:
-            selection = Selection(query.website_id, query.start_at, query.end_at)
+            selection = Selection(
+                query.website_id,
+                query.start_at,
+                query.end_at,
+                ad_hoc=AdHocChanges(internal=query.internal),
+            )
             source = SavedFunnel(query.funnel_id, None)
             prepared = self._runner.prepare(workspace_id, source, selection)
             context = _break_down_by_touch(prepared, query)

@@ -3,7 +3,7 @@
 Source: funnel semantics, "Filters of a question" and "Settled".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import MISSING
 
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.matches import load_filters
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.model import Definition, Filter
 from penstock.funnels.definitions.schema import (
     SavedDefinition,
     SavedFilter,
@@ -33,21 +33,37 @@ class AdHocChanges:
     breakdown: keys instead of the saved ones; None to keep those. filters: conditions on the event
     with which a unit enters; None if none were sent. window: length such as `30m`, `12h` or `45d`;
     None to keep the saved one. settled: whether to count only units whose window has ended.
+    segment: ID of a segment, whose filters apply like `filters`. internal: whether to count
+    internal traffic.
     """
 
     breakdown: tuple[str, ...] | None = None
     filters: tuple[SavedFilter, ...] | None = None
     window: str | None = None
     settled: bool = False
+    segment: str | None = None
+    internal: bool = False
 
-    def change(self, definition: Definition, check_regex: Callable[[str], None]) -> Definition:
+    def change(
+        self,
+        definition: Definition,
+        check_regex: Callable[[str], None],
+        *,
+        of_segment: Sequence[SavedFilter] = (),
+        internal_traffic: tuple[Filter, ...] = (),
+    ) -> Definition:
         """Return the definition with these changes.
+
+        of_segment: the filters of `segment`. internal_traffic: filters of the entries to leave out.
 
         Raises Malformed if a filter cannot be read, and for settled units of a funnel without a
         window.
         """
         faults: list[Fault] = []
         filters = tuple(load_filters(self.filters or (), check_regex, faults))
+        faults_of_segment: list[Fault] = []
+        filters += tuple(load_filters(of_segment, check_regex, faults_of_segment))
+        faults += [replace(fault, field=f"segment.{fault.field}") for fault in faults_of_segment]
         changed = replace(
             definition,
             breakdown_properties=definition.breakdown_properties
@@ -55,6 +71,7 @@ class AdHocChanges:
             else self.breakdown,
             window_s=definition.window_s if self.window is None else window_seconds(self.window),
             entry_filters=filters,
+            internal_traffic=internal_traffic,
         )
         if self.settled and changed.window_s is None:
             message = (
@@ -67,7 +84,8 @@ class AdHocChanges:
         return changed
 
     def change_record(self, saved: SavedDefinition) -> SavedDefinition:
-        """Return the stored form of a definition with these changes, except for `settled`.
+        """Return the stored form of a definition with these changes, except for `settled`,
+        `segment` and `internal`.
 
         Filters become conditions of every match of step 1. So a unit enters with its first event
         that passes them, while the filters of a query look only at the first event of an attempt.

@@ -102,16 +102,16 @@ def _value_units(value: str) -> int:
     return len(value.encode("utf-8", "surrogatepass")) // _VALUE_BYTES_PER_UNIT
 
 
-def cost_fault(costs: Iterable[MatchCost], field: str) -> Fault | None:
-    """If a definition is above the limit, return a fault that names the most expensive rows."""
+def cost_fault(costs: Iterable[MatchCost], field: str, limit: int = MAX_COST) -> Fault | None:
+    """If the costs are above the limit, return a fault that names the most expensive parts."""
     by_cost = sorted(costs, key=lambda cost: -cost.units)
     total = sum(cost.units for cost in by_cost)
-    if total <= MAX_COST:
+    if total <= limit:
         return None
     largest = ", ".join(f"{cost.place} ({cost.units:,})" for cost in by_cost[:3] if cost.units)
     return Fault(
         field,
         "too_costly",
-        f"The filters cost {total:,} in total; the limit is {MAX_COST}. Drop or simplify filters "
-        f"that cost {total - MAX_COST:,}. The most expensive are in {largest}. {_rule()}",
+        f"The filters cost {total:,} in total; the limit is {limit}. Drop or simplify filters "
+        f"that cost {total - limit:,}. The most expensive are in {largest}. {_rule()}",
     )

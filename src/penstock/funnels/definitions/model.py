@@ -97,6 +97,7 @@ class Definition:
     attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
     empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
     query on the event with which a unit enters. They choose units and do not change their progress.
+    internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only).
     """
@@ -109,6 +110,7 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
     entry_filters: tuple[Filter, ...] = ()
+    internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
 
     def units(self, count: int) -> str:
@@ -167,7 +169,8 @@ class Definition:
         own = (key for key in self.attempt_keys if key not in ATTEMPT_BUILTINS)
         names = (*own, self.sequence_property, *self.breakdown_properties)
         filters = [item for row in self.rows for match in row.matches for item in match.filters]
-        filtered = [item.property for item in (*filters, *self.entry_filters)]
+        of_entries = (*self.entry_filters, *self.internal_traffic)
+        filtered = [item.property for item in (*filters, *of_entries)]
         return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
 
     @property

@@ -53,7 +53,7 @@ class OutcomeService:
     def find_build(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Return rows that include all events of the query's data, or the reason to read events."""
         if not _is_answered_by_rows(context):
-            return DirectReason.AD_HOC
+            return _reason_of_question(context)
         subject = _subject_of(context)
         outcome = subject.outcome
         if self._registry.mark(outcome) is None:
@@ -276,6 +276,14 @@ class OutcomeService:
 
 def _subject_of(context: QueryContext) -> Subject:
     return Subject(context.saved_definition, context.params.website_ids)
+
+
+def _reason_of_question(context: QueryContext) -> DirectReason:
+    """Return why the rows of the saved definition do not answer the query."""
+    with_internal_traffic = replace(context.definition, internal_traffic=())
+    if _is_answered_by_rows(replace(context, definition=with_internal_traffic)):
+        return DirectReason.INTERNAL_TRAFFIC
+    return DirectReason.AD_HOC
 
 
 def _is_answered_by_rows(context: QueryContext) -> bool:

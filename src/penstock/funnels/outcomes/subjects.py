@@ -38,7 +38,7 @@ class SubjectReader:
         Conflict under the same conditions as `FunnelService.resolve`.
         """
         source = SavedFunnel(funnel_id, None)
-        definition = resolve_definition(self._funnels, workspace_id, source).definition
+        definition = resolve_definition(self._funnels, workspace_id, source).saved_definition
         scope = authorise_websites(self._websites, workspace_id, website_id)
         return Subject(definition, scope.website_ids)
 

@@ -5,9 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.base.clock import iso, iso_or_none
-from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
+from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.schema import AskedRecord, DirectReason, ServedFrom
+from penstock.funnels.queries.schema import (
+    AskedRecord,
+    DirectReason,
+    NamedSegmentRecord,
+    ServedFrom,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +73,22 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
             "endAt": iso_or_none(context.params.end_ms),
         },
         "websiteId": context.website_id,
-        "asked": None if context.ad_hoc == NO_CHANGES else ad_hoc_record(context.ad_hoc),
+        "asked": question_record(context) if _asks_something(context) else None,
     }
 
 
-def ad_hoc_record(changes: AdHocChanges) -> AskedRecord:
+def _asks_something(context: QueryContext) -> bool:
+    return context.ad_hoc != NO_CHANGES or context.internal_traffic is not None
+
+
+def question_record(context: QueryContext) -> AskedRecord:
+    changes, segment = context.ad_hoc, context.segment
     return AskedRecord(
         breakdown=None if changes.breakdown is None else list(changes.breakdown),
         filters=None if changes.filters is None else list(changes.filters),
         window=changes.window,
         settled=changes.settled,
+        segment=segment
+        and NamedSegmentRecord(id=segment.id, name=segment.name, revision=segment.revision),
+        internal_traffic=context.internal_traffic,
     )

@@ -6,7 +6,9 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.schema import SavedDefinition
+from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.segments.schema import SavedSegmentRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,17 @@ DefinitionSource = SavedFunnel | DraftFunnel | ReadFunnel
 class ResolvedFunnel:
     """A definition ready to be evaluated.
 
-    definition: with the ad hoc changes of the query. saved_definition: without them. funnel_id,
-    revision: None for a draft.
+    definition: with the ad hoc changes of the query, and without internal traffic unless the query
+    includes it. saved_definition: as saved. funnel_id, revision: None for a draft. segment,
+    internal_traffic: see `ChangedDefinition`.
     """
 
     definition: Definition
     saved_definition: Definition
-    funnel_id: str | None = None
-    revision: int | None = None
+    funnel_id: str | None
+    revision: int | None
+    segment: SavedSegmentRecord | None
+    internal_traffic: InternalTraffic | None
 
 
 def resolve_definition(
@@ -58,8 +63,8 @@ def resolve_definition(
 ) -> ResolvedFunnel:
     """Return the definition to evaluate.
 
-    Raises NotFound for an unknown funnel, Malformed for an unknown revision or for changes that do
-    not fit the funnel, and Conflict under the same conditions as `FunnelService.resolve`.
+    Raises NotFound for an unknown funnel, Malformed for an unknown revision, and the same errors as
+    `FunnelService.resolve` and `FunnelService.change`.
     """
     funnel_id: str | None = None
     revision: int | None = None
@@ -70,7 +75,8 @@ def resolve_definition(
             pass
         case DraftFunnel(stored):
             pass
-    saved = definition = funnels.resolve(workspace_id, stored)
-    if changes != NO_CHANGES:
-        definition = funnels.change(workspace_id, stored, saved, changes)
-    return ResolvedFunnel(definition, saved, funnel_id, revision)
+    saved = funnels.resolve(workspace_id, stored)
+    changed = funnels.change(workspace_id, stored, saved, changes)
+    return ResolvedFunnel(
+        changed.definition, saved, funnel_id, revision, changed.segment, changed.internal_traffic
+    )

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     Field,
     JsonValue,
     TypeAdapter,
@@ -26,10 +27,11 @@ from penstock.funnels.definitions.schema import (
     limit_items,
     saved_filters,
 )
+from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.http.period import AS_TIME, TIME, InPeriod, read_time_ms
-from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of
+from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of, without_nul
 
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
@@ -110,6 +112,15 @@ class AdHocQuery(PeriodQuery):
         ),
     ] = False
 
+    segment: Annotated[
+        Annotated[str, AfterValidator(without_nul)] | None,
+        Field(description="ID of a segment: only units whose entry event passes its filters, too."),
+    ] = None
+    internal: Annotated[
+        bool,
+        Field(description="true: also count internal traffic, which reports leave out by default."),
+    ] = False
+
     @field_validator("breakdown", mode="before")
     @classmethod
     def _read_keys(cls, text: Any) -> tuple[str, ...]:
@@ -152,7 +163,9 @@ class AdHocQuery(PeriodQuery):
     @property
     def ad_hoc(self) -> AdHocChanges:
         """Changes of the saved definition for this query."""
-        return AdHocChanges(self.breakdown, self.filters, self.window, self.settled)
+        return AdHocChanges(
+            self.breakdown, self.filters, self.window, self.settled, self.segment, self.internal
+        )
 
     def selection(self) -> Selection:
         return replace(super().selection(), ad_hoc=self.ad_hoc)
@@ -262,6 +275,7 @@ class DirectReason(StrEnum):
     """The reason why a response was computed from events instead of stored outcomes.
 
     AD_HOC: the query changes the saved definition in a way that stored outcomes cannot answer.
+    INTERNAL_TRAFFIC: the query leaves out internal traffic, which stored outcomes contain.
     NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.
     """
@@ -269,6 +283,7 @@ class DirectReason(StrEnum):
     OFF = "off"
     PREVIEW = "preview"
     AD_HOC = "ad_hoc"
+    INTERNAL_TRAFFIC = "internal_traffic"
     VISITOR_FUNNEL = "visitor_funnel"
     VISITOR_KEY = "visitor_key"
     TOO_MANY_MATCHES = "too_many_matches"
@@ -279,6 +294,14 @@ class DirectReason(StrEnum):
     BEHIND = "behind"
 
 
+class NamedSegmentRecord(Record):
+    """A segment of a request. revision: revision of the filters that were applied."""
+
+    id: str
+    name: str
+    revision: int
+
+
 class AskedRecord(Record):
     """Parameters of a request that replace parts of the saved definition; null if not sent."""
 
@@ -286,6 +309,15 @@ class AskedRecord(Record):
     filters: list[SavedFilter] | None
     window: str | None
     settled: bool
+    segment: NamedSegmentRecord | None
+    internal_traffic: Annotated[
+        InternalTraffic | None,
+        Field(
+            description="`leftOut`: units whose entry is internal traffic are left out. "
+            "`included`: the request has `internal=true`. null: the workspace has no filters for "
+            "internal traffic."
+        ),
+    ]
 
 
 class HeadRecord(Record):
@@ -324,7 +356,7 @@ class HeadRecord(Record):
     asked: Annotated[
         AskedRecord | None,
         Field(
-            description="`breakdown`, `filters`, `window` and `settled` of the request; null if it "
-            "had none of them."
+            description="`breakdown`, `filters`, `window`, `settled` and `segment` of the request, "
+            "and what happened to internal traffic; null if there is nothing to say."
         ),
     ]

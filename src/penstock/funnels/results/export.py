@@ -19,7 +19,7 @@ from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.provenance import ad_hoc_record, empty_result
+from penstock.funnels.queries.provenance import empty_result, question_record
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AskedRecord, CoverageRecord
 from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
@@ -97,7 +97,7 @@ class ReportExporter:
             "definition_revision": context.revision,
             "period_start_at": iso_or_none(context.params.start_ms),
             "period_end_at": iso_or_none(context.params.end_ms),
-            **_fields(_AD_HOC, ad_hoc_record(context.ad_hoc)),
+            **_fields(_AD_HOC, question_record(context)),
             **_fields(_QUALITY, DataQualityRecord.model_validate(quality)),
             **_fields(
                 _COVERAGE, self._results.coverage(context, provenance, total["open_windows"])

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
     CohortFilter,
@@ -72,6 +73,9 @@ class PreviewIn(FunnelIn):
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
     cohort: CohortFilter | None = None
+    internal: Annotated[
+        bool, Field(description="true: also count internal traffic, left out by default.")
+    ] = False
 
     _complete = model_validator(mode="before")(add_missing_end)
     _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
@@ -85,6 +89,7 @@ class PreviewIn(FunnelIn):
             None if self.end_at is None else int(self.end_at),
             self.cohort or {},
             Page(self.page, self.page_size),
+            ad_hoc=AdHocChanges(internal=self.internal),
         )
 
 

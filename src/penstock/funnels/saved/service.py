@@ -1,7 +1,7 @@
 """Creates, reads, replaces and deletes saved funnels."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -26,8 +26,12 @@ from penstock.funnels.definitions.schema import (
     ValidationContext,
 )
 from penstock.funnels.goals import store as goals_store
+from penstock.funnels.internal_traffic.model import InternalTraffic
+from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.saved import store
 from penstock.funnels.saved.schema import FunnelIn, FunnelSort
+from penstock.funnels.segments.schema import SavedSegmentRecord
+from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
@@ -36,11 +40,31 @@ from penstock.warehouse.client import Warehouse
 M = TypeVar("M", bound=BaseModel)
 
 
+class ChangedDefinition(NamedTuple):
+    """A definition with the ad hoc changes of a query.
+
+    segment: the segment that the query names, if any. internal_traffic: how the query treats
+    internal traffic; None if the workspace has no filters for it.
+    """
+
+    definition: Definition
+    segment: SavedSegmentRecord | None
+    internal_traffic: InternalTraffic | None
+
+
 class FunnelService:
     """Manages saved funnels. Methods raise NotFound if the workspace has no such funnel."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        clock: Clock,
+        segments: SavedSegmentService,
+        internal_traffic: InternalTrafficService,
+    ) -> None:
         self._database = database
+        self._segments, self._internal_traffic = segments, internal_traffic
         self._clock = clock
         self._check_regex = regex_checker(warehouse)
 
@@ -76,21 +100,37 @@ class FunnelService:
         saved: SavedDefinition,
         definition: Definition,
         changes: AdHocChanges,
-    ) -> Definition:
-        """Return a definition with the ad hoc changes of a query.
+    ) -> ChangedDefinition:
+        """Return a definition with the ad hoc changes of a query, without internal traffic unless
+        the query includes it.
 
         saved: the definition as it was stored. definition: the same as `resolve` returned it.
 
-        Raises Malformed if a change does not fit the funnel, or if its filters and those of the
-        definition cost too much.
+        Raises Invalid for an unknown segment, Malformed if a change does not fit the funnel, or if
+        its filters and those of the definition cost too much, and Conflict if a filter of internal
+        traffic is no longer valid.
         """
-        if changes.filters:
+        segment = None
+        if changes.segment is not None:
+            segment = self._segments.of_question(workspace_id, changes.segment)
+        of_segment = segment.filters if segment else []
+        if changes.filters or of_segment:
             goals = self._goals(workspace_id, saved)
             costs = row_costs(saved.steps, {name: goal.match for name, goal in goals.items()})
-            costs.append(MatchCost("filters", filter_units(changes.filters)))
-            if (too_costly := cost_fault(costs, "filters")) is not None:
+            costs.append(MatchCost("filters", filter_units(changes.filters or ())))
+            costs.append(MatchCost("segment", filter_units(of_segment)))
+            field = "filters" if changes.filters else "segment"
+            if (too_costly := cost_fault(costs, field)) is not None:
                 raise bad_parameter(too_costly)
-        return changes.change(definition, self._check_regex)
+        internal = self._internal_traffic.filters(workspace_id)
+        treatment = InternalTraffic.INCLUDED if changes.internal else InternalTraffic.LEFT_OUT
+        changed = changes.change(
+            definition,
+            self._check_regex,
+            of_segment=of_segment,
+            internal_traffic=() if changes.internal else internal,
+        )
+        return ChangedDefinition(changed, segment, treatment if internal else None)
 
     def _goals(
         self, workspace_id: WorkspaceId, definition: SavedDefinition

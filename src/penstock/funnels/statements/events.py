@@ -110,8 +110,14 @@ def _number_columns(plan: Plan) -> dict[str, str]:
 
 
 def _entry_columns(plan: Plan) -> dict[str, str]:
-    """Return the column that shows whether an event passes the query's entry filters, if any."""
-    filters = [filter_condition(item, plan.binder) for item in plan.definition.entry_filters]
+    """Return the column that shows whether an event passes the query's entry filters and is not
+    internal traffic, if there are any such filters.
+    """
+    definition, binder = plan.definition, plan.binder
+    filters = [
+        *(filter_condition(item, binder) for item in definition.entry_filters),
+        *(f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic),
+    ]
     return {"passes": f"toUInt8({' AND '.join(filters)})"} if filters else {}
 
 

@@ -186,7 +186,7 @@ class Plan:
         )
         self.spans = None if self.by_attempt else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
-        self.has_entry_filters = bool(definition.entry_filters)
+        self.has_entry_filters = bool(definition.entry_filters or definition.internal_traffic)
 
     def mask(self, bits: int) -> str:
         """Return a constant of the mask's type."""

@@ -159,7 +159,7 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
     n = len(required_rows(definition))
     if event.late_order < path.entry.order:
         if 1 in steps and not event.passes:
-            return "Matches step 1, but does not pass the filters of the request."
+            return f"Matches step 1, but {reason_not_to_enter(definition)}."
         if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
             return (
                 "Matches step 1, but another entry of this visitor counts: the one that leads "
@@ -177,6 +177,16 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
     if next_step in steps:
         return f"Matches step {next_step}, but its part of the group was already filled."
     return f"{matches}step {next_step} was next."
+
+
+def reason_not_to_enter(definition: Definition) -> str:
+    """Return in words why an event does not pass the filters on entries."""
+    reasons = []
+    if definition.entry_filters:
+        reasons.append("does not pass the filters of the request")
+    if definition.internal_traffic:
+        reasons.append("is internal traffic")
+    return " or ".join(reasons)
 
 
 def _join_words(words: Sequence[str]) -> str:

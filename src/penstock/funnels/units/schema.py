@@ -171,7 +171,7 @@ class TraceRecord(HeadRecord):
         bool,
         Field(
             description="Whether the unit is in the report: it entered in the period, and passes "
-            "the `filters` and `settled` of the request."
+            "the `filters`, `segment` and `settled` of the request, without internal traffic."
         ),
     ]
     summary: str

@@ -13,7 +13,7 @@ from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import QueryParams
-from penstock.funnels.units.explanation import Explanation
+from penstock.funnels.units.explanation import Explanation, reason_not_to_enter
 from penstock.funnels.units.path import Decision, FunnelPath, conflicts
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
@@ -257,17 +257,19 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
     else:
         end = iso(path.window_end_ms)
         outcome = f"and reached step {reached} of {n}; the window ended at {end}."
-    return f"{entry} {outcome}{_reason_to_leave_out(unit, path, params)}"
+    return f"{entry} {outcome}{_reason_to_leave_out(definition, unit, path, params)}"
 
 
-def _reason_to_leave_out(unit: Unit, path: FunnelPath, params: QueryParams) -> str:
+def _reason_to_leave_out(
+    definition: Definition, unit: Unit, path: FunnelPath, params: QueryParams
+) -> str:
     """Return a sentence that says why the report does not count a unit; empty if it does."""
     if unit.selected:
         return ""
     if not is_in_period(path.entry_ms, params.start_ms, params.end_ms):
         return " The entry is outside the period."
     if not path.entry.passes:
-        return " The entry does not pass the filters of the request."
+        return f" The entry {reason_not_to_enter(definition)}."
     if not fits_settled(path, params):
         return " It is not settled: the request leaves out units whose window is open."
     return ""

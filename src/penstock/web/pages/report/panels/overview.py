@@ -62,6 +62,7 @@ def overview(context: ReportContext) -> dict[str, Any]:
 
 _REASONS: Mapping[DirectReason, str] = {
     DirectReason.VISITOR_FUNNEL: "events, because outcomes of visitor funnels are not stored",
+    DirectReason.INTERNAL_TRAFFIC: "events, because internal traffic is left out",
     DirectReason.TOO_MANY_MATCHES: "events, because the funnel has more than 64 matches",
     DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
     DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",

@@ -1,0 +1,1 @@
+"""Internal traffic: filters of a workspace whose entries reports leave out."""

@@ -1,0 +1,47 @@
+"""Reads and writes the filters of internal traffic, inside the caller's transaction."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, insert, select
+
+from penstock.base.clock import iso
+from penstock.base.ids import WorkspaceId
+from penstock.funnels.definitions.schema import SavedFilter
+from penstock.funnels.internal_traffic.schema import InternalTrafficRecord
+from penstock.metadb.tables import internal_traffic, workspaces
+
+
+def read(db: Connection, workspace_id: WorkspaceId) -> InternalTrafficRecord:
+    row = db.execute(
+        select(internal_traffic).where(internal_traffic.c.workspace_id == workspace_id)
+    ).first()
+    if row is None:
+        return InternalTrafficRecord(filters=[], revision=0, updated_at=None)
+    return InternalTrafficRecord(
+        filters=row.filters, revision=row.revision, updated_at=iso(row.updated_at)
+    )
+
+
+def hold(db: Connection, workspace_id: WorkspaceId) -> None:
+    """Lock the workspace, so that concurrent changes take turns."""
+    locked = select(workspaces.c.id).where(workspaces.c.id == workspace_id)
+    db.execute(locked.with_for_update(key_share=True))
+
+
+def replace(
+    db: Connection,
+    workspace_id: WorkspaceId,
+    filters: Sequence[SavedFilter],
+    revision: int,
+    now_ms: int,
+) -> None:
+    """Replace the filters. The caller must `hold` the workspace."""
+    db.execute(delete(internal_traffic).where(internal_traffic.c.workspace_id == workspace_id))
+    db.execute(
+        insert(internal_traffic).values(
+            workspace_id=workspace_id,
+            filters=[item.model_dump() for item in filters],
+            revision=revision,
+            updated_at=now_ms,
+        )
+    )

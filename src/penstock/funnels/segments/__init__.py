@@ -1,0 +1,1 @@
+"""Segments, which are named filters for use in any report."""

@@ -1,0 +1,149 @@
+"""Creates, reads, changes and deletes segments."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
+from penstock.base.ids import SegmentId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
+from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.schema import ValidationContext, saved_filters
+from penstock.funnels.segments import store
+from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
+from penstock.http.bodies import parse_model
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.metadb.database import Database
+from penstock.warehouse.client import Warehouse
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class SavedSegmentService:
+    """Manages segments. Methods raise NotFound if the workspace has no such segment."""
+
+    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._check_regex = regex_checker(warehouse)
+
+    def read(self, body: bytes, model: type[M]) -> M:
+        """Parse a body with the filters of a segment.
+
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
+        """
+        return parse_model(body, model, ValidationContext({}, self._check_regex))
+
+    def create(self, workspace_id: WorkspaceId, segment: SegmentIn) -> SavedSegmentRecord:
+        now_ms = self._clock()
+        segment_id = SegmentId(new_id("seg", now_ms))
+        filters = saved_filters(segment.filters)
+        with _unique_name(segment.name), self._database.write() as db:
+            store.add_segment(db, workspace_id, segment_id, segment.name, filters, now_ms)
+        return SavedSegmentRecord(
+            id=segment_id,
+            name=segment.name,
+            filters=filters,
+            revision=1,
+            created_at=iso(now_ms),
+            updated_at=iso(now_ms),
+        )
+
+    def get(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
+        with self._database.read() as db:
+            return _existing(store.segment(db, workspace_id, segment_id))
+
+    def of_question(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
+        """Return the segment that a question names. Raises Invalid if there is no such segment."""
+        try:
+            return self.get(workspace_id, segment_id)
+        except NotFound:
+            message = (
+                "There is no such segment in this workspace. It may have been deleted: leave "
+                "segment out, or choose one of GET /api/segments."
+            )
+            raise Invalid([Fault("segment", "segment_not_found", message)]) from None
+
+    def expand(self, workspace_id: WorkspaceId, changes: AdHocChanges) -> AdHocChanges:
+        """Return the same changes with the filters of their segment instead of its ID.
+
+        Raises the same errors as `of_question`.
+        """
+        if changes.segment is None:
+            return changes
+        filters = self.of_question(workspace_id, changes.segment).filters
+        return replace(changes, filters=(*(changes.filters or ()), *filters), segment=None)
+
+    def page(
+        self, workspace_id: WorkspaceId, page: Page, search: str = ""
+    ) -> Listing[SavedSegmentRecord]:
+        """Return a page of segments, newest first.
+
+        search: text that the name must contain, ignoring case.
+        """
+        with self._database.read() as db:
+            return store.segments_page(db, workspace_id, page, search)
+
+    def change(
+        self,
+        workspace_id: WorkspaceId,
+        segment_id: str,
+        change: SegmentChange,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+    ) -> SavedSegmentRecord:
+        """Change the name or the filters of a segment.
+
+        The next report that names the segment uses the new filters. The revision increases only
+        with new filters.
+
+        Raises Invalid if a read-only field differs from its stored value.
+        """
+        now_ms = self._clock()
+        with _unique_name(change.name or ""), self._database.write() as db:
+            saved = _existing(store.segment(db, workspace_id, segment_id, hold=True))
+            read_only.check(saved)
+            name = change.name or saved.name
+            filters = saved.filters if change.filters is None else saved_filters(change.filters)
+            if (name, filters) == (saved.name, saved.filters):
+                return saved
+            revision = saved.revision + (filters != saved.filters)
+            store.change_segment(db, segment_id, name, filters, revision, now_ms)
+        return saved.model_copy(
+            update={
+                "name": name,
+                "filters": filters,
+                "revision": revision,
+                "updated_at": iso(now_ms),
+            }
+        )
+
+    def delete(self, workspace_id: WorkspaceId, segment_id: str) -> None:
+        with self._database.write() as db:
+            if not store.delete_segment(db, workspace_id, segment_id):
+                raise _unknown()
+
+
+@contextmanager
+def _unique_name(name: str) -> Iterator[None]:
+    """Raise Conflict if the database rejects a second segment with the same name."""
+    try:
+        yield
+    except StoreConflict:
+        raise Conflict(
+            f"name: A segment named {name} already exists. Choose another name.", code="name_taken"
+        ) from None
+
+
+def _existing(segment: SavedSegmentRecord | None) -> SavedSegmentRecord:
+    if segment is None:
+        raise _unknown()
+    return segment
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no such segment in this workspace.")

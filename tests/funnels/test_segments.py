@@ -1,0 +1,241 @@
+"""Segments name filters for any report, over HTTP."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import Json, Scene, by_cohort
+from tests.tenant import Tenant
+
+PRO = {"property": "plan", "operator": "equals", "value": "pro"}
+GERMAN = {"property": "country", "operator": "in", "value": '["DE"]'}
+PAYING: Json = {"name": "Paying", "filters": [PRO]}
+
+REPORTS = {
+    "results": {},
+    "trend": {},
+    "timing": {},
+    "next": {"step": 1},
+    "compare": {"property": "plan"},
+    "verdict": {},
+    "drivers": {"step": 1},
+    "flows": {},
+    "units": {},
+    "units/pro": {},
+    "explain": {},
+    "periods": {},
+    "export": {"format": "json"},
+}
+"""Every report that accepts questions, with the parameters that it needs."""
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    scene = Scene(workspace, clock)
+    scene.story("0/A 600/B", attempt="pro", plan="pro", country="DE")
+    scene.story("60/A 720/B", attempt="french", plan="pro", country="FR")
+    scene.story("120/A 180/B", attempt="basic", plan="basic", country="DE")
+    scene.story("240/A", attempt="lost", plan="basic", country="FR")
+    return scene
+
+
+@pytest.fixture
+def funnel_id(scene: Scene) -> str:
+    return scene.attempts("A", "B", breakdownProperties=["plan"])
+
+
+def save(client: httpx.Client, body: Json = PAYING) -> Json:
+    answer = client.post("/api/segments", json=body)
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def code(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    problem_code: str = answer.json()["code"]
+    return problem_code
+
+
+def faults(answer: httpx.Response, status: int = 422) -> list[str]:
+    assert answer.status_code == status, answer.text
+    return [f"{fault['field']} {fault['code']}" for fault in answer.json()["errors"]]
+
+
+def ask(scene: Scene, funnel_id: str, what: str = "results", **query: Any) -> Any:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def reports(scene: Scene, funnel_id: str) -> dict[str, Json]:
+    """Return the parameters that each report needs."""
+    [event] = scene.client.get(f"/api/funnels/{funnel_id}/units/pro", params={}).json()["events"][
+        :1
+    ]
+    times = {
+        "startAt": scene.at(-86_400),
+        "endAt": scene.at(86_400),
+        "compareStartAt": scene.at(-3 * 86_400),
+        "compareEndAt": scene.at(-86_400),
+    }
+    return REPORTS | {"explain": {"eventId": event["eventId"]}, "periods": times}
+
+
+# -- The record ----------------------------------------------------------------------------------
+
+
+def test_a_segment_is_created_read_changed_listed_and_deleted(
+    client: httpx.Client, clock: ShiftedClock
+) -> None:
+    segment = save(client)
+    assert segment == {
+        "id": segment["id"],
+        "name": "Paying",
+        "filters": [PRO],
+        "revision": 1,
+        "createdAt": segment["createdAt"],
+        "updatedAt": segment["createdAt"],
+    }
+    path = f"/api/segments/{segment['id']}"
+    assert client.get(path).json() == segment
+
+    clock.advance(seconds=60)
+    changed = client.patch(path, json={"filters": [PRO, GERMAN]}).json()
+    assert (changed["filters"], changed["revision"]) == ([PRO, GERMAN], 2)
+    assert changed["updatedAt"] > segment["updatedAt"]
+    renamed = client.patch(path, json={"name": "Payers"}).json()
+    assert (renamed["name"], renamed["revision"]) == ("Payers", 2)
+    clock.advance(seconds=60)
+    assert client.patch(path, json=renamed).json() == renamed, "no change"
+
+    other = save(client)
+    listed = client.get("/api/segments").json()
+    assert listed == {"data": [other, renamed], "page": 1, "pageSize": 20, "total": 2}
+    assert client.get("/api/segments?search=PAYER").json()["data"] == [renamed]
+    assert client.delete(path).status_code == 204
+    for answer in (client.get(path), client.patch(path, json={}), client.delete(path)):
+        assert code(answer, 404) == "not_found"
+
+
+REFUSED: dict[str, tuple[Any, list[str]]] = {
+    "nothing": ({}, ["name required", "filters required"]),
+    "no filter": ({**PAYING, "filters": []}, ["filters too_few"]),
+    "a filter instead of a list": ({**PAYING, "filters": PRO}, ["filters wrong_type"]),
+    "unknown field": ({**PAYING, "match": {}}, ["match unknown_field"]),
+    "too many": ({**PAYING, "filters": [PRO] * 21}, ["filters too_many"]),
+    "too costly": (
+        {**PAYING, "filters": [{**PRO, "value": "x" * 16_000}] * 40},
+        ["filters too_costly"],
+    ),
+    "several at once": (
+        {
+            "name": " ",
+            "filters": [
+                {"property": "p", "operator": "matches_regex", "value": "["},
+                {"property": "$p", "operator": "is_set"},
+            ],
+        },
+        ["name too_short", "filters[0].value bad_regex", "filters[1].property unknown_builtin"],
+    ),
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, body: str) -> None:
+    sent, expected = REFUSED[body]
+    assert faults(client.post("/api/segments", json=sent)) == expected
+    segment = save(client)
+    if sent:
+        assert faults(client.patch(f"/api/segments/{segment['id']}", json=sent)) == expected
+    assert client.get("/api/segments").json()["data"] == [segment]
+
+
+def test_a_name_is_unique_in_a_workspace(client: httpx.Client, other_workspace: Tenant) -> None:
+    save(client)
+    assert code(client.post("/api/segments", json=PAYING), 409) == "name_taken"
+    lower = save(client, {**PAYING, "name": "paying"})
+    answer = client.patch(f"/api/segments/{lower['id']}", json={"name": "Paying"})
+    assert code(answer, 409) == "name_taken"
+    save(other_workspace.client)
+
+
+def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> None:
+    segment = save(client)
+    path = f"/api/segments/{segment['id']}"
+    client.patch(path, json={"filters": [GERMAN]})
+    assert code(client.patch(path, json={**segment, "name": "Mine"}), 409) == "stale_revision"
+
+
+# -- In reports ----------------------------------------------------------------------------------
+
+
+def test_a_segment_chooses_units_by_their_entry_in_every_report(
+    scene: Scene, funnel_id: str
+) -> None:
+    segment = save(scene.client)
+    named = {"id": segment["id"], "name": "Paying", "revision": 1}
+    for what, needed in reports(scene, funnel_id).items():
+        answer = ask(scene, funnel_id, what, segment=segment["id"], **needed)
+        head = answer[0]["asked_segment"] if what == "export" else answer["asked"]["segment"]
+        assert head == named, what
+    report = ask(scene, funnel_id, segment=segment["id"])
+    assert by_cohort(report, "plan") == {"pro": 2}
+    units = ask(scene, funnel_id, "units", segment=segment["id"])["data"]
+    assert {unit["unit"] for unit in units} == {"pro", "french"}
+    assert not ask(scene, funnel_id, "units/lost", segment=segment["id"])["selected"]
+
+
+def test_a_segment_joins_the_filters_of_the_question(scene: Scene, funnel_id: str) -> None:
+    segment = save(scene.client)
+    question = {"segment": segment["id"], "filters": json.dumps([GERMAN])}
+    report = ask(scene, funnel_id, **question)
+    assert report["aggregate"]["entered"] == 1
+    assert report["asked"]["filters"] == [GERMAN]
+
+
+def test_a_changed_segment_changes_the_next_report(scene: Scene, funnel_id: str) -> None:
+    segment = save(scene.client)
+    assert ask(scene, funnel_id, segment=segment["id"])["aggregate"]["completed"] == 2
+    scene.client.patch(
+        f"/api/segments/{segment['id']}", json={"filters": [PRO, GERMAN], "name": "Both"}
+    )
+    report = ask(scene, funnel_id, segment=segment["id"])
+    assert report["aggregate"]["completed"] == 1
+    assert report["asked"]["segment"]["revision"] == 2
+
+
+def test_a_deleted_segment_is_refused_with_the_way_out(
+    scene: Scene, funnel_id: str, other_workspace: Tenant
+) -> None:
+    segment, foreign = save(scene.client), save(other_workspace.client)
+    scene.client.delete(f"/api/segments/{segment['id']}")
+    for what, needed in reports(scene, funnel_id).items():
+        for gone in (segment["id"], foreign["id"], "", "plan"):
+            answer = scene.client.get(
+                f"/api/funnels/{funnel_id}/{what}", params={**needed, "segment": gone}
+            )
+            assert faults(answer) == ["segment segment_not_found"], what
+            assert "GET /api/segments" in answer.json()["detail"]
+
+
+def test_the_filters_of_segment_question_and_funnel_cost_at_most_as_much_as_a_definition(
+    scene: Scene, funnel_id: str
+) -> None:
+    costly = {"property": "plan", "operator": "not_equals", "value": "x" * 15_000}
+    segment = save(scene.client, {"name": "Costly", "filters": [costly] * 20})
+    params = {"segment": segment["id"], "filters": json.dumps([{**costly, "value": "x" * 4_000}])}
+    assert ask(scene, funnel_id, segment=segment["id"])["aggregate"]["entered"] == 4
+    filters = [{"property": "plan", "operator": "before", "value": "2026-01-01"}] * 20
+    params["filters"] = json.dumps(filters)
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/results", params=params)
+    assert faults(answer, 400) == ["filters too_costly"]
+    assert "segment" in answer.json()["detail"]
