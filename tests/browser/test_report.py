@@ -353,7 +353,7 @@ def test_numbers_lead_to_the_units_behind_them(report, api, page):
     )
     first = page.locator("#list tbody tr").first.inner_text()
     page.get_by_role("link", name="Next").click()
-    expect(page.get_by_role("link", name="Newest")).to_be_visible()
+    expect(page.get_by_role("link", name="First page")).to_be_visible()
     assert page.locator("#list tbody tr").first.inner_text() != first
     page.get_by_role("link", name="Checkout").click()
     loaded(page)

@@ -1,5 +1,7 @@
 """Lists of the units behind a number, traces and explanations, over HTTP."""
 
+import csv
+import io
 import json
 from base64 import urlsafe_b64encode
 from dataclasses import replace
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.queries import engine
+from penstock.funnels.units import export as unit_export
 from penstock.funnels.units import trace_reader
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
@@ -89,6 +92,7 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
         "outcome": "completed",
         "completedAt": shop.at(20),
         "excludedAt": None,
+        "lastActivityAt": shop.at(20),
         "cohort": {"plan": "pro"},
         "sequenceSkips": 0,
         "unorderedTies": 0,
@@ -185,6 +189,130 @@ def test_a_cursor_is_valid_only_for_its_own_query(shop: Scene, funnel_id: str) -
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "cursor")
 
 
+EVERY_ORDER = [
+    ({}, ["changed", "tied", "skipped", "stuck", "half", "done"]),
+    ({"order": "asc"}, ["done", "half", "stuck", "skipped", "tied", "changed"]),
+    ({"sort": "completion", "outcome": "completed"}, ["changed", "done"]),
+    ({"sort": "completion", "outcome": "completed", "order": "asc"}, ["done", "changed"]),
+    ({"sort": "lastActivity"}, ["done", "changed", "tied", "skipped", "stuck", "half"]),
+    (
+        {"sort": "lastActivity", "order": "asc"},
+        ["half", "stuck", "skipped", "tied", "changed", "done"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), EVERY_ORDER)
+def test_units_are_sorted_by_a_time_on_all_pages(
+    shop: Scene, funnel_id: str, query: dict[str, Any], expected: list[str]
+) -> None:
+    shop.story("700/other", attempt="done")
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = units(shop, funnel_id, pageSize=2, **query, **cursor)
+        seen += [unit["unit"] for unit in page["data"]]
+        if page["nextCursor"] is None:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert seen == expected
+
+
+def test_units_without_the_time_that_sorts_come_last(shop: Scene, funnel_id: str) -> None:
+    for order, first in (("desc", ["changed", "done"]), ("asc", ["done", "changed"])):
+        listed = names(shop, funnel_id, sort="completion", order=order)
+        assert (listed[:2], len(listed)) == (first, 6)
+
+
+def test_the_last_activity_of_a_visitor_is_any_event(scene: Scene) -> None:
+    scene.story("0/A 10/B 900/other", visitor="ann")
+    scene.story("20/A", visitor="bob")
+    funnel_id = scene.funnel("A", "B")
+    last = {unit["unit"]: unit["lastActivityAt"] for unit in units(scene, funnel_id)["data"]}
+    assert last == {"ann": scene.at(900), "bob": scene.at(20)}
+    assert names(scene, funnel_id, sort="lastActivity") == ["ann", "bob"]
+
+
+def export(scene: Scene, funnel_id: str, **query: Any) -> list[dict[str, str]]:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export/units", params=query)
+    assert answer.status_code == 200, answer.text
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [*EVERY_ORDER, ({"step": 2, "pageSize": 1}, ["changed", "tied", "half", "done"])],
+)
+def test_a_file_has_the_units_of_the_list(
+    shop: Scene, funnel_id: str, query: dict[str, Any], expected: list[str]
+) -> None:
+    shop.story("700/other", attempt="done")
+    assert [row["unit"] for row in export(shop, funnel_id, **query)] == expected
+
+
+def test_a_file_has_the_fields_of_the_list(shop: Scene, funnel_id: str) -> None:
+    rows = {row["unit"]: row for row in export(shop, funnel_id)}
+    assert rows["done"] == {
+        "row": "unit",
+        "plan": "pro",
+        "unit": "done",
+        "entry_at": shop.at(0),
+        "window_ends_at": shop.at(3600),
+        "reached": "3",
+        "outcome": "completed",
+        "completed_at": shop.at(20),
+        "excluded_at": "",
+        "last_activity_at": shop.at(20),
+        "sequence_skips": "0",
+        "unordered_ties": "0",
+        "assumed_order": "0",
+        "invalid_sequence_values": "0",
+        "tied_entry": "false",
+        "conflicting_entry_values": "[]",
+        "several_visitors": "false",
+        "coarse_times": "0",
+    }
+    assert (rows["changed"]["conflicting_entry_values"], rows["skipped"]["plan"]) == (
+        '["plan"]',
+        "Unknown",
+    )
+
+
+def test_a_file_of_units_cannot_run_formulas(scene: Scene) -> None:
+    scene.story("0/A", attempt="=1+1", plan="@SUM(1)")
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["plan"])
+    [row] = export(scene, funnel_id)
+    assert (row["unit"], row["plan"]) == ("'=1+1", "'@SUM(1)")
+
+
+def test_a_file_of_units_is_named_after_the_funnel_and_audited(
+    shop: Scene, funnel_id: str, workspace: Tenant
+) -> None:
+    path = f"/api/funnels/{funnel_id}/export/units"
+    answer = shop.client.get(path, params={"format": "json", "step": 3})
+    assert [row["unit"] for row in answer.json()] == ["changed", "done"]
+    assert answer.headers["content-disposition"].endswith('attempts-all-time.json"')
+    [entry, *_] = workspace.browser.get("/api/settings/audit-log").json()["data"]
+    assert (entry["action"], entry["target"]) == ("exported", f"{funnel_id} units json")
+
+
+def test_a_list_that_is_too_long_for_a_file_is_refused(
+    shop: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_export, "MAX_UNITS", 5)
+    path = f"/api/funnels/{funnel_id}/export/units"
+    answer = shop.client.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (400, "too_many_units")
+    assert len(export(shop, funnel_id, step=2)) == 4
+
+
+def test_a_large_file_reads_the_names_of_its_units_in_shares(
+    shop: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_export, "_UNITS_PER_READ", 4)
+    assert [row["unit"] for row in export(shop, funnel_id)] == EVERY_ORDER[0][1]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -200,6 +328,8 @@ def test_a_cursor_is_valid_only_for_its_own_query(shop: Scene, funnel_id: str) -
         ({"cursor": "x"}, "cursor"),
         ({"cursor": "WzEsMl0"}, "cursor"),
         ({"pageSize": 101}, "pageSize"),
+        ({"sort": "name"}, "sort"),
+        ({"order": "up"}, "order"),
         ({"startAt": "2025-01-01T00:00:00Z"}, "endAt"),
         ({"colour": "red"}, "colour"),
     ],

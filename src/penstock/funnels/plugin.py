@@ -41,6 +41,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.units import routes as unit_routes
+from penstock.funnels.units.export import UnitExporter
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.funnels.verdicts import routes as verdict_routes
@@ -56,6 +57,7 @@ class FunnelsRoom(Room):
     funnels: FunnelService
     results: ResultsService
     units: UnitService
+    unit_exports: UnitExporter
     traces: TraceReader
     insights: InsightService
     exports: ReportExporter
@@ -135,6 +137,7 @@ def build(
         funnels=funnels,
         results=results,
         units=units,
+        unit_exports=UnitExporter(runner, funnels, units),
         traces=TraceReader(runner, units),
         insights=insights,
         exports=ReportExporter(runner, funnels, results),

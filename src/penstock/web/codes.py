@@ -38,6 +38,8 @@ bad_parameter           400 A query parameter is unknown, repeated or out of ran
 too_many_parameters     400 The URL has more than 100 query parameters. Send fewer.
 too_many_proxies        400 X-Forwarded-For exceeds the published size limit.
 too_many_links          400 More links match than a CSV file may have. Choose fewer.
+too_many_units          400 More units match than a file may have. Choose a shorter period or a
+  filter.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
   out.
 unauthorized            401 The request has no valid API key or session.

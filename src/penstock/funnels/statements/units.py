@@ -12,11 +12,13 @@ from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
 from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
 from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.query import (
+    LARGEST_NUMBER,
     DataProfile,
     Plan,
     QueryParams,
     Statement,
 )
+from penstock.funnels.statements.relations import with_relations
 from penstock.funnels.statements.unit_events import unit_events
 
 _ELIGIBLE = "excluded_after < 0"
@@ -68,43 +70,107 @@ class UnitConditions:
     property: int = 0
 
 
+class UnitSort(StrEnum):
+    """Times that units can be sorted by."""
+
+    ENTRY = "entry"
+    COMPLETION = "completion"
+    LAST_ACTIVITY = "lastActivity"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOrder:
+    """The order of a list: by a time, then by the unit's key. Units without the time come last."""
+
+    sort: UnitSort = UnitSort.ENTRY
+    descending: bool = True
+
+    @property
+    def direction(self) -> str:
+        return "DESC" if self.descending else "ASC"
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in the list. The page starts after the unit with this entry time and key."""
+    """A position in the list. The page starts after the unit with this time and key.
 
-    entry_ms: int
+    at_ms: the time that sorts the list, as in the column `sorted_by`.
+    """
+
+    at_ms: int
     unit: int
 
 
 def units_page(
-    counted: CountedUnits, units: UnitConditions, after: Position | None, size: int
+    counted: CountedUnits,
+    units: UnitConditions,
+    order: UnitOrder,
+    after: Position | None,
+    size: int,
 ) -> Statement:
-    """Select a page of units, newest entry first.
+    """Select a page of units.
 
-    Columns: all columns of `counted`, `texts` (tagged entry values) and `total` (number of units on
-    all pages).
+    Columns: all columns of `counted`, `texts` (tagged entry values), `total` (number of units on
+    all pages) and `sorted_by` (the time that sorts the list, in milliseconds).
     """
     plan = counted.plan
     condition = " AND ".join(_conditions(plan, units))
+    relations: dict[str, str] = {}
+    source, at = f"counted WHERE {condition}", _sort_time(plan, order)
+    if order.sort is UnitSort.LAST_ACTIVITY:
+        chosen = f"SELECT unit FROM {source}"
+        relations, events = unit_events(plan, chosen, (), of_visitors=False)
+        source = f"""counted LEFT ANY JOIN (
+                SELECT unit, max(ts) AS last_ts FROM ({events}) GROUP BY unit
+            ) AS active ON counted.unit = active.unit WHERE {condition}"""
     beyond = "1"
     if after is not None:
-        entry, unit = (
-            plan.binder.bind("Int64", after.entry_ms),
+        at_ms, unit = (
+            plan.binder.bind("Int64", after.at_ms),
             plan.binder.bind("UInt64", after.unit),
         )
-        beyond = f"(entry_ts, unit) < ({entry}, {unit})"
+        beyond = f"(sorted_by, unit) {'<' if order.descending else '>'} ({at_ms}, {unit})"
+    columns = ", ".join(f"counted.{column} AS {column}" for column in COLUMNS)
+    ordered = f"ORDER BY sorted_by {order.direction}, unit {order.direction}"
     page = f"""
         SELECT * FROM (
-            SELECT {", ".join(COLUMNS)}, count() OVER () AS total FROM counted WHERE {condition})
-        WHERE {beyond} ORDER BY entry_ts DESC, unit DESC LIMIT {plan.binder.bind("UInt64", size)}"""
+            SELECT {columns}, {at} AS sorted_by, count() OVER () AS total FROM {source})
+        WHERE {beyond} {ordered} LIMIT {plan.binder.bind("UInt64", size)}"""
     if not plan.breadth:
-        return counted.statement(f"""
-        SELECT *, CAST([], 'Array(String)') AS texts
-        FROM ({page}) ORDER BY entry_ts DESC, unit DESC""")
-    return counted.statement(f"""
+        return counted.statement(
+            f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({page}) {ordered}", **relations
+        )
+    return counted.statement(
+        f"""
         SELECT page.*, arrayResize(known.texts, {plan.breadth}) AS texts
         FROM ({page}) AS page LEFT ANY JOIN ({known_texts(plan)}) AS known ON page.keys = known.keys
-        ORDER BY entry_ts DESC, unit DESC""")
+        {ordered}""",
+        **relations,
+    )
+
+
+def _sort_time(plan: Plan, order: UnitOrder) -> str:
+    """Return the time that sorts units. Units without it get a time that sorts them last."""
+    last = "toInt64(-1)" if order.descending else f"toInt64({LARGEST_NUMBER})"
+    return {
+        UnitSort.ENTRY: "entry_ts",
+        UnitSort.COMPLETION: f"if(reached = {len(plan.steps)}, done_ts, {last})",
+        UnitSort.LAST_ACTIVITY: "active.last_ts",
+    }[order.sort]
+
+
+def last_activity(
+    definition: Definition, params: QueryParams, profile: DataProfile, units: Sequence[int]
+) -> Statement:
+    """Select the time of each unit's last event, whether or not it matches a row.
+
+    units: keys of units. Columns: unit, last_ts.
+    """
+    plan = Plan(definition, params, profile)
+    chosen = f"SELECT arrayJoin({plan.binder.bind('Array(UInt64)', list(units))}) AS unit"
+    relations, events = unit_events(plan, chosen, (), of_visitors=False)
+    tail = f"SELECT unit, max(ts) AS last_ts FROM ({events}) GROUP BY unit"
+    return Statement(with_relations(relations, tail), plan.binder.values)
 
 
 def _conditions(plan: Plan, units: UnitConditions) -> list[str]:

@@ -6,17 +6,25 @@ from urllib.parse import unquote
 from litestar import Response, get
 from litestar.di import NamedDependency
 
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.model import Caller
+from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.request import FunnelRequest, describe_query
 from penstock.funnels.queries.schema import AdHocQuery
+from penstock.funnels.results.tables import MEDIA_TYPES, Format
+from penstock.funnels.units.export import UnitExporter
 from penstock.funnels.units.schema import (
     ExplainQuery,
     ExplainRecord,
     TraceRecord,
+    UnitExportQuery,
     UnitsQuery,
     UnitsRecord,
 )
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
+from penstock.http.answers import file_download
 from penstock.http.requests import AnyRequest, raw_path_after
 
 
@@ -27,8 +35,35 @@ from penstock.http.requests import AnyRequest, raw_path_after
 async def list_units(
     funnel: NamedDependency[FunnelRequest], units: NamedDependency[UnitService]
 ) -> Response[bytes]:
-    """Returns the attempts or visitors that a report counts, newest entry first."""
+    """Returns the attempts or visitors that a report counts, newest entry first by default."""
     return await funnel.respond(UnitsQuery, units.units)
+
+
+@get(
+    "/api/funnels/{funnel_id:str}/export/units",
+    opt=describe_query(
+        "Export of a list of units", UnitExportQuery, returns=tuple(MEDIA_TYPES.values())
+    ),
+)
+async def export_units(
+    funnel: NamedDependency[FunnelRequest],
+    unit_exports: NamedDependency[UnitExporter],
+    caller: NamedDependency[Caller],
+    audit_log: NamedDependency[AuditLog],
+) -> Response[bytes]:
+    """Returns a CSV, JSON or Parquet file with a row for each unit of the list, on all pages.
+
+    At most 100,000 units.
+    """
+
+    def export(
+        workspace_id: WorkspaceId, funnel_id: str, query: UnitExportQuery
+    ) -> Response[bytes]:
+        file, name = unit_exports.export(workspace_id, funnel_id, query)
+        audit_log.record(caller, Action.EXPORTED, f"{funnel_id} units {query.format}")
+        return file_download(file, name, MEDIA_TYPES[Format(query.format)])
+
+    return await funnel.respond(UnitExportQuery, export)
 
 
 @get(
@@ -60,4 +95,4 @@ async def explain_event(
     return await funnel.respond(ExplainQuery, traces.explain)
 
 
-ROUTES = (list_units, read_trace, explain_event)
+ROUTES = (list_units, export_units, read_trace, explain_event)

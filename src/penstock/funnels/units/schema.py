@@ -7,13 +7,13 @@ from pydantic import Field, JsonValue
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
-from penstock.funnels.statements.units import Outcome, Quality
+from penstock.funnels.statements.units import Outcome, Quality, UnitSort
 from penstock.funnels.units.path import Decision
 from penstock.http.schema import Record
 
 
-class UnitsQuery(CohortQuery):
-    """Query parameters for a list of units. Listed units meet all of the conditions."""
+class UnitListQuery(CohortQuery):
+    """Query parameters that select and sort units. Listed units meet all of the conditions."""
 
     step: Annotated[
         int | None,
@@ -51,12 +51,35 @@ class UnitsQuery(CohortQuery):
             "default, any property."
         ),
     ] = None
+    sort: Annotated[
+        UnitSort,
+        Field(
+            description="Time that sorts the list: of the entry, of the completion (units that did "
+            "not complete come last), or of the unit's last event."
+        ),
+    ] = UnitSort.ENTRY
+    order: Annotated[
+        Literal["desc", "asc"], Field(description="Descending or ascending order.")
+    ] = "desc"
+
+
+class UnitsQuery(UnitListQuery):
+    """Query parameters for a page of a list of units."""
+
     cursor: Annotated[
         str | None, Field(max_length=200, description="`nextCursor` of the previous page.")
     ] = None
     page_size: Annotated[
         int, Field(ge=1, le=MAX_PAGE_SIZE, description="Units per page, 1 to 100.")
     ] = 20
+
+
+class UnitExportQuery(UnitListQuery):
+    """Query parameters for a file with a list of units. The page of the list is ignored."""
+
+    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    cursor: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
+    page_size: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
 
 
 class UnitRecord(Record):
@@ -71,6 +94,13 @@ class UnitRecord(Record):
     outcome: Outcome
     completed_at: str | None
     excluded_at: str | None
+    last_activity_at: Annotated[
+        str | None,
+        Field(
+            description="Time of the unit's last event, whether or not it matches a step. null if "
+            "none of its events is retained any more."
+        ),
+    ]
     cohort: dict[str, Scalar | None]
     sequence_skips: int
     unordered_ties: int
@@ -89,7 +119,7 @@ class UnitRecord(Record):
 
 
 class UnitsRecord(HeadRecord):
-    """A page of counted units, newest entry first."""
+    """A page of counted units."""
 
     total: Annotated[int, Field(description="Units on all pages.")]
     next_cursor: Annotated[str | None, Field(description="null on the last page.")]

@@ -21,9 +21,17 @@ from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import unit_names
-from penstock.funnels.statements.units import Outcome, Position, Quality, UnitConditions, units_page
+from penstock.funnels.statements.units import (
+    Outcome,
+    Position,
+    Quality,
+    UnitConditions,
+    UnitOrder,
+    last_activity,
+    units_page,
+)
 from penstock.funnels.units.attempt_names import attempt_name
-from penstock.funnels.units.schema import UnitRecord, UnitsQuery, UnitsRecord
+from penstock.funnels.units.schema import UnitListQuery, UnitRecord, UnitsQuery, UnitsRecord
 
 _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
 
@@ -33,6 +41,17 @@ class UnitNames:
     """The names of units by their key, and their provenance; None if no statement was needed."""
 
     by_unit: Mapping[int, str]
+    provenance: Provenance | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDetails:
+    """Names of units and times of their last events by key, and their provenance if there are
+    units.
+    """
+
+    names: Mapping[int, str]
+    last_ms: Mapping[int, int]
     provenance: Provenance | None
 
 
@@ -64,25 +83,40 @@ class UnitService:
             lambda profile: units_page(
                 CountedUnits(context.definition, context.params, profile),
                 conditions,
+                unit_order(query),
                 after,
                 query.page_size + 1,
             ),
         )
         rows = result.rows[: query.page_size]
-        entries_ms = [row["entry_ts"] for row in rows]
-        names = self.names(context, [row["unit"] for row in rows], entries_ms=entries_ms)
+        details = self.details(context, rows)
         provenance = result.provenance
-        if names.provenance is not None and provenance.served_from is not ServedFrom.OUTCOMES:
-            provenance += names.provenance
+        if details.provenance is not None and provenance.served_from is not ServedFrom.OUTCOMES:
+            provenance += details.provenance
         has_more = len(result.rows) > len(rows)
         return UnitsRecord.model_validate(
             {
                 **head_of(context, provenance),
                 "total": result.rows[0]["total"] if result.rows else 0,
                 "nextCursor": _cursor(context, fingerprint, rows[-1]) if has_more else None,
-                "data": [_record(context, row, names.by_unit) for row in rows],
+                "data": [unit_record(context, row, details) for row in rows],
             }
         )
+
+    def details(self, context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> UnitDetails:
+        """Return what a list shows of units in addition to the rows of `units_page`."""
+        if not rows:
+            return UnitDetails({}, {}, None)
+        units = [row["unit"] for row in rows]
+        names = self.names(context, units, entries_ms=[row["entry_ts"] for row in rows])
+        active = self._runner.fetch_events(
+            context, last_activity(context.definition, context.params, context.profile, units)
+        )
+        provenance = active.provenance
+        if names.provenance is not None:
+            provenance += names.provenance
+        last_ms = {row["unit"]: row["last_ts"] for row in active.rows}
+        return UnitDetails(names.by_unit, last_ms, provenance)
 
     def names(
         self,
@@ -131,7 +165,7 @@ def by_visitor(definition: Definition) -> Definition:
     return replace(definition, counting_unit=CountingUnit.VISITOR, attempt_keys=())
 
 
-def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions:
+def unit_conditions(definition: Definition, query: UnitListQuery) -> UnitConditions:
     """Return a query's conditions. Raises Malformed with all parameters that don't fit."""
     steps = definition.steps
     diagnostics = [place for place, row in enumerate(definition.rows) if row.diagnostic]
@@ -166,6 +200,10 @@ def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions
     )
 
 
+def unit_order(query: UnitListQuery) -> UnitOrder:
+    return UnitOrder(query.sort, query.order == "desc")
+
+
 def outcome_of(
     definition: Definition,
     reached: int,
@@ -189,7 +227,8 @@ def outcome_of(
     )
 
 
-def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, str]) -> UnitRecord:
+def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDetails) -> UnitRecord:
+    """Return the record of a unit. row: a row of `units_page`."""
     definition = context.definition
     window_end_ms = None if definition.window_s is None else row["window_end"]
     is_excluded = row["excluded_after"] >= 0
@@ -203,13 +242,14 @@ def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, s
     properties = definition.breakdown_properties
     return UnitRecord.model_validate(
         {
-            "unit": names.get(row["unit"], ""),
+            "unit": details.names.get(row["unit"], ""),
             "entryAt": iso(row["entry_ts"]),
             "windowEndsAt": iso_or_none(window_end_ms),
             "reached": row["reached"],
             "outcome": outcome,
             "completedAt": iso(row["done_ts"]) if outcome is Outcome.COMPLETED else None,
             "excludedAt": iso(row["entry_ts"] + row["excluded_after"]) if is_excluded else None,
+            "lastActivityAt": iso_or_none(details.last_ms.get(row["unit"])),
             "cohort": dict(zip(properties, map(untagged, row["texts"]), strict=True)),
             "sequenceSkips": row["skips"],
             "unorderedTies": row["ties"],
@@ -235,7 +275,7 @@ def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]
     position = [
         fingerprint,
         context.params.evaluated_at_ms,
-        last_row["entry_ts"],
+        last_row["sorted_by"],
         last_row["unit"],
     ]
     return encode_cursor(json.encode(position))
@@ -244,17 +284,17 @@ def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]
 def _position(cursor: str, fingerprint: int, now_ms: int) -> tuple[int, Position]:
     """Return the time at which the first page was evaluated, and where this page starts."""
     try:
-        sent, evaluated_at_ms, entry_ms, unit = json.decode(
+        sent, evaluated_at_ms, at_ms, unit = json.decode(
             decode_cursor(cursor), type=tuple[int, int, int, int]
         )
     except (ValueError, DecodeError):
-        sent = evaluated_at_ms = entry_ms = unit = -1
-    is_in_order = 0 <= entry_ms <= evaluated_at_ms <= now_ms and 0 <= unit < 2**64
-    if sent != fingerprint or not is_in_order:
+        sent = evaluated_at_ms = at_ms = unit = -1
+    is_valid = 0 <= evaluated_at_ms <= now_ms and -1 <= at_ms < 2**63 and 0 <= unit < 2**64
+    if sent != fingerprint or not is_valid:
         raise unfit_parameters(
             {
                 "cursor": "Send nextCursor of the previous page unchanged, with the same other "
                 "parameters."
             }
         )
-    return evaluated_at_ms, Position(entry_ms, unit)
+    return evaluated_at_ms, Position(at_ms, unit)

@@ -18,6 +18,7 @@ from penstock.base.errors import Fault
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.statements.flows import Where
+from penstock.funnels.statements.units import UnitSort
 from penstock.http.bodies import bad_parameter
 from penstock.http.period import InBuckets, InPeriod
 
@@ -122,6 +123,12 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
         return (
             sent if self.breakdown is None else {**sent, "breakdown": keys_as_text(self.breakdown)}
         )
+
+
+class UnitsPageQuery(FunnelPageQuery):
+    """The state of a list of units. Its order is not that of cohorts."""
+
+    sort: UnitSort = UnitSort.ENTRY  # type: ignore[assignment]
 
 
 def filters_as_text(filters: Sequence[SavedFilter]) -> str:

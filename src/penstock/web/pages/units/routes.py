@@ -7,7 +7,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.base.clock import parse_time
+from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.queries.schema import AdHocQuery
+from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
@@ -16,10 +18,13 @@ from penstock.funnels.units.trace_reader import TraceReader
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
 from penstock.web.pages.parts import load_part
-from penstock.web.pages.schema import FunnelPageQuery
+from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
 from penstock.web.view import View
 
-_CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property", "cursor")
+_CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property")
+_ORDER = ("sort", "order")
+
+_SORTS = {"entry": "Entry", "completion": "Completion", "lastActivity": "Last activity"}
 
 DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.ENTRY: ("Entry", "info"),
@@ -58,12 +63,15 @@ async def units(
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
-        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
+        page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery))
         query = view.query(UnitsQuery)
         conditions = query.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
+        order = query.model_dump(include=set(_ORDER), exclude_defaults=True, mode="json")
 
         def load() -> Any:
-            full_query = UnitsQuery.model_validate({**page.parameters(), **conditions})
+            cursor = {"cursor": query.cursor} if query.cursor else {}
+            parameters = {**page.parameters(), **conditions, **order, **cursor}
+            full_query = UnitsQuery.model_validate(parameters)
             return units.units(view.workspace_id, funnel_id, full_query)
 
         return view.render(
@@ -71,12 +79,21 @@ async def units(
             parts=("list",),
             report=page,
             query=query,
-            conditions={name: value for name, value in conditions.items() if name != "cursor"},
+            conditions={**conditions, **order},
+            outcomes=_outcomes(page),
+            sorts=_SORTS,
+            operator_groups=operators_by_group(),
             title=_title(page, query),
             list_part=load_part(view, "list", load),
         )
 
     return await respond(render)
+
+
+def _outcomes(page: FunnelPage) -> dict[str, str]:
+    """Return the outcomes that units of the funnel can have, with their names."""
+    outcomes = [outcome for outcome in Outcome if page.excludes or outcome != Outcome.EXCLUDED]
+    return {outcome.value: page.outcome(outcome) for outcome in outcomes}
 
 
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
