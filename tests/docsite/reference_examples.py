@@ -180,6 +180,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     for part in ("results", "verdict", "trend", "timing", "units"):
         call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
     call("GET", "/api/funnels/{funnel_id}/export", query=days, **place)
+    call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **place)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **place)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
