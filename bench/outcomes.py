@@ -17,7 +17,14 @@ from penstock.funnels.insights.service import BIN_EDGES_MS
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.statements.query import Strategy
 from penstock.funnels.statements.report import build
-from penstock.funnels.statements.units import Outcome, UnitConditions, timing, trend, units_page
+from penstock.funnels.statements.units import (
+    Outcome,
+    UnitConditions,
+    UnitOrder,
+    timing,
+    trend,
+    units_page,
+)
 from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000
@@ -170,7 +177,7 @@ def _queries(way: DirectFunnel) -> dict[str, Callable[[], object]]:
             lambda units: timing(units, pairs, BIN_EDGES_MS)
         ),
         "a page of the units that stopped at step 3": lambda: way.query(
-            lambda units: units_page(units, stopped, None, 20)
+            lambda units: units_page(units, stopped, UnitOrder(), None, 20)
         ),
     }
 

@@ -29,7 +29,14 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
-from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
+from penstock.funnels.statements.units import (
+    QUANTILES,
+    UnitConditions,
+    UnitOrder,
+    timing,
+    trend,
+    units_page,
+)
 from penstock.funnels.units.attempt_names import attempt_name, read_attempt_name
 from penstock.funnels.units.service import by_visitor
 from penstock.funnels.units.traced_unit import trace_unit
@@ -164,7 +171,7 @@ def assert_agreement(stored: StoredCase) -> None:
 
 def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     """The list of units has every unit with all its fields."""
-    rows = stored.records(units_page(stored.counted(), UnitConditions(), None, 10_000))
+    rows = stored.records(units_page(stored.counted(), UnitConditions(), UnitOrder(), None, 10_000))
     names = stored.names([row["unit"] for row in rows]) if rows else {}
     listed = Counter(
         (
