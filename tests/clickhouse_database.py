@@ -18,7 +18,7 @@ from penstock.warehouse.cluster import Cluster
 URL = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_URL")
 _CLUSTER = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_CLUSTER")
 
-_COPIED = "visitor_aliases"
+_COPIED = ("visitor_aliases", "visitor_traits")
 
 
 @contextmanager
@@ -42,13 +42,13 @@ class ClusterWarehouse(Warehouse):
     """A warehouse on an installed cluster. It stays open for later tests until `close_all`."""
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
-        """Like the service's method, but returns only after merges of visitors have reached every
+        """Like the service's method, but returns only after merges and traits have reached every
         server.
         """
         inserted = super().insert_json_rows(table, rows, columns, token)
-        if table == _COPIED:
+        if table in _COPIED:
             assert self.cluster is not None
-            self.command(f"SYSTEM SYNC REPLICA ON CLUSTER `{self.cluster.name}` {_COPIED}")
+            self.command(f"SYSTEM SYNC REPLICA ON CLUSTER `{self.cluster.name}` {table}")
         return inserted
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 The statements are rendered by `penstock.warehouse.cluster`. Without Keeper, there are no replicated
 tables and no distributed DDL. Therefore `ON CLUSTER` statements run on one server after another,
-and a distributed table copies the merges of visitors to every server.
+and distributed tables copy the merges and traits of visitors to every server.
 """
 
 import re
@@ -15,7 +15,7 @@ from penstock.warehouse.cluster import Cluster
 from tests.clickhouse_server import CLUSTER, EVERYWHERE, ClickHouseServer
 
 _ON_CLUSTER = f" ON CLUSTER `{CLUSTER}`"
-_COPIED, _COPIES = "visitor_aliases", "visitor_aliases_everywhere"
+_COPIES = {table: f"{table}_everywhere" for table in ("visitor_aliases", "visitor_traits")}
 
 _WITHOUT_KEEPER = (
     (re.compile(re.escape(_ON_CLUSTER)), ""),
@@ -44,8 +44,11 @@ class ClusterWithoutKeeper(Cluster):
     def distributed_tables(self) -> list[str]:
         return [
             *super().distributed_tables(),
-            f"CREATE OR REPLACE TABLE {_COPIES}{_ON_CLUSTER} AS {_COPIED} "
-            f"ENGINE = Distributed({EVERYWHERE}, currentDatabase(), {_COPIED})",
+            *(
+                f"CREATE OR REPLACE TABLE {copies}{_ON_CLUSTER} AS {table} "
+                f"ENGINE = Distributed({EVERYWHERE}, currentDatabase(), {table})"
+                for table, copies in _COPIES.items()
+            ),
         ]
 
 
@@ -70,8 +73,7 @@ class ShardedWarehouse(Warehouse):
         super().command(sql, parameters, at_once=at_once)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
-        table = _COPIES if table == _COPIED else table
-        return super().insert_json_rows(table, rows, columns, token)
+        return super().insert_json_rows(_COPIES.get(table, table), rows, columns, token)
 
     def close(self) -> None:
         """Do nothing: `close_all` closes the warehouse."""

@@ -728,6 +728,7 @@ def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
         ),
         "too_many_matches": scene.attempts(*steps),
         "touches": scene.attempts("A", "B", breakdownProperties=["$first_utm_source"]),
+        "visitors": scene.attempts("A", "B", breakdownProperties=["$trait.plan"]),
     }
     for reason, funnel_id in reasons.items():
         assert scene.results(funnel_id)["directReason"] == reason

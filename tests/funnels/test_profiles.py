@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.queries.profiles import ProfileReader
-from penstock.funnels.queries.versions import VersionReader
+from penstock.funnels.queries.versions import VersionReader, VersionScope
 from penstock.funnels.statements.query import DataProfile, QueryParams
 from penstock.warehouse.client import Warehouse
 from tests.one_server import one_server
@@ -49,7 +49,7 @@ def test_an_updated_profile_equals_a_full_scan(warehouse: Warehouse, seed: int) 
     for _ in range(12):
         change(warehouse, random)
         params, window_s = random_query(random)
-        version = versions.read(params.website_ids, params.scope_ids)
+        version = versions.read(VersionScope(params.website_ids, params.scope_ids))
         profile = profiles.read(params, window_s, version)
         assert profile == scanned(warehouse, params, window_s, has_aliases=version.aliases > 0)
 
@@ -70,7 +70,9 @@ def test_an_insert_causes_only_its_days_to_be_read_again(warehouse: Warehouse) -
     times = [NOW_MS - day * DAY_MS - hour * 3_600_000 for day in range(30) for hour in (0, 1)]
     for at_ms in (times, [NOW_MS - 5_000]):
         insert(warehouse, [(params.website_ids[0], ms, "server") for ms in at_ms])
-        profile = profiles.read(params, 7 * 86_400, versions.read(params.website_ids, ()))
+        profile = profiles.read(
+            params, 7 * 86_400, versions.read(VersionScope(params.website_ids, ()))
+        )
     assert profile.events == 61
     whole, *others = spans
     assert whole[0] == 0

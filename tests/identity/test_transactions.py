@@ -1,7 +1,8 @@
 """Claims resolve the same way whether they come in one transaction or in many."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,6 +26,7 @@ CLAIMS = st.tuples(VISITORS, USERS, TRUSTS).filter(lambda claim: claim[:2] != (N
 TRANSACTIONS = st.lists(st.lists(CLAIMS, min_size=1, max_size=3), max_size=10)
 
 scopes = count()
+Json = Mapping[str, Any]
 
 
 @pytest.fixture
@@ -96,8 +98,8 @@ def test_open_releases_apply_at_once_and_the_worker_finishes_them(
                 Claim(scope, visitor, user, trust=trust) for visitor, user, trust in transaction
             ]
             with database.write() as db:
-                resolutions, moved = resolve(db, claims, 1)
-                aliases += moved
+                resolutions, changes = resolve(db, claims, 1)
+                aliases += changes.aliases
             last = {claim.user_id: each for claim, each in zip(claims, resolutions, strict=True)}
             links = links_of(database, scope)
             assert len(set(links.values())) == len(links), "no two users share a visitor"
@@ -128,6 +130,29 @@ def test_open_releases_apply_at_once_and_the_worker_finishes_them(
         expected = newest[own_id].canonical_id if own_id in newest else own_id
         assert row.canonical_id == expected == logged.get(own_id, own_id)
         assert row.user_id is None or links_of(database, scope)[row.user_id] == row.canonical_id
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TRANSACTIONS)
+def test_the_shipped_traits_of_a_visitor_are_those_of_its_user(
+    database: Database, transactions: list[list[tuple[str | None, str | None, Trust]]]
+) -> None:
+    """Every second claim has traits. A visitor without a user has none, also after a release."""
+    scope, shipped, numbers = ScopeId(f"traits-{next(scopes)}"), dict[str, Json](), count()
+    for transaction in transactions:
+        claims = [
+            Claim(scope, visitor, user, {"n": number} if number % 2 else None, trust)
+            for number, (visitor, user, trust) in zip(numbers, transaction, strict=False)
+        ]
+        with database.write() as db:
+            _, changes = resolve(db, claims, 1)
+        own = [change.visitor_id for change in changes.traits]
+        assert len(set(own)) == len(own), "one version has one row of a visitor"
+        shipped |= {change.visitor_id: change.traits for change in changes.traits}
+        with database.read() as db:
+            links = db.execute(select(user_links).where(user_links.c.scope_id == scope)).all()
+        stored = {row.visitor_id: row.traits for row in links if row.traits}
+        assert {visitor: traits for visitor, traits in shipped.items() if traits} == stored
 
 
 def links_of(database: Database, scope: ScopeId) -> dict[str, str]:

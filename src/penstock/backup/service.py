@@ -157,7 +157,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
         rows=frozen.rows,
         stored_rows={
             table: stored_rows(staged / "warehouse", table)
-            for table in ("events", "visitor_aliases", "clicks", "catalogue")
+            for table in ("events", "visitor_aliases", "visitor_traits", "clicks", "catalogue")
         },
         folders=tree.folders,
         links=tree.links,

@@ -2,9 +2,10 @@
 transaction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from sqlalchemy import Connection, and_, func, inspect, select, text
+from sqlalchemy import Connection, and_, func, inspect, null, select, text
 
 from penstock.base.wording import count_of
 from penstock.events.model import Target, scope_tag
@@ -177,11 +178,29 @@ def unbalanced_counts(connection: Connection) -> list[str]:
 
 def merges_pending(connection: Connection) -> bool:
     """Whether merges are waiting for the event store, or a deletion is removing merges."""
-    waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
+    return _is_pending(connection, Target.ALIASES)
+
+
+def traits_pending(connection: Connection) -> bool:
+    """Whether traits are waiting for the event store, or a deletion is removing traits."""
+    return _is_pending(connection, Target.TRAITS)
+
+
+def _is_pending(connection: Connection, target: Target) -> bool:
+    waiting = select(outbox.c.id).where(outbox.c.target == target).limit(1)
     running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
     return any(
-        connection.execute(query).first() is not None for query in (waiting_merge, running_deletion)
+        connection.execute(query).first() is not None for query in (waiting, running_deletion)
     )
+
+
+def traits(connection: Connection) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield (scope, canonical visitor, traits) for each user with traits."""
+    c = user_links.c
+    rows = connection.execute(
+        select(c.scope_id, c.visitor_id, c.traits).where(c.traits.is_not(null()))
+    )
+    yield from ((row.scope_id, row.visitor_id, row.traits or {}) for row in rows)
 
 
 def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:

@@ -16,6 +16,7 @@ from penstock.base.chunks import chunks
 from penstock.base.clock import system_clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
+from penstock.base.scalar import scalar_texts
 from penstock.base.wording import count_of
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.losses.newest_shipments import (
@@ -228,6 +229,26 @@ def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     yield _finding("merges", differences, count_of(len(expected), "merged visitor"))
 
 
+def _traits(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    with database.read() as connection:
+        if store.traits_pending(connection):
+            yield Finding("traits", "not compared: some wait in the outbox, or a deletion runs")
+            return
+        expected = {
+            (scope, visitor): texts
+            for scope, visitor, traits in store.traits(connection)
+            if (texts := scalar_texts(traits))
+        }
+    rows = warehouse.query(load(_SQL, "stored_traits"))[1]
+    stored = {(scope, visitor): dict(texts) for scope, visitor, texts in rows}
+    differences = [
+        f"the traits of {visitor} differ in the event store"
+        for scope, visitor in sorted(expected.keys() | stored.keys())
+        if expected.get((scope, visitor)) != stored.get((scope, visitor))
+    ]
+    yield _finding("traits", differences, count_of(len(expected), "visitor"))
+
+
 def _catalogue(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     """Compare the catalogue with the events, except during deletions.
 
@@ -263,6 +284,7 @@ _CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (
     _owners,
     _accepted_events,
     _merges,
+    _traits,
     _catalogue,
     _metadata_references,
 )

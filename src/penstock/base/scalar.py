@@ -44,6 +44,11 @@ def tagged(value: Any) -> str:
     return MISSING
 
 
+def scalar_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tagged text of each scalar value by name. Other values are left out."""
+    return {name: text for name, value in values.items() if (text := tagged(value))}
+
+
 def untagged(text: str) -> Scalar | None:
     """Return the JSON value of a tagged text; None for `MISSING`."""
     if not text:

@@ -61,6 +61,7 @@ class Target(StrEnum):
 
     EVENTS = "events"
     ALIASES = "visitor_aliases"
+    TRAITS = "visitor_traits"
     CLICKS = "clicks"
 
 

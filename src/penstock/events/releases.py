@@ -36,6 +36,6 @@ class VisitorReleases:
             aliases = identity.release_some(db, now_ms, _VISITORS_AT_ONCE)
             if aliases is None:
                 return None
-            events_store.put_in_outbox(db, [], aliases, now_ms)
+            events_store.put_aliases_in_outbox(db, aliases, now_ms)
         self._on_stored()
         return _PAUSE_S

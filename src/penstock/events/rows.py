@@ -6,8 +6,9 @@ from msgspec import json
 
 from penstock.base.clock import iso
 from penstock.base.ids import EventId, VisitorId
-from penstock.base.scalar import property_columns
+from penstock.base.scalar import property_columns, scalar_texts
 from penstock.events.model import NewEvent
+from penstock.identity.model import TraitsChange
 
 EVENT_COLUMNS = (
     "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id",
@@ -19,6 +20,8 @@ EVENT_COLUMNS = (
 """Columns of `events` that the intake writes. Rows leave out empty columns."""
 
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
+
+TRAIT_COLUMNS = ("scope_id", "visitor_id", "texts", "version")
 
 CLICK_COLUMNS = (
     "website_id", "link_id", "link_revision", "clicked_at", "click_id", "answer", "bot",
@@ -62,3 +65,15 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
         row["properties"] = json.encode(event.properties).decode()
         row |= property_columns(event.properties)
     return json.encode(row).decode()
+
+
+def traits_row(change: TraitsChange, version: int) -> str:
+    """Return the row of a visitor's traits as JSON. It contains only scalars."""
+    return json.encode(
+        {
+            "scope_id": change.scope_id,
+            "visitor_id": change.visitor_id,
+            "texts": scalar_texts(change.traits),
+            "version": version,
+        }
+    ).decode()

@@ -25,7 +25,7 @@ from penstock.events.model import Target
 from penstock.events.outbox.model import Shipment, UnshippableRow
 from penstock.events.outbox.store import Outbox
 from penstock.events.quarantine.model import QuarantineLimits
-from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
+from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS, TRAIT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
@@ -36,6 +36,7 @@ log = structlog.get_logger()
 
 COLUMNS = {
     Target.ALIASES: ALIAS_COLUMNS,
+    Target.TRAITS: TRAIT_COLUMNS,
     Target.EVENTS: EVENT_COLUMNS,
     Target.CLICKS: CLICK_COLUMNS,
 }
@@ -228,12 +229,12 @@ class Shipper:
             raise error
 
     def _holds_any(self, target: Target, piece: "_Piece") -> bool:
-        """Whether the warehouse has rows of a piece. Always False for merges, which are safe to
-        repeat.
+        """Whether the warehouse has rows of a piece. Always False for merges and traits, which are
+        safe to repeat.
 
         Several rows are checked, because one shard may have stored its rows while another failed.
         """
-        if target is Target.ALIASES:
+        if target in (Target.ALIASES, Target.TRAITS):
             return False
         lines = piece.rows.split(b"\n")
         checked = [*lines[:: len(lines) // _CHECKED_ROWS + 1], lines[-1]]

@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, bindparam, delete, func, select, text, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import VisitorId, WebsiteId
 from penstock.events.device_clock import DeviceClock
 from penstock.events.model import DedupeRecord, EventCounts, Target
-from penstock.identity.model import Alias
+from penstock.events.rows import traits_row
+from penstock.identity.model import Alias, IdentityChanges, TraitsChange
 from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import (
     daily_events,
@@ -26,6 +27,7 @@ from penstock.metadb.tables import (
 
 _KEYS_PER_DELETE = 1000
 _BUNDLE_CHARS = 256 * 1024
+_TRAITS_PER_BUNDLE = 100
 
 _OLDEST_KEYS = (
     select(dedupe_keys.c.id, dedupe_keys.c.created_at)
@@ -95,15 +97,37 @@ def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRec
 
 
 def put_in_outbox(
-    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias], now_ms: int
+    connection: Connection, event_rows: Sequence[str], changes: IdentityChanges, now_ms: int
 ) -> None:
     """Put the rows of a commit into the outbox, in a few large bundles.
 
     Separate outbox rows for each event took a third of the intake's time.
     """
+    put_aliases_in_outbox(connection, changes.aliases, now_ms)
+    put_traits_in_outbox(connection, changes.traits, now_ms)
+    put_rows_in_outbox(connection, Target.EVENTS, event_rows, now_ms)
+
+
+def put_aliases_in_outbox(connection: Connection, aliases: Collection[Alias], now_ms: int) -> None:
     merges = [json.encode(alias._asdict()).decode() for alias in aliases]
     put_rows_in_outbox(connection, Target.ALIASES, merges, now_ms)
-    put_rows_in_outbox(connection, Target.EVENTS, event_rows, now_ms)
+
+
+def put_traits_in_outbox(
+    connection: Connection, changes: Sequence[TraitsChange], now_ms: int
+) -> None:
+    """Put the traits of visitors into the outbox. The number of a bundle is their version.
+
+    The caller must have locked the visitors' users, so that later changes get higher numbers.
+    """
+    for some in chunks(changes, _TRAITS_PER_BUNDLE):
+        number = connection.execute(
+            insert(outbox)
+            .values(target=Target.TRAITS, lines="", put_at=now_ms)
+            .returning(outbox.c.id)
+        ).scalar_one()
+        lines = "\n".join(traits_row(change, number) for change in some)
+        connection.execute(update(outbox).where(outbox.c.id == number).values(lines=lines))
 
 
 def put_rows_in_outbox(

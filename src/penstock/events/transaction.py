@@ -105,7 +105,7 @@ def store_items(
     events.update(_by_device_clocks(connection, items, new_places, now_ms))
     claims = {place: item for place, item in enumerate(items) if isinstance(item, Claim)}
     new_places = sorted([*(place for place in new_places if place not in outcomes), *claims])
-    resolutions, aliases = identity.resolve(
+    resolutions, identity_changes = identity.resolve(
         connection,
         [claims.get(place) or _claim(events[place]) for place in new_places],
         now_ms,
@@ -132,7 +132,7 @@ def store_items(
                 event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id), id_ms
             )
     store.add_dedupe_records(connection, new_records)
-    store.put_in_outbox(connection, rows, aliases, now_ms)
+    store.put_in_outbox(connection, rows, identity_changes, now_ms)
     known.update(new_records)
     for place, event in events.items():
         if place not in outcomes:

@@ -205,7 +205,7 @@ class FunnelQueryRunner:
                     _cache_key(context, statement),
                     compute,
                     is_current=lambda: self._snapshots.is_unchanged(
-                        context.params, context.version
+                        context.definition, context.params, context.version
                     ),
                 )
         if context.is_fresh:

@@ -95,6 +95,24 @@ class Alias(NamedTuple):
     version: int
 
 
+class TraitsChange(NamedTuple):
+    """The traits that a canonical visitor has from now on, of its user; empty if it has none."""
+
+    scope_id: ScopeId
+    visitor_id: VisitorId
+    traits: Mapping[str, Any]
+
+
+class IdentityChanges(NamedTuple):
+    """What a transaction changed, for the caller to ship to the warehouse.
+
+    aliases: one for each visitor that was absorbed or released. traits: one for each visitor.
+    """
+
+    aliases: list[Alias]
+    traits: list[TraitsChange]
+
+
 class AllIds(NamedTuple):
     """All IDs of a visitor at one moment, with the canonical ID first, and the visitor's user.
 

@@ -96,11 +96,11 @@ class IdentityResolver:
     changed: set[VisitorKey] = field(default_factory=set)
     changed_links: set[UserKey] = field(default_factory=set)
     moves: list[Move] = field(default_factory=list)
-    stored_links: frozenset[UserKey] = frozenset()
+    stored_links: Mapping[UserKey, UserLink] = field(default_factory=dict)
     traits: dict[UserKey, tuple[Trust, Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stored_links = frozenset(self.links)
+        self.stored_links = dict(self.links)
 
     def resolve(self, claim: Claim, new_visitor_id: Callable[[], VisitorId]) -> Resolution:
         """Link or merge the two IDs of a claim and return its canonical visitor."""

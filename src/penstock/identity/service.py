@@ -6,7 +6,13 @@ from sqlalchemy import Connection
 
 from penstock.base.ids import ScopeId, VisitorId, new_id
 from penstock.identity import store
-from penstock.identity.model import Alias, AllIds, Claim, Resolution, VisitorRemoval
+from penstock.identity.model import (
+    AllIds,
+    Claim,
+    IdentityChanges,
+    Resolution,
+    VisitorRemoval,
+)
 from penstock.identity.releases import store as open_releases
 from penstock.identity.removal import store as removal
 
@@ -31,11 +37,10 @@ release_some = store.release_some
 
 def resolve(
     connection: Connection, claims: Sequence[Claim], now_ms: int
-) -> tuple[list[Resolution], list[Alias]]:
-    """Resolve claims in order, and write the links and merges that they cause.
+) -> tuple[list[Resolution], IdentityChanges]:
+    """Resolve claims in order, and write the links, merges and traits that they cause.
 
-    Returns the resolutions, and an alias for each visitor that was absorbed or released, for the
-    caller to ship to the warehouse.
+    Returns the resolutions, and the changes for the caller to ship to the warehouse.
 
     connection: has an open write transaction, which the caller commits.
 

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, null, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Alias, Claim, Trust
+from penstock.identity.model import Alias, Claim, IdentityChanges, TraitsChange, Trust
 from penstock.identity.releases import store as open_releases
 from penstock.identity.resolution import (
     IdentityResolver,
@@ -51,6 +52,9 @@ _UPDATE_TRAITS = (
         | (func.coalesce(user_links.c.traits_trust, Trust.BACKEND.value) <= bindparam("level")),
     )
     .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
+)
+_READ_TRAITS = (
+    select(user_links.c.visitor_id, user_links.c.traits).where(*_IS_USER).with_for_update()
 )
 _RELEASE_VISITOR = (
     f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
@@ -286,8 +290,8 @@ def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, 
     yield from scopes.items()
 
 
-def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> list[Alias]:
-    """Write a resolver's changes, and return the aliases for its moves."""
+def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> IdentityChanges:
+    """Write a resolver's changes, and return what the warehouse needs of them."""
     created = [
         (*key, visitor.canonical_id, visitor.user_id, visitor.trust.value, now_ms)
         for key in sorted(resolver.created)
@@ -309,16 +313,45 @@ def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> lis
         ]
         connection.execute(_UPDATE_VISITOR, changed)
     _save_links(connection, resolver, now_ms)
-    if resolver.traits:
+    traits = _save_traits(connection, resolver)
+    open_releases.add(connection, resolver.opened, now_ms, is_deletion=False)
+    return IdentityChanges(save_moves(connection, resolver.moves, now_ms), traits)
+
+
+def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[TraitsChange]:
+    """Write the traits of users, and return the visitors whose traits differ from before.
+
+    The links must be saved. Their rows stay locked, so that later changes of the same visitor get
+    higher versions.
+    """
+    sent = sorted(resolver.traits.items())
+    before = {key: _read_traits(connection, key) for key, _ in sent}
+    if sent:
         connection.execute(
             _UPDATE_TRAITS,
             [
                 {"scope": scope, "user": user_id, "new_traits": dict(traits), "level": trust.value}
-                for (scope, user_id), (trust, traits) in sorted(resolver.traits.items())
+                for (scope, user_id), (trust, traits) in sent
             ],
         )
-    open_releases.add(connection, resolver.opened, now_ms, is_deletion=False)
-    return save_moves(connection, resolver.moves, now_ms)
+    changes: dict[VisitorKey, Mapping[str, Any]] = {}
+    present: dict[VisitorKey, Mapping[str, Any]] = {}
+    for key in sorted({*resolver.traits, *resolver.changed_links}):
+        scope, stored = key[0], resolver.stored_links.get(key)
+        after = _read_traits(connection, key)
+        has_moved = stored is not None and (after is None or after[0] != stored.visitor_id)
+        if stored is not None and has_moved:
+            changes[scope, stored.visitor_id] = {}
+        if after is not None and (has_moved or (key in before and after != before[key])):
+            present[scope, after[0]] = after[1]
+    changes |= present  # A visitor may have passed from one user to another.
+    return [TraitsChange(scope, VisitorId(own), each) for (scope, own), each in changes.items()]
+
+
+def _read_traits(connection: Connection, key: UserKey) -> tuple[str, Mapping[str, Any]] | None:
+    """Return a user's visitor and traits, and lock the link; None if the user has no link."""
+    row = connection.execute(_READ_TRAITS, {"scope": key[0], "user": key[1]}).first()
+    return None if row is None else (row.visitor_id, row.traits or {})
 
 
 def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:

@@ -536,7 +536,7 @@ outbox = Table(
         "target",
         Text,
         nullable=False,
-        comment="the warehouse table: events, visitor_aliases or clicks",
+        comment="the warehouse table: events, visitor_aliases, visitor_traits or clicks",
     ),
     Column(
         "lines",

@@ -268,6 +268,7 @@ bad_number              - The filter value is not a decimal number.
 bad_range               - The filter value is not a list of two numbers, the smaller first.
 bad_list                - The filter value is not a JSON list of scalars in a string.
 value_not_allowed       - This operator has no value.
+operator_not_allowed    - The property does not have this operator.
 looks_like_seconds      - The number is a time in seconds; send epoch milliseconds or ISO 8601.
 not_an_offset           - The offset of a device's clock is not a whole number of milliseconds.
 too_many_apps           - The workspace has the maximum number of mobile apps.

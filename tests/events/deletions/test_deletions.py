@@ -102,6 +102,27 @@ def values(scene: Scene, name: str) -> list[tuple[Any, int]]:
 # What goes, what stays --------------------------------------------------------
 
 
+@pytest.mark.parametrize("named", ["visitorId", "userId"])
+def test_traits_are_deleted_from_the_event_store_and_later_ones_kept(
+    scene: Scene, delete: Delete, services: Services, named: str
+) -> None:
+    identify(scene, "ann", "user-ann", traits={"plan": "pro"})
+    identify(scene, "ben", "user-ben", traits={"plan": "basic"})
+    identify(scene, "ann", "user-ann", traits={"plan": "team"})
+    scope = {"scope": scene.tenant.website_id}
+    stored = "SELECT visitor_id, texts FROM visitor_traits WHERE scope_id = {scope:String}"
+    delete(**{named: "ann" if named == "visitorId" else "user-ann"})
+    [row] = services.warehouse.query(stored, scope)[1]
+    assert tuple(row) == ("ben", {"plan": "sbasic"})
+    identify(scene, "ann", "user-ann", traits={"plan": "new"})
+    scene.story("0/A", visitor="ann")
+    funnel_id = scene.funnel("A", "B", breakdownProperties=["$trait.plan"])
+    [cohort] = scene.results(funnel_id)["cohorts"]["data"]
+    assert cohort["cohort"] == {"$trait.plan": "new"}
+    delete(**{named: "ann" if named == "visitorId" else "user-ann"})
+    assert scene.results(funnel_id)["cohorts"]["data"] == []
+
+
 def test_the_lists_for_builders_forget_what_was_deleted(scene: Scene, delete: Delete) -> None:
     scene.story("0/A", visitor="ann", mail="ann@example.com")
     scene.story("0/A 5/B", visitor="ben", mail="ben@example.com")
@@ -695,7 +716,7 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
         "error"
     ] is None:
         assert deletion["state"] != "done"
-    assert (deletion["state"], deletion["step"]) == ("running", "events")
+    assert (deletion["state"], deletion["step"]) == ("running", "merges")
     assert "ann" not in deletion["error"]
     away = False
     done = finished(scene.client, deletion["id"])

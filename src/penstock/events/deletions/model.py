@@ -37,9 +37,9 @@ class Step(StrEnum):
 
     identities: remove the rows of absorbed visitors if the request's transaction could not remove
     all of them. ship: wait until earlier acknowledged events are in the warehouse. merges: remove
-    the visitor's merges from the warehouse, so that an absorbed ID that is sent again no longer
-    points to the visitor. events: find and remove events. lists: rebuild the catalogue of the
-    websites from the remaining events. keys: remove the visitor from dedupe keys.
+    the visitor's traits and merges from the warehouse, so that an absorbed ID that is sent again no
+    longer points to the visitor. events: find and remove events. lists: rebuild the catalogue of
+    the websites from the remaining events. keys: remove the visitor from dedupe keys.
     """
 
     IDENTITIES = "identities"

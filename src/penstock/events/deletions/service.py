@@ -46,7 +46,7 @@ from penstock.events.quarantine.selection import (
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
-from penstock.identity.model import AllIds, VisitorRemoval
+from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
@@ -145,6 +145,9 @@ class DeletionService:
                 removed = self._forget_in_other_rooms(
                     db, website.scope_id, removal.ids[:1] if removal.is_open else removal.ids
                 )
+                # From now on, reports do not read the traits. The deletion removes the rows.
+                none = TraitsChange(website.scope_id, removal.ids[0], {})
+                events_store.put_traits_in_outbox(db, [none], now_ms)
             if excerpts is not None:
                 removed["rejectedTexts"] = remove_excerpts(db, website_ids, excerpts)
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}

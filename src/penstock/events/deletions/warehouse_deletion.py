@@ -62,6 +62,17 @@ class WarehouseDeletion:
         self.await_mutations("visitor_aliases")
         return removed
 
+    def remove_traits(self, deletion: Deletion) -> None:
+        """Remove the visitor's traits. Traits that were sent after the request remain."""
+        for keys in self._visitor_keys(deletion):
+            parameters = {
+                "scope": deletion.scope_id,
+                "visitors": keys,
+                "version": max(deletion.outbox_id, 0),
+            }
+            self._warehouse.command(load(_SQL, "delete_traits"), parameters)
+        self.await_mutations("visitor_traits")
+
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
         """Rebuild the catalogue from the remaining events.
 

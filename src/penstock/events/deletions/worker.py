@@ -175,6 +175,7 @@ class DeletionWorker:
 
     def _remove_merges(self, deletion: Deletion) -> Deletion:
         removed = self._warehouse_deletion.remove_merges(deletion)
+        self._warehouse_deletion.remove_traits(deletion)
         return _with_removed(deletion, "merges", removed)
 
     def _remove_events(self, deletion: Deletion) -> Deletion:

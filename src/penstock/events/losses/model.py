@@ -74,7 +74,8 @@ class Comparison(NamedTuple):
 
 
 class NewestShipments(NamedTuple):
-    """The highest shipment number in each store, and the highest merge number in the event store.
+    """The highest shipment number in each store, and the highest merge number and version of traits
+    in the event store.
 
     event_store: 0 before the first shipment. is_open: whether the newest shipment in the metadata
     DB has not been sent completely yet.
@@ -84,6 +85,7 @@ class NewestShipments(NamedTuple):
     database: int
     is_open: bool
     merge: int
+    traits: int
 
     @property
     def is_database_behind(self) -> bool:

@@ -24,10 +24,11 @@ def newest_shipments(database: Database, warehouse: Warehouse) -> NewestShipment
     # Read the event store first. Each number is in the metadata DB before it is sent to the event
     # store.
     sql = load("penstock.events.losses", "newest_numbers")
-    [[number, merge]] = warehouse.query_at_once(sql, {"installation": installation or ""})[1]
+    [numbers] = warehouse.query_at_once(sql, {"installation": installation or ""})[1]
+    number, merge, traits = map(int, numbers)
     with database.read() as db:
         shipment, is_open = store.newest_shipment(db)
-    return NewestShipments(int(number), shipment, is_open, int(merge))
+    return NewestShipments(number, shipment, is_open, merge, traits)
 
 
 def lost_entries(database: Database, newest: NewestShipments) -> str:
@@ -44,10 +45,10 @@ def lost_entries(database: Database, newest: NewestShipments) -> str:
 
 
 def accept_lost_entries(database: Database, newest: NewestShipments, clock: Clock) -> None:
-    """Continue numbering shipments and merges above the event store's highest numbers.
+    """Continue all numbers above the event store's highest.
 
     Reports will permanently show a gap.
     """
     with database.write() as db:
-        store.continue_above(db, newest.event_store, newest.merge)
+        store.continue_above(db, newest)
         store.add_accepted(db, clock())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, case, delete, exists, insert, select, text, update
 
-from penstock.events.losses.model import Ledger, Loss, LossState
+from penstock.events.losses.model import Ledger, Loss, LossState, NewestShipments
 from penstock.events.model import Target
 from penstock.metadb.tables import (
     dedupe_keys,
@@ -99,16 +99,20 @@ def newest_shipment(connection: Connection) -> tuple[int, bool]:
     return number, is_unfinished
 
 
-def continue_above(connection: Connection, shipment: int, merge: int) -> None:
-    """Continue the numbers of shipments and merges above the given numbers."""
-    for table, number in (("shipments", shipment), ("merges", merge)):
+def continue_above(connection: Connection, newest: NewestShipments) -> None:
+    """Continue the numbers of shipments, merges and bundles above those in the event store."""
+    for table, number in (
+        ("shipments", newest.event_store),
+        ("merges", newest.merge),
+        ("outbox", newest.traits),
+    ):
         if connection.dialect.name == "sqlite":
             values = {"table": table, "number": number}
             connection.execute(_FORGET_SEQUENCE, values)
             connection.execute(_ADD_SEQUENCE, values)
         else:
             connection.execute(_SET_SEQUENCE, {"sequence": f"{table}_id_seq", "number": number})
-    add_to_ledger(connection, shipment=shipment)
+    add_to_ledger(connection, shipment=newest.event_store)
 
 
 def add_accepted(connection: Connection, at_ms: int) -> None:

@@ -39,6 +39,12 @@ TOUCH_FIELDS: Mapping[str, tuple[str, str]] = {
 column of that touch.
 """
 
+TRAIT_PREFIX = "$trait."
+"""The rest of such a name is the name of a trait of the event's canonical visitor."""
+FIRST_TIME = "$first_time"
+"""Whether an event is its visitor's first that satisfies the rest of its match. Only for filters.
+"""
+
 VISITOR_KEY = "$visitor"
 """Key of an attempt: the event's canonical visitor."""
 SESSION_KEY = "$session"
@@ -47,3 +53,8 @@ ATTEMPT_BUILTINS = (VISITOR_KEY, SESSION_KEY)
 """Built-in keys of attempts. Filters and breakdowns do not have them."""
 
 BUILTIN_FIELDS = (*BUILTIN_COLUMNS, *TOUCH_FIELDS)
+
+
+def trait_of(key: str) -> str | None:
+    """Return the name of the trait that a key stands for; None for other keys."""
+    return key.removeprefix(TRAIT_PREFIX) if key.startswith(TRAIT_PREFIX) else None

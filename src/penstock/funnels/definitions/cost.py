@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
 from penstock.base.wording import listed
+from penstock.funnels.definitions.builtins import FIRST_TIME
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch, SavedStep
 
@@ -17,6 +18,8 @@ MAX_COST = 400
 _VALUE_BYTES_PER_UNIT = 1024
 _PATTERN_UNITS = 2
 """Cost of a page path with `*`."""
+_FIRST_TIME_UNITS = 40
+"""Cost of a filter on `$first_time`, which reads the history of all visitors once more."""
 
 _COSTS: Mapping[str, int] = {operator: operator.traits.cost for operator in Operator}
 
@@ -32,7 +35,7 @@ def _rule() -> str:
     )
     return (
         f"A filter costs 1. {dearer}Each {_VALUE_BYTES_PER_UNIT:,} bytes of a value add 1. "
-        f"A page path with * costs {_PATTERN_UNITS}."
+        f"A page path with * costs {_PATTERN_UNITS}, and {FIRST_TIME} {_FIRST_TIME_UNITS}."
     )
 
 
@@ -53,9 +56,14 @@ def match_units(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> int:
     return units
 
 
-def filter_units(filters: Sequence[SavedFilter]) -> int:
-    """Return the cost of filters in units."""
-    return sum(_COSTS.get(item.operator, 1) + _value_units(item.value) for item in filters)
+def filter_units(filters: Sequence[SavedFilter], matches: int = 1) -> int:
+    """Return the cost of filters in units. matches: number of matches that the filters apply to."""
+    return sum(
+        _FIRST_TIME_UNITS * matches
+        if item.property == FIRST_TIME
+        else _COSTS.get(item.operator, 1) + _value_units(item.value)
+        for item in filters
+    )
 
 
 def row_costs(steps: Sequence[SavedStep], goals: Mapping[str, SavedMatch]) -> list[MatchCost]:
@@ -74,7 +82,9 @@ def read_match(raw: object) -> SavedMatch:
         value=_text(fields.get("value")),
         filters=[
             SavedFilter(
-                property="", operator=_text(item.get("operator")), value=_text(item.get("value"))
+                property=_text(item.get("property")),
+                operator=_text(item.get("operator")),
+                value=_text(item.get("value")),
             )
             for item in _list(fields.get("filters"))
             if isinstance(item, dict)

@@ -5,7 +5,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, BUILTIN_FIELDS
+from penstock.funnels.definitions.builtins import (
+    ATTEMPT_BUILTINS,
+    BUILTIN_FIELDS,
+    FIRST_TIME,
+    TRAIT_PREFIX,
+    trait_of,
+)
 from penstock.funnels.definitions.operands import NONE, REGEX, check_storable
 from penstock.funnels.definitions.operators import Comparison, Operator
 from penstock.http.schema import RuleBroken
@@ -39,12 +45,48 @@ def parse_comparison(
     return Comparison(operator, parsed)
 
 
+FIRST_TIME_OPERATORS = (Operator.IS_TRUE, Operator.IS_FALSE, Operator.EQUALS)
+"""The operators of `$first_time`. The value of `equals` is `true` or `false`."""
+
+
+def parse_filter(
+    key: str, operator: Operator, value: str | None, check_regex: Callable[[str], None]
+) -> Comparison:
+    """Like `parse_comparison`, with the additional rules of `$first_time`."""
+    comparison = parse_comparison(operator, value, check_regex)
+    if key == FIRST_TIME and not (
+        operator in FIRST_TIME_OPERATORS and comparison.operand in (None, "true", "false")
+    ):
+        raise RuleBroken(
+            "operator_not_allowed",
+            f"{FIRST_TIME} has only the operators {', '.join(FIRST_TIME_OPERATORS)}; equals takes "
+            "true or false.",
+        )
+    return comparison
+
+
 def check_event_field(key: str) -> str:
     """Return the key if an event can have such a field, for use as a validator."""
-    if key.startswith("$") and key not in BUILTIN_FIELDS:
+    if key == FIRST_TIME:
+        raise RuleBroken(
+            "builtin_not_allowed",
+            f"{FIRST_TIME} depends on the match of a filter, so only filters can name it.",
+        )
+    return check_filter_field(key)
+
+
+def check_filter_field(key: str) -> str:
+    """Return the key if a filter can name it, for use as a validator."""
+    if trait_of(key) == "":
+        raise RuleBroken("too_short", f"Name a trait, such as {TRAIT_PREFIX}plan.")
+    if key.startswith("$") and not (
+        key in BUILTIN_FIELDS or key == FIRST_TIME or key.startswith(TRAIT_PREFIX)
+    ):
         known = ", ".join(BUILTIN_FIELDS)
         raise RuleBroken(
-            "unknown_builtin", f"There is no such built-in field; the fields are {known}."
+            "unknown_builtin",
+            f"There is no such built-in field; the fields are {known}, {FIRST_TIME} in filters, "
+            f"and {TRAIT_PREFIX} with the name of a trait.",
         )
     return _check_property_key(key)
 
@@ -75,7 +117,10 @@ def _check_attempt_key(key: str) -> str:
 
 
 EventField = Annotated[str, AfterValidator(check_event_field)]
-"""A property key or the `$` name of a built-in field."""
+"""A property key, the `$` name of a built-in field, or `$trait.` and the name of a trait."""
+
+FilterField = Annotated[str, AfterValidator(check_filter_field)]
+"""An `EventField` or `$first_time`."""
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; the names of built-in fields are rejected."""

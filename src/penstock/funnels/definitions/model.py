@@ -10,7 +10,9 @@ from enum import StrEnum
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.builtins import (
     ATTEMPT_BUILTINS,
+    FIRST_TIME,
     TOUCH_FIELDS,
+    trait_of,
 )
 from penstock.funnels.definitions.operators import Comparison
 
@@ -165,13 +167,38 @@ class Definition:
 
     @property
     def read_properties(self) -> list[str]:
-        """The properties that the funnel reads, for attempts, sequence, cohorts and filters."""
+        """The properties that the funnel reads, for attempts, sequence, cohorts and filters.
+
+        `$first_time` is not among them, because an event may be the first for one match only.
+        """
         own = (key for key in self.attempt_keys if key not in ATTEMPT_BUILTINS)
         names = (*own, self.sequence_property, *self.breakdown_properties)
-        filters = [item for row in self.rows for match in row.matches for item in match.filters]
-        of_entries = (*self.entry_filters, *self.internal_traffic)
-        filtered = [item.property for item in (*filters, *of_entries)]
+        filtered = [item.property for item in self._filters if item.property != FIRST_TIME]
         return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
+
+    @property
+    def _filters(self) -> list[Filter]:
+        filters = [item for row in self.rows for match in row.matches for item in match.filters]
+        return [*filters, *self.entry_filters, *self.internal_traffic]
+
+    @property
+    def read_traits(self) -> list[str]:
+        """The names of the traits that the funnel reads."""
+        names = map(trait_of, self.read_properties)
+        return sorted(name for name in names if name is not None)
+
+    @property
+    def finds_first_times(self) -> bool:
+        """Whether a filter depends on earlier events of the visitor."""
+        return any(item.property == FIRST_TIME for item in self._filters)
+
+    @property
+    def reads_visitors(self) -> bool:
+        """Whether an event may match, or be in a cohort, because of what is known of its visitor.
+
+        This can change without a new event of the visitor.
+        """
+        return bool(self.read_touches or self.read_traits or self.finds_first_times)
 
     @property
     def read_touches(self) -> list[str]:

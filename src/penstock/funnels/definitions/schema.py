@@ -24,7 +24,7 @@ from penstock.base.errors import Fault
 from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.base.paths import page_path
 from penstock.base.wording import listed
-from penstock.funnels.definitions.filters import EventField, parse_comparison
+from penstock.funnels.definitions.filters import FilterField, parse_filter
 from penstock.funnels.definitions.model import ANY_NAME, CountingUnit
 from penstock.funnels.definitions.operands import LIST, NONE, RANGE
 from penstock.funnels.definitions.operators import Operator, operators_with
@@ -74,7 +74,7 @@ class ValidationContext:
 class FilterIn(Input):
     """One condition on a property of an event."""
 
-    property: EventField
+    property: FilterField
     operator: Operator
     value: Annotated[
         str | None,
@@ -91,7 +91,8 @@ class FilterIn(Input):
         cls, value: str | None, info: ValidationInfo[ValidationContext]
     ) -> str | None:
         if (operator := info.data.get("operator")) is not None:
-            parse_comparison(operator, value, info.context.check_regex)
+            key = info.data.get("property", "")
+            parse_filter(key, operator, value, info.context.check_regex)
         return value
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.funnels.definitions.filter_lists import limit_cost
+from penstock.funnels.definitions.filters import EventField
 from penstock.funnels.definitions.schema import MAX_FILTERS, FilterIn, SavedFilter, limit_items
 from penstock.http.schema import Input, Record
 
@@ -13,8 +14,15 @@ MAX_COST = 40
 never make a funnel too costly.
 """
 
+
+class InternalFilterIn(FilterIn):
+    """One condition on a property of an entry event. `$first_time` cannot be such a property."""
+
+    property: EventField
+
+
 _InternalFilters = Annotated[
-    list[FilterIn], limit_items(MAX_FILTERS), limit_cost(MAX_COST, "internal traffic")
+    list[InternalFilterIn], limit_items(MAX_FILTERS), limit_cost(MAX_COST, "internal traffic")
 ]
 
 

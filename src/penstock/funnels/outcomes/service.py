@@ -86,6 +86,8 @@ class OutcomeService:
             return DirectReason.VISITOR_KEY
         if definition.read_touches:
             return DirectReason.TOUCHES
+        if definition.reads_visitors:
+            return DirectReason.VISITORS
         if not is_storable(definition):
             return DirectReason.TOO_MANY_MATCHES
         if not self._registry.is_storable(subject.outcome):

@@ -186,11 +186,12 @@ def _date(at_ms: int) -> str:
 def _overlaps(gap: Gap, params: QueryParams, definition: Definition) -> bool:
     """Whether a gap overlaps the span [startAt, endAt + window] that the query reads.
 
-    Touches are read from the beginning of history.
+    Touches and first times are read from the beginning of history.
     """
     if params.start_ms is None or params.end_ms is None:
         return True
     first_ms, last_ms = gap.affected_range
     window_s = definition.window_s
+    reads_history = bool(definition.read_touches) or definition.finds_first_times
     begins_in_time = window_s is None or first_ms <= params.end_ms + window_s * 1000
-    return begins_in_time and (last_ms >= params.start_ms or bool(definition.read_touches))
+    return begins_in_time and (last_ms >= params.start_ms or reads_history)

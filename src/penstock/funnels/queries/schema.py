@@ -288,6 +288,7 @@ class DirectReason(StrEnum):
     VISITOR_KEY = "visitor_key"
     TOO_MANY_MATCHES = "too_many_matches"
     TOUCHES = "touches"
+    VISITORS = "visitors"
     PROVIDER_EVENTS = "provider_events"
     NOT_STORED = "not_stored"
     BUILDING = "building"

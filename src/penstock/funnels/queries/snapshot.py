@@ -13,7 +13,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.profiles import ProfileReader
 from penstock.funnels.queries.single_flight_cache import SingleFlightCache
-from penstock.funnels.queries.versions import DataVersion, VersionReader
+from penstock.funnels.queries.versions import DataVersion, VersionReader, VersionScope
 from penstock.funnels.statements.query import DataProfile, QueryParams
 from penstock.warehouse.client import Warehouse
 
@@ -64,7 +64,7 @@ class SnapshotReader:
 
         as_of_ms: the evaluation time; None for the current time.
         """
-        version = self._versions.read(params.website_ids, params.scope_ids)
+        version = self._versions.read(_scope(definition, params))
         evaluation = self._evaluation(
             workspace_id, definition, params, as_of_ms, version, is_fresh=is_fresh
         )
@@ -78,16 +78,18 @@ class SnapshotReader:
         as_of_ms: int | None = None,
     ) -> DataSnapshot:
         """Return an earlier snapshot without waiting. Raises `NotCached` if none is still valid."""
-        version = self._versions.read_at_once(params.website_ids, params.scope_ids)
+        version = self._versions.read_at_once(_scope(definition, params))
         evaluation = self._evaluations.get_cached(
             _evaluation_key(workspace_id, definition, params, as_of_ms, version),
             is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
         )
         return _snapshot(params, evaluation, version)
 
-    def is_unchanged(self, params: QueryParams, version: DataVersion) -> bool:
-        """Whether the stored data are the same as at the version."""
-        return self._versions.read(params.website_ids, params.scope_ids) == version
+    def is_unchanged(
+        self, definition: Definition, params: QueryParams, version: DataVersion
+    ) -> bool:
+        """Whether the stored data that the query reads are the same as at the version."""
+        return self._versions.read(_scope(definition, params)) == version
 
     def _evaluation(
         self,
@@ -116,11 +118,18 @@ class SnapshotReader:
             _evaluation_key(workspace_id, definition, params, as_of_ms, version),
             evaluate,
             is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
-            is_current=lambda: self.is_unchanged(params, version),
+            is_current=lambda: self.is_unchanged(definition, params, version),
         ).value
 
     def _time(self, as_of_ms: int | None) -> int:
         return self._clock() if as_of_ms is None else as_of_ms
+
+
+def _scope(definition: Definition, params: QueryParams) -> VersionScope:
+    reads_traits = bool(definition.read_traits)
+    return VersionScope(
+        params.website_ids, params.scope_ids, params.scope_ids if reads_traits else ()
+    )
 
 
 def _evaluation_key(

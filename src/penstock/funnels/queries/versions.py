@@ -5,7 +5,6 @@ were inserted after a version can be counted separately; a deletion lowers the t
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -43,14 +42,23 @@ class DataVersion(NamedTuple):
     """A version of some websites' stored data. Every change results in a new version.
 
     since: the state in which the last change was noticed. events, aliases: number of rows.
+    newest_traits, visitors_with_traits: newest version and number of visitors in the scopes whose
+    traits are read.
     """
 
     since: StorageState
     events: int
     aliases: int
+    newest_traits: int = 0
+    visitors_with_traits: int = 0
 
 
-_Key = tuple[tuple[WebsiteId, ...], tuple[ScopeId, ...]]
+class VersionScope(NamedTuple):
+    """The data that a version is about. trait_scopes: the scopes whose traits are read."""
+
+    website_ids: tuple[WebsiteId, ...]
+    scope_ids: tuple[ScopeId, ...]
+    trait_scopes: tuple[ScopeId, ...] = ()
 
 
 class _Known(NamedTuple):
@@ -65,24 +73,20 @@ class VersionReader:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
-        self._locks: dict[_Key, Lock] = {}
+        self._known: OrderedDict[VersionScope, _Known] = OrderedDict()
+        self._locks: dict[VersionScope, Lock] = {}
         self._lock = Lock()  # Guards `_known` and `_locks`.
 
-    def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
+    def read(self, key: VersionScope) -> DataVersion:
         """Return the version of the current data, or a newer one."""
-        key = (tuple(website_ids), tuple(scope_ids))
         with self._lock_of(key):  # concurrent equal queries get the same version
             return self._read(key, self._warehouse.query)
 
-    def read_at_once(
-        self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]
-    ) -> DataVersion:
+    def read_at_once(self, key: VersionScope) -> DataVersion:
         """Read the version without waiting for other queries.
 
         Raises `NotCached` if no version is known yet, or if another query is reading it.
         """
-        key = (tuple(website_ids), tuple(scope_ids))
         if self._known_of(key) is None or not (lock := self._lock_of(key)).acquire(blocking=False):
             raise NotCached
         try:
@@ -90,15 +94,15 @@ class VersionReader:
         finally:
             lock.release()
 
-    def _lock_of(self, key: _Key) -> Lock:
+    def _lock_of(self, key: VersionScope) -> Lock:
         with self._lock:
             return self._locks.setdefault(key, Lock())
 
-    def _known_of(self, key: _Key) -> _Known | None:
+    def _known_of(self, key: VersionScope) -> _Known | None:
         with self._lock:
             return self._known.get(key)
 
-    def _read(self, key: _Key, query: RunQuery) -> DataVersion:
+    def _read(self, key: VersionScope, query: RunQuery) -> DataVersion:
         state = read_state(query)
         for _ in range(_TRIES):
             known = self._known_of(key)
@@ -114,7 +118,7 @@ class VersionReader:
         # safe.
         return version._replace(since=state)
 
-    def _remember(self, key: _Key, known: _Known) -> None:
+    def _remember(self, key: VersionScope, known: _Known) -> None:
         with self._lock:
             self._known[key] = known
             self._known.move_to_end(key)
@@ -123,21 +127,29 @@ class VersionReader:
                 self._locks.pop(oldest, None)
 
 
-def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageState) -> DataVersion:
+def _compare(
+    query: RunQuery, key: VersionScope, known: _Known | None, state: StorageState
+) -> DataVersion:
     """Return the known version if it is still valid in this state, else a new one."""
-    website_ids, scope_ids = key
     seen = state if known is None else known.state
     names, [row] = query(
         load("penstock.funnels.queries", "stored_since"),
         {
-            "websites": list(website_ids),
-            "scopes": list(scope_ids),
+            "websites": list(key.website_ids),
+            "scopes": list(key.scope_ids),
+            "trait_scopes": list(key.trait_scopes),
             "events_block": seen.events_block,
             "aliases_block": seen.aliases_block,
         },
     )
     counts = dict(zip(names, row, strict=True))
-    version = DataVersion(state, counts["events"], counts["aliases"])
+    version = DataVersion(
+        state,
+        counts["events"],
+        counts["aliases"],
+        counts["newest_traits"],
+        counts["visitors_with_traits"],
+    )
     is_same = (
         known is not None
         and counts["new_events"] == counts["new_aliases"] == 0

@@ -117,8 +117,9 @@ class FunnelService:
         if changes.filters or of_segment:
             goals = self._goals(workspace_id, saved)
             costs = row_costs(saved.steps, {name: goal.match for name, goal in goals.items()})
-            costs.append(MatchCost("filters", filter_units(changes.filters or ())))
-            costs.append(MatchCost("segment", filter_units(of_segment)))
+            entries = len(definition.steps[0].matches)
+            costs.append(MatchCost("filters", filter_units(changes.filters or (), entries)))
+            costs.append(MatchCost("segment", filter_units(of_segment, entries)))
             field = "filters" if changes.filters else "segment"
             if (too_costly := cost_fault(costs, field)) is not None:
                 raise bad_parameter(too_costly)

@@ -1,14 +1,12 @@
 """Cohorts of units: their entry values as hashes and as strings, and the cohort filter."""
 
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
-from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.statements.events import (
-    event_scope,
-    event_source_with_touches,
     name_scope,
     period_scope,
 )
 from penstock.funnels.statements.matching import (
+    has_engine_hash,
     match_condition,
     property_hash,
     property_text,
@@ -16,6 +14,7 @@ from penstock.funnels.statements.matching import (
 )
 from penstock.funnels.statements.packed import combine_hashes
 from penstock.funnels.statements.query import Plan
+from penstock.funnels.statements.sources import event_scope, joined_events
 
 
 def entry_values(plan: Plan) -> str:
@@ -32,8 +31,8 @@ def entry_values(plan: Plan) -> str:
     )
     known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
     keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
-    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
-    events = event_source_with_touches(plan) if plan.definition.read_touches else "events"
+    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    events = joined_events(plan) if plan.definition.reads_visitors else "events"
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,
            arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts
@@ -75,6 +74,6 @@ def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
     text = tagged(value)
     if not text:
         return "0"
-    if name in BUILTIN_FIELDS:
+    if has_engine_hash(name):
         return text_hash(plan.binder.bind("String", text))
     return plan.binder.bind("UInt64", value_hash(text) % 2**64)

@@ -9,13 +9,12 @@ from penstock.funnels.definitions.filters import MAX_KEY_BYTES
 from penstock.funnels.statements.cohorts import in_cohort_filter
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.events import (
-    event_scope,
-    event_source,
     name_scope,
     period_scope,
 )
 from penstock.funnels.statements.matching import match_condition
 from penstock.funnels.statements.query import Plan, Statement
+from penstock.funnels.statements.sources import event_scope, joined_events
 from penstock.funnels.statements.unit_events import unit_events
 from penstock.funnels.statements.unit_keys import unit_key
 
@@ -38,7 +37,7 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
     property counts only if they agree on it. min_units: leaves out smaller groups.
     """
     plan = counted.plan
-    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
     chosen = f"""
         SELECT unit, entry_ts, reached = {step} AS is_lost, count() OVER () AS at_risk
         FROM counted WHERE {_at_risk(plan, step)} ORDER BY unit LIMIT {MAX_UNITS}"""
@@ -46,7 +45,7 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
         SELECT {unit_key(plan)} AS unit,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
                arrayDistinct(arrayConcat({_builtins(plan)}, {_properties()})) AS pairs
-        FROM {event_source(plan)}
+        FROM {joined_events(plan)}
         WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}"""
     per_unit = f"""
         SELECT any(chosen.is_lost) AS is_lost, any(chosen.at_risk) AS at_risk,

@@ -4,10 +4,11 @@ Source: funnel semantics, "Matching", "Units" and "Order".
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 from penstock.base.scalar import BIG_INTEGER, INTEGER
-from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import FIRST_TIME
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import (
     KINDS,
@@ -20,7 +21,8 @@ from penstock.funnels.statements.matching import (
     property_text,
 )
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
-from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts, visitor_key
+from penstock.funnels.statements.sources import event_scope, joined_events, visitor_key
+from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts
 
 
 def matched_events(
@@ -63,7 +65,7 @@ def matched_events(
            seq = {UNUSABLE} AND number_sent AS invalid
     FROM (
     SELECT {columns}
-    FROM {event_source_with_touches(plan)}
+    FROM {joined_events(plan)}
     WHERE {event_scope(plan)} AND {where})
     WHERE {" AND ".join(units)}"""
 
@@ -78,7 +80,7 @@ def _mask(plan: Plan) -> str:
     for row in plan.rows:
         for match, bit in zip(row.row.matches, row.each, strict=True):
             if match.filters or is_pattern(match):
-                condition = match_condition(match, plan.binder)
+                condition = match_condition(match, plan)
                 parts.append(f"if({condition}, {plan.mask(bit)}, {plan.mask(0)})")
             else:
                 names = by_kind.setdefault(KINDS[match.type], {})
@@ -114,11 +116,16 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
     internal traffic, if there are any such filters.
     """
     definition, binder = plan.definition, plan.binder
-    filters = [
-        *(filter_condition(item, binder) for item in definition.entry_filters),
-        *(f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic),
-    ]
-    return {"passes": f"toUInt8({' AND '.join(filters)})"} if filters else {}
+    filters = definition.entry_filters
+    if any(item.property == FIRST_TIME for item in filters):
+        # The first event of a match of step 1 that also passes the other filters.
+        matches = plan.steps[0].row.matches
+        each = [replace(match, filters=(*match.filters, *filters)) for match in matches]
+        passes = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
+    else:
+        passes = [filter_condition(item, binder) for item in filters]
+    passes += [f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic]
+    return {"passes": f"toUInt8({' AND '.join(passes)})"} if passes else {}
 
 
 def small_number(number: str) -> str:
@@ -142,79 +149,6 @@ def in_share(binder: Binder, share: tuple[int, int]) -> str:
     """Whether a unit is in a share of all units. Keys are hashes, so all shares are about equal."""
     every, which = (binder.bind("UInt64", number) for number in share)
     return f"unit % {every} = {which}"
-
-
-def event_source(plan: Plan) -> str:
-    """Return the events table, joined with canonical visitors if any visitors were merged."""
-    if not plan.profile.has_aliases:
-        return "events"
-    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
-    return f"""events LEFT ANY JOIN (
-        SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
-        WHERE scope_id IN {scopes} GROUP BY visitor_key
-    ) AS aliases ON events.visitor_key = aliases.visitor_key"""
-
-
-def event_source_with_touches(plan: Plan) -> str:
-    """Return `event_source`, joined with the visitor's touches that the funnel reads.
-
-    They are the earliest and the latest touch up to the event's time. Source: docs/funnels.md,
-    "First and last touch".
-    """
-    joins = "".join(
-        f"""
-    LEFT ASOF JOIN ({_touches(plan, which)}) AS {which}_touches
-        ON {visitor_key(plan)} = {which}_touches.visitor_key
-        AND events.occurred_at >= {which}_touches.occurred_at"""
-        for which in plan.definition.read_touches
-    )
-    return event_source(plan) + joins
-
-
-def _touches(plan: Plan, which: str) -> str:
-    """Select each visitor's first touch, or each visitor's last touch in every millisecond."""
-    visitor = visitor_key(plan)
-    at, group, value = {
-        "first": (
-            "min(events.occurred_at)",
-            visitor,
-            "argMin({}, tuple(events.occurred_at, events.event_id))",
-        ),
-        "last": (
-            "events.occurred_at",
-            f"{visitor}, events.occurred_at",
-            "argMax({}, events.event_id)",
-        ),
-    }[which]
-    columns = sorted({column for _, column in TOUCH_FIELDS.values()})
-    values = ", ".join(
-        f"{value.format(f'toString(events.{column})')} AS {column}" for column in columns
-    )
-    is_touch = " OR ".join(f"events.{column} != ''" for column in TOUCH_COLUMNS)
-    return f"""
-        SELECT {visitor} AS visitor_key, {at} AS occurred_at, {values}
-        FROM {event_source(plan)}
-        WHERE {event_scope(plan)} AND ({is_touch})
-        GROUP BY {group}"""
-
-
-def event_scope(plan: Plan) -> str:
-    """Whether an event is in the plan's websites and subset, and not after the evaluation."""
-    websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
-    end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
-    conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
-    if plan.subset.after_block is not None:
-        block = plan.binder.bind("Int64", plan.subset.after_block)
-        conditions.append(f"events._block_number > {block}")
-        # Skip older parts by their names, because a list of parts may be outdated.
-        conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
-    if plan.subset.until_block is not None:
-        block = plan.binder.bind("Int64", plan.subset.until_block)
-        conditions.append(f"events._block_number <= {block}")
-    if plan.subset.after_ms is not None:
-        after = plan.binder.bind("Int64", plan.subset.after_ms)
-        conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")
-    return " AND ".join(conditions)
 
 
 def name_scope(plan: Plan) -> str:

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from re import escape
 
 from penstock.base.scalar import COMPOSITE, column_key, tagged, value_hash
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS, TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import (
+    BUILTIN_COLUMNS,
+    BUILTIN_FIELDS,
+    FIRST_TIME,
+    TOUCH_FIELDS,
+    trait_of,
+)
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.query import Plan
+from penstock.funnels.statements.sources import event_scope, joined_events, visitor_key
 
 KINDS = {
     MatchType.PAGEVIEW: "pageview",
@@ -46,6 +54,8 @@ def property_text(name: str, binder: Binder) -> str:
     if name in BUILTIN_FIELDS:
         column = _builtin(name)
         return f"if({column} = '', '', concat('s', {column}))"
+    if (trait := trait_of(name)) is not None:
+        return f"traits.texts[{binder.bind('String', trait)}]"
     key = binder.bind("Identifier", column_key(name))
     return f"ifNull(events.scalars.{key}.:String, '')"
 
@@ -56,6 +66,9 @@ def property_hash(name: str, binder: Binder) -> str:
         column = _builtin(name)
         text = f"concat('s', {column})"
         return f"if({column} = '', 0, {text_hash(text)})"
+    if trait_of(name) is not None:
+        text = property_text(name, binder)
+        return f"if({text} = '', 0, {text_hash(text)})"
     key = binder.bind("Identifier", column_key(name))
     return f"reinterpretAsUInt64(ifNull(events.hashes.{key}.:Int64, 0))"
 
@@ -72,8 +85,13 @@ def is_whole_second(binder: Binder) -> str:
     return f"(events.source = 'provider' AND {sent} IN {binder.bind('Array(UInt64)', hashes)})"
 
 
+def has_engine_hash(name: str) -> bool:
+    """Whether the engine computes the hashes of a property's values (`text_hash`)."""
+    return name in BUILTIN_FIELDS or trait_of(name) is not None
+
+
 def text_hash(tagged_text: str) -> str:
-    """Return the hash of a built-in field's tagged text, computed by the engine."""
+    """Return the hash of the tagged text of a built-in field or trait, computed by the engine."""
     return f"cityHash64({tagged_text})"
 
 
@@ -85,11 +103,31 @@ def _builtin(name: str) -> str:
     return f"toString(events.{BUILTIN_COLUMNS[name]})"
 
 
-def match_condition(match: Match, binder: Binder) -> str:
+def match_condition(match: Match, plan: Plan) -> str:
     """Whether an event has a match's kind and name and satisfies all of its filters."""
+    binder = plan.binder
     parts = [f"events.kind = '{KINDS[match.type]}'", _name_condition(match, binder)]
-    parts += [filter_condition(item, binder) for item in match.filters]
+    parts += [
+        filter_condition(item, binder) for item in match.filters if item.property != FIRST_TIME
+    ]
+    others = " AND ".join(parts)
+    parts += [
+        _holds(item, _Property(_first_time_text(others, plan), binder))
+        for item in match.filters
+        if item.property == FIRST_TIME
+    ]
     return "(" + " AND ".join(parts) + ")"
+
+
+def _first_time_text(condition: str, plan: Plan) -> str:
+    """Return the tagged text of `$first_time`: whether an event is its visitor's first of all that
+    satisfy the condition. At equal times, the event that arrived first is the first.
+    """
+    firsts = f"""
+        SELECT argMin(events.event_id, tuple(events.occurred_at, events.event_id))
+        FROM {joined_events(plan)}
+        WHERE {event_scope(plan)} AND {condition} GROUP BY {visitor_key(plan)}"""
+    return f"if(events.event_id IN ({firsts}), 'btrue', 'bfalse')"
 
 
 def _name_condition(match: Match, binder: Binder) -> str:
@@ -120,7 +158,10 @@ def filter_condition(item: Filter, binder: Binder) -> str:
 
     A missing property satisfies only the negative operators and `is_not_set`.
     """
-    compared = _Property(property_text(item.property, binder), binder)
+    return _holds(item, _Property(property_text(item.property, binder), binder))
+
+
+def _holds(item: Filter, compared: "_Property") -> str:
     traits = item.comparison.operator.traits
     condition = traits.condition(compared, item.comparison.operand)
     return f"NOT ({condition})" if traits.negative else f"({condition})"

@@ -10,8 +10,6 @@ from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.events import (
-    event_scope,
-    event_source,
     matched_events,
     name_scope,
 )
@@ -22,7 +20,8 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
 )
-from penstock.funnels.statements.unit_keys import has_attempt_text, unit_key, visitor_key
+from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.unit_keys import has_attempt_text, unit_key
 
 
 def unit_names(

@@ -3,12 +3,9 @@
 Source: funnel semantics, "Units"; interface, rule 18.
 """
 
-from penstock.funnels.statements.events import (
-    event_scope,
-    event_source,
-)
 from penstock.funnels.statements.query import Plan
-from penstock.funnels.statements.unit_keys import unit_key, visitor_key
+from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.unit_keys import unit_key
 
 TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, visitor)))"
 """Whether an event takes part in its attempt. It reads `visitors` from `attempt_visitors`."""

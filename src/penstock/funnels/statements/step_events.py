@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.statements.events import (
-    event_scope,
-    event_source_with_touches,
-    name_scope,
-)
+from penstock.funnels.statements.events import name_scope
 from penstock.funnels.statements.matching import match_condition
 from penstock.funnels.statements.query import DataProfile, Plan, QueryParams, Statement
+from penstock.funnels.statements.sources import event_scope, joined_events
 from penstock.funnels.statements.unit_keys import unit_key
 
 
@@ -25,22 +22,22 @@ def step_events(
     """
     plan = Plan(definition, params, profile)
     matches = [match for step in steps for match in plan.steps[step - 1].row.matches]
-    named = [match_condition(replace(match, filters=()), plan.binder) for match in matches]
-    matching = [match_condition(match, plan.binder) for match in matches]
+    named = [match_condition(replace(match, filters=()), plan) for match in matches]
+    matching = [match_condition(match, plan) for match in matches]
     columns = {
-        "named": named,
-        "matching": matching,
-        "counted": [f"{condition} AND unit != 0" for condition in matching],
+        "named": "sumForEach(has_name)",
+        "matching": "sumForEach(passes)",
+        "counted": "sumForEachIf(passes, unit != 0)",
     }
-    counts = ", ".join(
-        f"[{', '.join(f'countIf({condition})' for condition in conditions)}] AS {name}"
-        for name, conditions in columns.items()
-    )
+    # Without events, the sums are empty.
+    sums = [f"arrayResize({sum_}, {len(matches)}) AS {name}" for name, sum_ in columns.items()]
     return Statement(
         f"""
-        SELECT {counts} FROM (
-            SELECT *, {unit_key(plan)} AS unit FROM {event_source_with_touches(plan)}
-            WHERE {event_scope(plan)} AND {name_scope(plan)} AND {_in_windows(plan)}) AS events""",
+        SELECT {", ".join(sums)} FROM (
+            SELECT {unit_key(plan)} AS unit, [{", ".join(named)}] AS has_name,
+                   [{", ".join(matching)}] AS passes
+            FROM {joined_events(plan)}
+            WHERE {event_scope(plan)} AND {name_scope(plan)} AND {_in_windows(plan)})""",
         plan.binder.values,
     )
 

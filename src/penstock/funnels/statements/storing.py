@@ -84,11 +84,11 @@ def is_storable(definition: Definition) -> bool:
     """Whether outcomes of the funnel can be stored.
 
     The funnel must count attempts whose IDs no merge changes, with at most 64 matches and without
-    touches: a touch may arrive late or with a merge, and then changes attempts that have no new
-    event.
+    anything about visitors: a touch, a trait or an earlier event may arrive later or with a merge,
+    and then changes attempts that have no new event.
     """
     matches = sum(len(row.matches) for row in definition.rows)
-    return not definition.follows_merges and matches <= 64 and not definition.read_touches
+    return not definition.follows_merges and matches <= 64 and not definition.reads_visitors
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:

@@ -3,15 +3,12 @@
 `unit_events` describes the columns.
 """
 
-from penstock.funnels.statements.events import (
-    event_scope,
-    event_source,
-    matched_events,
-)
+from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.matching import is_whole_second
 from penstock.funnels.statements.providers import TAKES_PART, attempt_visitors
 from penstock.funnels.statements.query import Plan
-from penstock.funnels.statements.unit_keys import unit_key, visitor_key
+from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.unit_keys import unit_key
 
 
 def unit_events(

@@ -11,13 +11,7 @@ from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import property_hash, property_text
 from penstock.funnels.statements.query import Plan
-
-
-def visitor_key(plan: Plan) -> str:
-    """Return the canonical visitor of an event."""
-    if not plan.profile.has_aliases:
-        return "events.visitor_key"
-    return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
+from penstock.funnels.statements.sources import visitor_key
 
 
 def unit_key(plan: Plan) -> str:

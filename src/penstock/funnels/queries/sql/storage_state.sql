@@ -5,5 +5,5 @@
 -- analysing this statement, and every response waits for it.
 SELECT shardNum() AS server, table, name, max_block_number
 FROM system.parts
-WHERE database = currentDatabase() AND table IN ('events', 'events_local', 'visitor_aliases')
-    AND active
+WHERE database = currentDatabase() AND active
+    AND table IN ('events', 'events_local', 'visitor_aliases', 'visitor_traits')

@@ -1,0 +1,99 @@
+"""The table `events`, joined with what a statement reads of the events' visitors.
+
+Source: funnel semantics, "Units"; docs/funnels.md, "First and last touch" and "Visitors' traits".
+"""
+
+from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
+from penstock.funnels.statements.query import Plan
+
+
+def visitor_key(plan: Plan) -> str:
+    """Return the canonical visitor of an event."""
+    if not plan.profile.has_aliases:
+        return "events.visitor_key"
+    return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
+
+
+def event_source(plan: Plan) -> str:
+    """Return the events table, joined with canonical visitors if any visitors were merged."""
+    if not plan.profile.has_aliases:
+        return "events"
+    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
+    return f"""events LEFT ANY JOIN (
+        SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
+        WHERE scope_id IN {scopes} GROUP BY visitor_key
+    ) AS aliases ON events.visitor_key = aliases.visitor_key"""
+
+
+def joined_events(plan: Plan) -> str:
+    """Return `event_source`, joined with the touches and traits of visitors that the funnel reads.
+
+    The touches are the earliest and the latest up to the event's time.
+    """
+    joins = _traits(plan) if plan.definition.read_traits else ""
+    joins += "".join(
+        f"""
+    LEFT ASOF JOIN ({_touches(plan, which)}) AS {which}_touches
+        ON {visitor_key(plan)} = {which}_touches.visitor_key
+        AND events.occurred_at >= {which}_touches.occurred_at"""
+        for which in plan.definition.read_touches
+    )
+    return event_source(plan) + joins
+
+
+def _traits(plan: Plan) -> str:
+    """Join each event with the traits of its visitor. Every node of a cluster has all of them."""
+    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
+    names = plan.binder.bind("Array(String)", plan.definition.read_traits)
+    return f"""
+    LEFT ANY JOIN (
+        SELECT visitor_key, argMax(mapFilter((name, text) -> name IN {names}, texts), version)
+                   AS texts
+        FROM visitor_traits WHERE scope_id IN {scopes} GROUP BY visitor_key
+    ) AS traits ON {visitor_key(plan)} = traits.visitor_key"""
+
+
+def _touches(plan: Plan, which: str) -> str:
+    """Select each visitor's first touch, or each visitor's last touch in every millisecond."""
+    visitor = visitor_key(plan)
+    at, group, value = {
+        "first": (
+            "min(events.occurred_at)",
+            visitor,
+            "argMin({}, tuple(events.occurred_at, events.event_id))",
+        ),
+        "last": (
+            "events.occurred_at",
+            f"{visitor}, events.occurred_at",
+            "argMax({}, events.event_id)",
+        ),
+    }[which]
+    columns = sorted({column for _, column in TOUCH_FIELDS.values()})
+    values = ", ".join(
+        f"{value.format(f'toString(events.{column})')} AS {column}" for column in columns
+    )
+    is_touch = " OR ".join(f"events.{column} != ''" for column in TOUCH_COLUMNS)
+    return f"""
+        SELECT {visitor} AS visitor_key, {at} AS occurred_at, {values}
+        FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND ({is_touch})
+        GROUP BY {group}"""
+
+
+def event_scope(plan: Plan) -> str:
+    """Whether an event is in the plan's websites and subset, and not after the evaluation."""
+    websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
+    end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
+    conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
+    if plan.subset.after_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.after_block)
+        conditions.append(f"events._block_number > {block}")
+        # Skip older parts by their names, because a list of parts may be outdated.
+        conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
+    if plan.subset.until_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.until_block)
+        conditions.append(f"events._block_number <= {block}")
+    if plan.subset.after_ms is not None:
+        after = plan.binder.bind("Int64", plan.subset.after_ms)
+        conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")
+    return " AND ".join(conditions)
