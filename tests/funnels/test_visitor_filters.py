@@ -322,3 +322,13 @@ def test_every_report_reads_what_is_known_of_visitors(plans: Scene, report: str)
     query = {**REPORTS[report], **period(plans, -10, 100), "filters": json.dumps(conditions)}
     answer = plans.client.get(f"/api/funnels/{funnel_id}/{report}", params=query)
     assert answer.status_code == 200, answer.text
+
+
+def test_internal_traffic_may_name_a_trait_but_no_first_time(plans: Scene) -> None:
+    url = "/api/settings/internal-traffic"
+    refused = plans.tenant.browser.put(url, json={"filters": [FIRST_TIME]})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["code"] == "builtin_not_allowed"
+    answer = plans.tenant.browser.put(url, json={"filters": [is_(PLAN, "pro")]})
+    assert answer.status_code == 200, answer.text
+    assert entered(plans, funnel(plans, "A", "B")) == 2

@@ -3,7 +3,7 @@
 Stored goals and funnels have the same form as in responses, with all defaults filled in.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import not_
 from typing import Annotated, Any, Literal
@@ -176,7 +176,7 @@ class MatchIn(Input):
         return SavedMatch(type=self.type, value=self.value, filters=saved_filters(self.filters))
 
 
-def saved_filters(filters: list[FilterIn]) -> list[SavedFilter]:
+def saved_filters(filters: Sequence[FilterIn]) -> list[SavedFilter]:
     return [
         SavedFilter(property=item.property, operator=item.operator, value=item.value or "")
         for item in filters
