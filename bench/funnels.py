@@ -13,7 +13,7 @@ from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import ProfileReader
-from penstock.funnels.queries.versions import VersionReader
+from penstock.funnels.queries.versions import VersionReader, VersionScope
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, QueryParams, Statement, StoredBuild
 from penstock.funnels.statements.storing import merge_parts
@@ -59,7 +59,8 @@ class DirectFunnel:
         self._versions, self._profiles = VersionReader(warehouse), ProfileReader(warehouse)
 
     def profile(self) -> DataProfile:
-        version = self._versions.read(self.params.website_ids, self.params.scope_ids)
+        scope = VersionScope(self.params.website_ids, self.params.scope_ids)
+        version = self._versions.read(scope)
         return self._profiles.read(self.params, self.definition.window_s, version)
 
     def report(self) -> object:
