@@ -21,6 +21,7 @@ ROOMS = {
         "base",
         "catalogue",
         "events",
+        "exports",
         "funnels",
         "links",
         "metadb",

@@ -163,6 +163,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "eventId": sent("eventId"),
     "step": lambda tenant: "1",
     "property": lambda tenant: "plan",
+    "day": lambda tenant: "2026-01-02",
     "startAt": lambda tenant: "2026-01-02T00:00:00Z",
     "endAt": lambda tenant: "2026-01-03T00:00:00Z",
     "compareStartAt": lambda tenant: "2026-01-01T00:00:00Z",

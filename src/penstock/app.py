@@ -29,6 +29,7 @@ from penstock.events.imports.service import rejected_texts
 from penstock.events.losses.model import Loss
 from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts
+from penstock.exports import plugin as exports_room
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
@@ -67,6 +68,7 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    exports_room.ExportsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -137,11 +139,12 @@ def build_services(
         read_other_rooms=_read_other_rooms,
         read_lost_events=events.quarantine.lost_on_devices,
     )
+    exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, jobs, backup),
+        *(links, jobs, exports, backup),
     ]
     health = health_room.build(
         core,

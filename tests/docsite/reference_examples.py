@@ -17,6 +17,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 _SIGNING_SECRET = "whsec_example_of_the_reference"
 _NDJSON, _CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
+_DAY = "2026-05-02"
 
 
 def record_examples(recorder: Recorder) -> list[Json]:
@@ -43,6 +44,7 @@ def record_examples(recorder: Recorder) -> list[Json]:
     _use_settings(recorder, website["id"])
     _use_session(recorder)
     use_accounts(recorder)
+    _use_exports(recorder)
     call("GET", "/api/personal-data", query={**shop, "userId": "u-2"})
     deletion = call("POST", "/api/deletions", {**shop, "userId": "u-2"})
     _wait_for(recorder, f"/api/deletions/{deletion['id']}")
@@ -181,6 +183,8 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
         call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
     call("GET", "/api/funnels/{funnel_id}/export", query=days, **place)
     call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **place)
+    table = {**days, "format": "ndjson"}
+    call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **place)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **place)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
@@ -318,6 +322,18 @@ def _use_quarantine(recorder: Recorder, shop: Json) -> None:
     [entry, *_] = recorder.tenant.client.get(path, params=shop).json()["data"]
     call("POST", f"{path}/{{number}}/replay", number=str(entry["number"]))
     call("POST", f"{path}/replay", shop)
+
+
+def _use_exports(recorder: Recorder) -> None:
+    call, client = recorder.call, recorder.tenant.client
+    website = client.post("/api/settings/websites", json={"name": "Blog", "kind": "web"}).json()
+    blog = {"websiteId": website["id"]}
+    event = {"event": "read", "visitorId": "v-1", "userId": "u-1", "timestamp": _DAY + "T10:00:00Z"}
+    assert client.post("/api/v1/events", json={**blog, **event}).status_code == 202
+    call("GET", "/api/exports/days", query=blog)
+    call("GET", "/api/exports/day", query={**blog, "day": _DAY, "format": "ndjson"})
+    call("GET", "/api/exports/identities", query={**blog, "format": "ndjson"})
+    call("GET", "/api/exports/members")
 
 
 def _use_links(recorder: Recorder, app_id: str) -> None:

@@ -106,6 +106,7 @@ COMMANDS = [
     ("docs/operating.md", "head -c 32"),
     ("docs/events.md", "penstock import"),
     ("docs/links.md", "penstock links export"),
+    ("docs/moving-out.md", "penstock export"),
     ("docs/operating.md", "penstock backup"),
     ("docs/operating.md", "#!/bin/sh"),
     ("docs/operating.md", "penstock restore /backups/tuesday"),

@@ -17,6 +17,7 @@ _COMMANDS = {
     "doctor": "doctor:doctor",
     "demo": "demo:demo",
     "import": "import_file:import_file",
+    "export": "export:export",
     "migrate": "migrate:migrate",
     "backup": "backup:backup",
     "restore": "backup:restore",

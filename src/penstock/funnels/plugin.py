@@ -43,6 +43,7 @@ from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.export import UnitExporter
 from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.table import UnitTableWriter
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.funnels.verdicts import routes as verdict_routes
 from penstock.funnels.verdicts.service import VerdictService
@@ -58,6 +59,7 @@ class FunnelsRoom(Room):
     results: ResultsService
     units: UnitService
     unit_exports: UnitExporter
+    unit_tables: UnitTableWriter
     traces: TraceReader
     insights: InsightService
     exports: ReportExporter
@@ -138,6 +140,7 @@ def build(
         results=results,
         units=units,
         unit_exports=UnitExporter(runner, funnels, units),
+        unit_tables=UnitTableWriter(runner, units),
         traces=TraceReader(runner, units),
         insights=insights,
         exports=ReportExporter(runner, funnels, results),

@@ -8,13 +8,16 @@ stopped a statement.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from enum import StrEnum
 from math import inf
 from pathlib import Path
 from queue import Empty, LifoQueue
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
 import clickhouse_connect
@@ -74,6 +77,13 @@ class RunQuery(Protocol):
     def __call__(
         self, sql: str, parameters: Mapping[str, Any] | None = None, /
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]: ...
+
+
+class FileFormat(StrEnum):
+    """Formats of files that the engine writes, by its own names."""
+
+    PARQUET = "Parquet"
+    JSON_EACH_ROW = "JSONEachRow"
 
 
 class Progress(NamedTuple):
@@ -347,6 +357,47 @@ class Warehouse:
                 text, all_settings = f"{text} SETTINGS {_settings_sql(all_settings)}", {}
             with client.query_row_block_stream(text, fields, settings=all_settings) as stream:
                 yield ((stream.source.column_names, block) for block in stream)
+
+    def write_file(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        file_format: FileFormat,
+    ) -> IO[bytes]:
+        """Run one statement, and let the engine write its rows to a temporary file.
+
+        Returns the file, rewound. It has no name, so it is deleted when it is closed.
+        """
+        with self._open_reader(sql, settings) as (client, all_settings):
+            if self._server is not None:
+                # With the end awaited, an error never looks like the end of a shorter file.
+                options = {**all_settings, "wait_end_of_query": 1}
+                text, fields = self._render(sql, parameters)
+                file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+                try:
+                    source = cast(
+                        "IO[bytes]", client.raw_stream(text, fields, options, fmt=file_format)
+                    )
+                    with closing(source):
+                        copyfileobj(source, file)
+                except BaseException:
+                    file.close()
+                    raise
+                file.seek(0)
+                return file
+            # A file in this folder is removed at the next start if this process is killed.
+            path = self._inserts / f"{uuid4().hex}.{file_format}"
+            try:
+                client.command(
+                    f"{sql} INTO OUTFILE {_literal(str(path))} FORMAT {file_format} "
+                    f"SETTINGS {_settings_sql(all_settings)}",
+                    dict(parameters),
+                )
+                path.touch(exist_ok=True)  # The engine writes no file without rows.
+                return path.open("rb")
+            finally:
+                path.unlink(missing_ok=True)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         """Store rows durably. Returns False if the embedded engine added nothing.

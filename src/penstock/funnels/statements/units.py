@@ -173,6 +173,18 @@ def last_activity(
     return Statement(with_relations(relations, tail), plan.binder.values)
 
 
+def all_units(counted: CountedUnits) -> Statement:
+    """Select all units, in no order. Columns: see `units_page`, without `total`."""
+    plan = counted.plan
+    selected = f"SELECT {', '.join(COLUMNS)} FROM counted WHERE {in_cohort_filter(plan)}"
+    if not plan.breadth:
+        return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({selected})")
+    return counted.statement(f"""
+        SELECT selected.*, arrayResize(known.texts, {plan.breadth}) AS texts
+        FROM ({selected}) AS selected
+        LEFT ANY JOIN ({known_texts(plan)}) AS known ON selected.keys = known.keys""")
+
+
 def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
     n = len(plan.steps)
     conditions = [in_cohort_filter(plan)]

@@ -10,6 +10,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
+from penstock.base.row_files import MEDIA_TYPES as ROW_MEDIA_TYPES
 from penstock.funnels.queries.request import FunnelRequest, describe_query
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
@@ -21,8 +22,10 @@ from penstock.funnels.units.schema import (
     UnitExportQuery,
     UnitsQuery,
     UnitsRecord,
+    UnitTableQuery,
 )
 from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.table import UnitTableWriter
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.http.answers import file_download
 from penstock.http.requests import AnyRequest, raw_path_after
@@ -95,4 +98,29 @@ async def explain_event(
     return await funnel.respond(ExplainQuery, traces.explain)
 
 
-ROUTES = (list_units, export_units, read_trace, explain_event)
+@get(
+    "/api/funnels/{funnel_id:str}/unit-table",
+    opt=describe_query(
+        "Outcomes of all units", UnitTableQuery, returns=tuple(ROW_MEDIA_TYPES.values())
+    ),
+)
+async def export_unit_table(
+    funnel: NamedDependency[FunnelRequest],
+    unit_tables: NamedDependency[UnitTableWriter],
+    caller: NamedDependency[Caller],
+    audit_log: NamedDependency[AuditLog],
+) -> Response[bytes]:
+    """Returns a Parquet or NDJSON file with a row for each attempt or visitor of the report.
+
+    A row has the entry, the cohort, the outcome and the time of each completed step.
+    """
+
+    def export(workspace_id: WorkspaceId, funnel_id: str, query: UnitTableQuery) -> Response[bytes]:
+        file = unit_tables.write(workspace_id, funnel_id, query)
+        audit_log.record(caller, Action.EXPORTED, f"{funnel_id} units")
+        return file_download(file, f"units.{query.format}", ROW_MEDIA_TYPES[query.format])
+
+    return await funnel.respond(UnitTableQuery, export)
+
+
+ROUTES = (list_units, export_units, read_trace, explain_event, export_unit_table)

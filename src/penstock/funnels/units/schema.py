@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from penstock.base.paging import MAX_PAGE_SIZE
+from penstock.base.row_files import RowFormat
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality, UnitSort
@@ -80,6 +81,12 @@ class UnitExportQuery(UnitListQuery):
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
     cursor: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
     page_size: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
+
+
+class UnitTableQuery(CohortQuery):
+    """Query parameters for the table of all units."""
+
+    format: Annotated[RowFormat, Field(description="Format of the file.")] = RowFormat.PARQUET
 
 
 class UnitRecord(Record):

@@ -25,6 +25,20 @@ class AbsorbedVisitor(NamedTuple):
     merged_at_ms: int
 
 
+class Identity(NamedTuple):
+    """A visitor that belongs to a user or was merged.
+
+    user_id: the user of its canonical visitor. merged_at: when it was last merged, in milliseconds;
+    None for a canonical visitor. traits: the user's traits; None for a merged visitor.
+    """
+
+    visitor_id: str
+    canonical_id: str
+    user_id: str | None
+    merged_at: int | None
+    traits: Mapping[str, Any] | None
+
+
 class Profile(NamedTuple):
     """A canonical visitor and everything linked to it.
 

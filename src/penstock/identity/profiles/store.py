@@ -2,12 +2,62 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, func, select
 
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.profiles.model import AbsorbedVisitor, LinkedUser, Profile
+from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
 from penstock.metadb.tables import merges, user_links, visitors
+
+_PAGE_VISITORS = 5_000
+"""Number of visitors read at once, with and without a user."""
+
+
+def identities_page(
+    db: Connection, scope_id: ScopeId, after: str
+) -> tuple[list[Identity], str | None]:
+    """Return the next visitors of a scope that belong to a user or were merged, by ID.
+
+    after: the ID where the previous page ended; empty for the first page. Also returns the ID where
+    this page ends; None at the end of the scope.
+    """
+    v = visitors.c
+    page = (
+        select(v.visitor_id, v.canonical_id, v.user_id)
+        .where(v.scope_id == scope_id, v.visitor_id > after)
+        .order_by(v.visitor_id)
+        .limit(_PAGE_VISITORS)
+        .subquery()
+    )
+    merged_at = (
+        select(func.max(merges.c.merged_at))
+        .where(merges.c.scope_id == scope_id, merges.c.absorbed_id == page.c.visitor_id)
+        .scalar_subquery()
+    )
+    rows = db.execute(
+        select(page, merged_at.label("merged_at"), user_links.c.traits)
+        .outerjoin(
+            user_links,
+            (user_links.c.scope_id == scope_id)
+            & (user_links.c.user_id == page.c.user_id)
+            & (user_links.c.visitor_id == page.c.visitor_id),
+        )
+        .order_by(page.c.visitor_id)
+    ).all()
+    released = open_releases.read(db, [scope_id])
+    identities = [
+        Identity(
+            row.visitor_id,
+            row.canonical_id,
+            row.user_id,
+            None if row.canonical_id == row.visitor_id else row.merged_at,
+            row.traits,
+        )
+        for row in rows
+        if row.user_id is not None or row.canonical_id != row.visitor_id
+        if (scope_id, row.canonical_id) not in released
+    ]
+    return identities, rows[-1].visitor_id if len(rows) == _PAGE_VISITORS else None
 
 
 def canonical_by_visitor_id(

@@ -1,0 +1,186 @@
+"""`penstock export`: write the data of a workspace to a folder, over HTTP.
+
+Repeating it is safe: it continues an interrupted export, and writes only the days that changed.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from penstock.base.row_files import RowFormat
+from penstock.base.wording import count_of
+from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.options import fail
+from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
+from penstock.exports.folder import (
+    ExportedFile,
+    ExportFailed,
+    ExportFolder,
+    Manifest,
+    open_export,
+)
+
+_PAGE_SIZE = 100
+_LONG = httpx.Timeout(60, read=3700)
+"""Seconds to wait for the service. The engine may work on a large day for an hour."""
+_LISTS = {
+    "websites": ("/api/settings/websites",),
+    "members": ("/api/exports/members",),
+    "goals": ("/api/goals",),
+    "segments": ("/api/segments",),
+    "funnels": ("/api/funnels",),
+    "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
+}
+"""Lists of the API that become files, by table. Archived links are a separate list."""
+
+
+def export(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder for the files: new, empty, or of an earlier export.")
+    ],
+    file_format: Annotated[
+        RowFormat, typer.Option("--format", help="Format of events, clicks and identities.")
+    ] = RowFormat.PARQUET,
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
+) -> None:
+    """Write all data of a workspace to files. Safe to repeat: unchanged days are not written again.
+
+    The API key needs the permissions read and manage for all websites. The files contain personal
+    data, but no passwords, keys or secrets.
+    """
+    os.umask(0o077)
+    try:
+        with (
+            progress("days") as bar,
+            service_client(
+                url, api_key, owns="data", advice="run the same command again to continue"
+            ) as client,
+        ):
+            client.timeout = _LONG
+            manifest, exported = _export(client, folder, file_format, bar)
+    except ExportFailed as error:
+        fail(str(error))
+    _print_summary(folder, manifest, exported)
+
+
+def _export(
+    client: httpx.Client, folder: Path, file_format: RowFormat, bar: Progress
+) -> tuple[Manifest, ExportFolder]:
+    websites = list(_listed(client, "/api/settings/websites"))
+    with open_export(folder, file_format, [site["id"] for site in websites]) as exported:
+        workspace = record_of(client.get("/api/settings/workspace"))
+        for table, paths in _LISTS.items():
+            rows = (row for path in paths for row in _listed(client, path))
+            exported.write(
+                f"{table}.ndjson", table, (json.dumps(row).encode() + b"\n" for row in rows)
+            )
+        settings = {
+            **workspace,
+            "internalTraffic": record_of(client.get("/api/settings/internal-traffic")),
+        }
+        exported.write("workspace.ndjson", "workspace", [json.dumps(settings).encode() + b"\n"])
+        for site in _one_of_each_scope(websites):
+            path = f"identities/{site['id']}.{file_format}"
+            parameters = {"websiteId": site["id"], "format": file_format}
+            with every_few_seconds(still_running("Exporting identities")):
+                _download(
+                    client,
+                    exported,
+                    path,
+                    "identities",
+                    "/api/exports/identities",
+                    parameters,
+                    website_id=site["id"],
+                )
+        for funnel in _listed(client, "/api/funnels"):
+            path = f"outcomes/{funnel['id']}.{file_format}"
+            route = f"/api/funnels/{funnel['id']}/unit-table"
+            with every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")):
+                parameters = {"format": file_format}
+                _download(
+                    client, exported, path, "outcomes", route, parameters, funnel_id=funnel["id"]
+                )
+        for site in websites:
+            for table in ("events", "clicks"):
+                _export_days(client, exported, site, table, file_format, bar)
+        return exported.finish(workspace["name"]), exported
+
+
+def _export_days(
+    client: httpx.Client,
+    exported: ExportFolder,
+    site: Record,
+    table: str,
+    file_format: RowFormat,
+    bar: Progress,
+) -> None:
+    """Export the days of a table that have changed since the earlier run."""
+    query = {"websiteId": site["id"], "table": table}
+    with every_few_seconds(still_running(f"Looking for {table} of {site['name']}")):
+        days = record_of(client.get("/api/exports/days", params=query))["data"]
+    for number, day in enumerate(days, start=1):
+        path = f"{table}/{site['id']}/{day['day']}.{file_format}"
+        if not exported.reuse(path, day["fingerprint"]):
+            _download(
+                client,
+                exported,
+                path,
+                table,
+                "/api/exports/day",
+                {**query, "day": day["day"], "format": file_format},
+                website_id=site["id"],
+                day=day["day"],
+                fingerprint=day["fingerprint"],
+            )
+        bar.update(f"{table} of {site['name']}", number, len(days))
+
+
+def _download(
+    client: httpx.Client,
+    exported: ExportFolder,
+    path: str,
+    table: str,
+    route: str,
+    parameters: dict[str, Any],
+    **more: str,
+) -> ExportedFile:
+    """Stream a response into a file. An error response ends the command."""
+    with client.stream("GET", route, params=parameters) as answer:
+        if not answer.is_success:
+            answer.read()
+            record_of(answer)
+        return exported.write(path, table, answer.iter_bytes(), **more)
+
+
+def _listed(client: httpx.Client, path: str) -> Iterator[Record]:
+    """Yield every record of a list, page by page."""
+    page, total = 1, 1
+    while (page - 1) * _PAGE_SIZE < total:
+        url = httpx.URL(path).copy_merge_params({"page": page, "pageSize": _PAGE_SIZE})
+        answer = record_of(client.get(url))
+        yield from answer["data"]
+        page, total = page + 1, answer["total"]
+
+
+def _one_of_each_scope(websites: list[Record]) -> list[Record]:
+    """Return one website for each group that shares its visitors."""
+    by_scope = {site["identityScope"] or site["id"]: site for site in reversed(websites)}
+    return list(by_scope.values())[::-1]
+
+
+def _print_summary(folder: Path, manifest: Manifest, exported: ExportFolder) -> None:
+    size = sum(file.bytes for file in manifest.files)
+    print(
+        f"{count_of(manifest.rows.get('events', 0), 'event')} in {folder}: "
+        f"{count_of(len(manifest.files), 'file')}, {size / 1e6:,.1f} MB."
+    )
+    print(
+        f"{count_of(exported.new_files, 'file')} written, "
+        f"{count_of(exported.unchanged_days, 'unchanged day')} not written again."
+    )

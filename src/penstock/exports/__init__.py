@@ -1,0 +1,1 @@
+"""Files that contain the data of a workspace, for moving out and for data tools."""

@@ -1,0 +1,280 @@
+"""`penstock export` as a real process against a real service."""
+
+import json
+import subprocess
+import sys
+from hashlib import sha256
+
+import pytest
+from pyarrow import parquet
+
+from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.waiting import eventually
+
+DAY_MS = 86_400_000
+FIRST_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
+FIRST_DAY, LAST_DAY = "2026-09-21", "2026-09-25"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("export") / "data") as running:
+        running.key, running.website = running.first_account()
+        yield running
+
+
+def run(service, *arguments, **settings):
+    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+    return penstock("export", *map(str, arguments), **{**keys, **settings})
+
+
+def exported(service, folder, *arguments):
+    result = run(service, folder, *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def new_website(service, **more):
+    form = {"name": "Shop", "kind": "web", **more}
+    answer = service.client.post("/api/settings/websites", json=form)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def send(service, website_id, days, *, per_day=3, prefix="e"):
+    events = [
+        {
+            "websiteId": website_id,
+            "visitorId": f"v{number}",
+            "event": "step",
+            "eventId": f"{prefix}-{day}-{number}",
+            "timestamp": FIRST_MS + day * DAY_MS + number,
+            "properties": {"plan": "pro", "n": number},
+        }
+        for day in days
+        for number in range(per_day)
+    ]
+    answer = service.client.post("/api/v1/events/batch", json={"events": events})
+    assert answer.json()["accepted"] == len(events), answer.text
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text("utf-8"))
+
+
+def rows_of(folder, table, website_id):
+    paths = sorted((folder / table / website_id).iterdir())
+    if paths[0].suffix == ".parquet":
+        return [row for path in paths for row in parquet.read_table(path).to_pylist()]
+    return [json.loads(line) for path in paths for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.slow("starts the service of this module")
+@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+def test_every_event_is_in_the_file_of_its_day(service, tmp_path, file_format):
+    website_id = new_website(service)
+    send(service, website_id, range(5))
+    folder = tmp_path / "export"
+    exported(service, folder, "--format", file_format)
+    days = {path.stem for path in (folder / "events" / website_id).iterdir()}
+    assert (min(days), max(days), len(days)) == (FIRST_DAY, LAST_DAY, 5)
+    rows = rows_of(folder, "events", website_id)
+    assert [row["client_event_id"] for row in rows] == [
+        f"e-{day}-{number}" for day in range(5) for number in range(3)
+    ]
+    assert {row["kind"] for row in rows} == {"event"}
+    assert {row["source"] for row in rows} == {"server"}
+    assert json.loads(rows[2]["properties"]) == {"plan": "pro", "n": 2}
+
+
+def test_the_manifest_has_counts_checksums_version_and_span(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, range(5))
+    folder = tmp_path / "export"
+    exported(service, folder)
+    manifest = manifest_of(folder)
+    for file in manifest["files"]:
+        content = (folder / file["path"]).read_bytes()
+        assert (len(content), sha256(content).hexdigest()) == (file["bytes"], file["sha256"])
+    listed = {file["path"] for file in manifest["files"]} | {"manifest.json"}
+    assert listed == {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    own = [file for file in manifest["files"] if file.get("websiteId") == website_id]
+    assert sum(file["rows"] for file in own if file["table"] == "events") == 15
+    assert website_id in manifest["websites"]
+    assert manifest["span"]["firstDay"] <= FIRST_DAY
+    assert manifest["workspace"] == "Acme"
+    assert manifest["version"]
+
+
+def test_a_repeat_writes_only_days_that_changed(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, range(3))
+    folder = tmp_path / "export"
+    exported(service, folder)
+    files = folder / "events" / website_id
+    before = {path.name: path.stat().st_ino for path in files.iterdir()}
+    send(service, website_id, [1], prefix="late")
+    assert "unchanged days not written again" in exported(service, folder)
+    after = {path.name: path.stat().st_ino for path in files.iterdir()}
+    assert {name for name in before if before[name] != after[name]} == {"2026-09-22.parquet"}
+    assert len(rows_of(folder, "events", website_id)) == 12
+
+
+def test_a_repeat_removes_deleted_people(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, range(2), per_day=1)
+    folder = tmp_path / "export"
+    exported(service, folder)
+    deletion = {"websiteId": website_id, "visitorId": "v0"}
+    job = service.client.post("/api/deletions", json=deletion).json()["id"]
+    eventually(lambda: service.client.get(f"/api/deletions/{job}").json()["state"] == "done")
+    exported(service, folder)
+    assert list((folder / "events" / website_id).iterdir()) == []
+    assert not [
+        f for f in manifest_of(folder)["files"] if f.get("websiteId") == website_id and f["rows"]
+    ]
+
+
+def test_identities_name_the_canonical_visitor_and_the_user(service, tmp_path):
+    website_id = new_website(service)
+    for visitor in ("phone", "laptop"):
+        body = {"websiteId": website_id, "visitorId": visitor, "userId": "ada"}
+        answer = service.client.post("/api/identify", json={**body, "traits": {"plan": "pro"}})
+        assert answer.status_code == 200, answer.text
+    send(service, website_id, [0], per_day=1)  # a visitor without a user is in no file
+    folder = tmp_path / "export"
+    exported(service, folder)
+    rows = parquet.read_table(folder / "identities" / f"{website_id}.parquet").to_pylist()
+    assert [(row["visitor_id"], row["canonical_id"], row["user_id"]) for row in rows] == [
+        ("laptop", "phone", "ada"),
+        ("phone", "phone", "ada"),
+    ]
+    assert [row["merged_at"] is not None for row in rows] == [True, False]
+    assert [row["traits"] for row in rows] == [None, '{"plan":"pro"}']
+
+
+def test_websites_that_share_visitors_have_one_file_of_identities(service, tmp_path):
+    first = new_website(service, identityScope="group")
+    second = new_website(service, identityScope="group")
+    folder = tmp_path / "export"
+    exported(service, folder)
+    names = {path.stem for path in (folder / "identities").iterdir()}
+    assert names & {first, second} == {first}
+
+
+def test_definitions_goals_links_and_members_are_exported(service, tmp_path):
+    goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+    assert service.client.post("/api/goals", json=goal).status_code == 201
+    steps = [{"type": "Event", "value": "step"}, {"type": "Goal", "value": "Paid"}]
+    funnel = {"name": "Checkout", "steps": steps}
+    assert service.client.post("/api/funnels", json=funnel).status_code == 201
+    app = new_website(service, kind="mobile")
+    for slug in ("spring", "autumn"):
+        link = {"websiteId": app, "name": slug, "slug": slug, "destinationPath": "/sale"}
+        answer = service.client.post("/api/mobile/deferred-links", json=link)
+        assert answer.status_code == 201, answer.text
+    change = {"id": answer.json()["id"], "isArchived": True}
+    assert service.client.patch("/api/mobile/deferred-links", json=change).status_code == 200
+    folder = tmp_path / "export"
+    exported(service, folder)
+
+    def names(table, field="name"):
+        lines = (folder / f"{table}.ndjson").read_text("utf-8").splitlines()
+        return {json.loads(line)[field] for line in lines}
+
+    assert names("goals") == {"Paid"}
+    assert names("funnels") == {"Checkout"}
+    assert names("links") == {"spring", "autumn"}
+    assert names("members", "email") == {"owner@example.com"}
+
+
+def test_outcomes_of_saved_funnels_are_exported(service, tmp_path):
+    send(service, new_website(service), [0], per_day=2, prefix="outcomes")
+    steps = [{"type": "Event", "value": name} for name in ("step", "never")]
+    funnel = service.client.post("/api/funnels", json={"name": "Steps", "steps": steps}).json()
+    folder = tmp_path / "export"
+    exported(service, folder)
+    table = parquet.read_table(folder / "outcomes" / f"{funnel['id']}.parquet")
+    report = service.client.get(f"/api/funnels/{funnel['id']}/results").json()
+    assert table.num_rows == report["aggregate"]["entered"] > 0
+    assert table.column_names[-5:] == [
+        "step_1_at",
+        "step_2_at",
+        "excluded_at",
+        "window_ends_at",
+        "evaluated_at",
+    ]
+
+
+def test_secrets_are_never_exported(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, [0])
+    secret = service.client.post(f"/api/settings/websites/{website_id}/identity-secrets")
+    folder = tmp_path / "export"
+    exported(service, folder, "--format", "ndjson")
+    content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"owner@example.com" in content
+    assert service.key.encode() not in content
+    assert b"argon2" not in content
+    assert secret.json()["secret"].encode() not in content
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, range(60))
+    folder = tmp_path / "export"
+    command = subprocess.Popen(
+        [sys.executable, "-m", *PENSTOCK, "export", str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(PENSTOCK_URL=service.url, PENSTOCK_API_KEY=service.key),
+    )
+    events = folder / "events" / website_id
+    eventually(lambda: len(list(events.glob("*.parquet"))) >= 5)
+    command.kill()
+    command.wait()
+    finished = {path.name: path.stat().st_ino for path in events.glob("*.parquet")}
+    assert 5 <= len(finished) < 60
+    assert not (folder / "manifest.json").exists()
+    assert all(parquet.read_table(events / name).num_rows == 3 for name in finished)
+    # What a power failure may leave: half a file, and half a line about it.
+    (events / "2026-12-31.parquet.part").write_bytes(b"PAR1")
+    with (folder / "unfinished.ndjson").open("ab") as notes:
+        notes.write(b'{"path": "ev')
+    exported(service, folder)
+    after = {path.name: path.stat().st_ino for path in events.iterdir()}
+    assert len(after) == 60
+    assert finished.items() <= after.items()
+    assert not (folder / "unfinished.ndjson").exists()
+
+
+def test_a_folder_of_something_else_is_refused(service, tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    result = run(service, tmp_path)
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (
+        1,
+        f"penstock: {tmp_path} is not empty and has no export; choose a new folder",
+    )
+
+
+def test_another_format_in_the_same_folder_is_refused(service, tmp_path):
+    folder = tmp_path / "export"
+    exported(service, folder)
+    result = run(service, folder, "--format", "ndjson")
+    assert result.returncode == 1
+    assert "has an export as parquet; add --format parquet" in result.stderr
+    assert (folder / "manifest.json").exists()
+
+
+def test_a_key_that_may_only_read_is_refused(service, tmp_path):
+    # Only a session may create keys.
+    form = {"email": "owner@example.com", "password": "correct horse battery"}
+    assert service.client.post("/api/auth/login", json=form).status_code in (200, 201)
+    key = {"name": "reader", "scopes": ["read"]}
+    created = service.client.post("/api/settings/api-keys", json=key, headers={"Authorization": ""})
+    service.client.cookies.clear()
+    result = run(service, tmp_path / "export", PENSTOCK_API_KEY=created.json()["key"])
+    assert result.returncode == 1
+    assert 'lacks the scope "manage"' in result.stderr
