@@ -184,6 +184,7 @@ class Workspace:
             "sequenceProperty": f"n {text[:150]}",
             "breakdownProperties": [plan, text],
             "steps": steps,
+            "folder": text,
         }
         funnel_id = self._send("/api/funnels", funnel)["id"]
         other = {**match, "type": "Goal", "filters": []}

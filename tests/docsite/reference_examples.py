@@ -177,6 +177,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     funnel = call("POST", "/api/funnels", definition)
     place = {"funnel_id": funnel["id"]}
     call("GET", "/api/funnels", query={"pageSize": 1})
+    call("PATCH", "/api/funnels/{funnel_id}", {"folder": "Shop"}, **place)
     call("GET", "/api/funnels/{funnel_id}", **place)
     days = {**shop, "startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
     for part in ("results", "verdict", "trend", "timing", "units"):

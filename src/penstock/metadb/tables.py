@@ -326,7 +326,9 @@ funnels = Table(
     Column("revision", Integer, nullable=False),  # the latest revision in funnel_revisions
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("folder", Text),
     Index(None, "workspace_id", "created_at"),
+    Index(None, "workspace_id", "folder"),
 )
 
 funnel_revisions = Table(

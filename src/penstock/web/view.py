@@ -28,8 +28,10 @@ from penstock.web.rendering import html
 
 Q = TypeVar("Q", bound=Query)
 
-_MAY_BE_EMPTY = "breakdown"
-"""Parameter whose empty value differs from its absence: a report without breakdown properties."""
+_MAY_BE_EMPTY = {"breakdown", "folder"}
+"""Parameters whose empty value differs from its absence: a report without breakdown properties, and
+the funnels in no folder.
+"""
 
 _PERIOD = {"startAt", "endAt"}
 """Parameters that are valid only together."""
@@ -78,7 +80,7 @@ class View:
         parameters = {
             name: value
             for name, value in self.request.query_params.items()
-            if name in names and (value != "" or name == _MAY_BE_EMPTY)
+            if name in names and (value != "" or name in _MAY_BE_EMPTY)
         }
         try:
             return model.model_validate(parameters)

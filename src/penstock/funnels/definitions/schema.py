@@ -277,6 +277,10 @@ class SavedDefinition(Record):
 class _FunnelHead(Record):
     id: str
     name: str
+    folder: Annotated[
+        str | None,
+        Field(exclude_if=not_, description="Present only if the funnel is in a folder."),
+    ] = None
     revision: int
     created_at: str
     updated_at: str

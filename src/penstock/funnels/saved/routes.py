@@ -3,7 +3,7 @@
 from functools import partial
 
 from anyio import to_thread
-from litestar import Response, delete, get, post, put
+from litestar import Response, delete, get, patch, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -15,10 +15,10 @@ from penstock.funnels.definitions.schema import (
     ReplacedFunnelRecord,
     RevisionRecord,
 )
-from penstock.funnels.saved.schema import FunnelIn, FunnelsQuery
+from penstock.funnels.saved.schema import FunnelIn, FunnelMove, FunnelsQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, answer_list, no_content
-from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
+from penstock.http.bodies import compute_on, read_bytes, read_json, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
@@ -83,7 +83,14 @@ async def list_funnels(
 ) -> Response[bytes]:
     """List funnels, by default the newest first."""
     query = read_query(request, FunnelsQuery)
-    listing = partial(funnels.page, caller.workspace_id, query.pagination, query.search, query.sort)
+    listing = partial(
+        funnels.page,
+        caller.workspace_id,
+        query.pagination,
+        query.search,
+        query.sort,
+        query.folder,
+    )
     return await answer_list(await to_thread.run_sync(listing))
 
 
@@ -132,6 +139,24 @@ async def replace_funnel(
     )
 
 
+@patch(
+    "/api/funnels/{funnel_id:str}",
+    opt=described("Move a funnel", body=FunnelMove, answers=FunnelRecord, tag="funnels"),
+)
+async def move_funnel(
+    request: AnyRequest,
+    funnel_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    funnels: NamedDependency[FunnelService],
+) -> Response[bytes]:
+    """Puts the funnel into a folder, or into none. Its revision and its definition stay the
+    same.
+    """
+    form = await read_json(request, FunnelMove)
+    move = partial(funnels.move, caller.workspace_id, funnel_id, form.folder)
+    return answer(await to_thread.run_sync(move))
+
+
 @get(
     "/api/funnels/{funnel_id:str}/revisions",
     opt=described(
@@ -168,6 +193,7 @@ ROUTES = (
     list_funnels,
     read_funnel,
     replace_funnel,
+    move_funnel,
     list_revisions,
     delete_funnel,
 )

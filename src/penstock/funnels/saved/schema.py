@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     MISSING,
+    AfterValidator,
     Field,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -34,7 +35,14 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
 from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS, MIN_STEPS, identical_parts, row_faults
-from penstock.http.schema import Input, Name, RuleBroken, RulesBroken, SearchQuery
+from penstock.http.schema import (
+    Input,
+    Name,
+    RuleBroken,
+    RulesBroken,
+    SearchQuery,
+    without_nul,
+)
 
 
 class FunnelSort(StrEnum):
@@ -52,6 +60,17 @@ class FunnelsQuery(SearchQuery):
         FunnelSort,
         Field(description="Newest first, latest change first, or by name regardless of case."),
     ] = FunnelSort.CREATED
+    folder: Annotated[
+        str | None,
+        AfterValidator(without_nul),
+        Field(description="Only funnels in this folder. Empty: funnels in no folder."),
+    ] = None
+
+
+class FunnelMove(Input):
+    """A funnel's new folder."""
+
+    folder: Annotated[Name | None, Field(description="null: in no folder.")]
 
 
 MAX_OR_ROWS = 20
@@ -183,6 +202,13 @@ class FunnelIn(Input):
     """A new or replaced funnel."""
 
     name: Name
+    folder: Annotated[
+        Name | MISSING | None,
+        Field(
+            description="A folder of the list of funnels. null: in no folder. Left out of a "
+            "replacement: unchanged."
+        ),
+    ] = MISSING
     counting_unit: CountingUnit = CountingUnit.VISITOR
     attempt_properties: Annotated[
         list[AttemptKey] | None,

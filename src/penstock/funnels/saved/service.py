@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel
+from pydantic import MISSING, BaseModel
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
@@ -38,6 +38,9 @@ from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
+
+MAX_FOLDERS = 500
+"""Maximum number of folders that pages offer."""
 
 
 class ChangedDefinition(NamedTuple):
@@ -151,13 +154,14 @@ class FunnelService:
         now_ms = self._clock()
         funnel_id = FunnelId(new_id("fun", now_ms))
         definition = funnel.saved()
+        folder = None if funnel.folder is MISSING else funnel.folder
         with self._database.write() as db:
-            store.add_funnel(db, workspace_id, funnel_id, funnel.name, definition, now_ms)
+            store.add_funnel(db, workspace_id, funnel_id, funnel.name, folder, definition, now_ms)
             store.add_revision(
                 db, workspace_id, funnel_id, Revision(1, funnel.name, definition, now_ms)
             )
             _save_goal_uses(db, workspace_id, funnel_id, definition)
-        return _record(funnel_id, funnel.name, definition, 1, iso(now_ms), iso(now_ms))
+        return _record(funnel_id, funnel.name, folder, definition, 1, iso(now_ms), iso(now_ms))
 
     def get(self, workspace_id: WorkspaceId, funnel_id: str) -> FunnelRecord:
         with self._database.read() as db:
@@ -169,13 +173,34 @@ class FunnelService:
         page: Page,
         search: str = "",
         sort: FunnelSort = FunnelSort.CREATED,
+        folder: str | None = None,
+        *,
+        by_folder: bool = False,
     ) -> Listing[FunnelRecord]:
         """Return a page of funnels, by default the newest first.
 
-        search: text that the name must contain, ignoring case.
+        search: text that the name must contain, ignoring case. folder, by_folder: see
+        `store.funnels_page`.
         """
         with self._database.read() as db:
-            return store.funnels_page(db, workspace_id, page, search, sort)
+            return store.funnels_page(
+                db, workspace_id, page, search, sort, folder, by_folder=by_folder
+            )
+
+    def folders(self, workspace_id: WorkspaceId) -> Mapping[str | None, int]:
+        """Return the number of funnels in each folder. The key None stands for no folder."""
+        with self._database.read() as db:
+            return store.folders(db, workspace_id, MAX_FOLDERS)
+
+    def move(self, workspace_id: WorkspaceId, funnel_id: str, folder: str | None) -> FunnelRecord:
+        """Put a funnel into a folder, or into none. Keeps its revision."""
+        now_ms = self._clock()
+        with self._database.write() as db:
+            saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
+            if folder == saved.folder:
+                return saved
+            store.move_funnel(db, workspace_id, funnel_id, folder, now_ms)
+        return saved.model_copy(update={"folder": folder, "updated_at": iso(now_ms)})
 
     def replace(
         self,
@@ -200,17 +225,19 @@ class FunnelService:
             read_only.check(saved, computed=("replacedRevision",))
             replaced = None if "revision" in read_only.values else saved.revision
             is_changed = not definition.counts_like(saved.definition)
-            if (funnel.name, definition) == (saved.name, saved.definition):
+            folder = saved.folder if funnel.folder is MISSING else funnel.folder
+            stored = saved.name, saved.folder, saved.definition
+            if (funnel.name, folder, definition) == stored:
                 return ReplacedFunnelRecord(**dict(saved), replaced_revision=replaced)
             revision = saved.revision + is_changed
-            store.change_funnel(db, funnel_id, funnel.name, definition, revision, now_ms)
+            store.change_funnel(db, funnel_id, funnel.name, folder, definition, revision, now_ms)
             if is_changed:
                 store.add_revision(
                     db, workspace_id, funnel_id, Revision(revision, funnel.name, definition, now_ms)
                 )
             _save_goal_uses(db, workspace_id, funnel_id, definition)
         record = _record(
-            funnel_id, funnel.name, definition, revision, saved.created_at, iso(now_ms)
+            funnel_id, funnel.name, folder, definition, revision, saved.created_at, iso(now_ms)
         )
         return ReplacedFunnelRecord(**dict(record), replaced_revision=replaced)
 
@@ -279,6 +306,7 @@ def _save_goal_uses(
 def _record(
     funnel_id: str,
     name: str,
+    folder: str | None,
     definition: SavedDefinition,
     revision: int,
     created_at: str,
@@ -288,6 +316,7 @@ def _record(
         **definition.model_dump(),
         id=funnel_id,
         name=name,
+        folder=folder,
         revision=revision,
         created_at=created_at,
         updated_at=updated_at,

@@ -13,6 +13,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -35,6 +36,7 @@ def _funnel(row: Row[*tuple[Any, ...]]) -> FunnelRecord:
         **row.definition,
         id=row.id,
         name=row.name,
+        folder=row.folder,
         revision=row.revision,
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
@@ -46,6 +48,7 @@ def add_funnel(
     workspace_id: WorkspaceId,
     funnel_id: FunnelId,
     name: str,
+    folder: str | None,
     definition: SavedDefinition,
     now_ms: int,
 ) -> None:
@@ -54,6 +57,7 @@ def add_funnel(
             id=funnel_id,
             workspace_id=workspace_id,
             name=name,
+            folder=folder,
             definition=definition.model_dump(mode="json"),
             revision=1,
             created_at=now_ms,
@@ -84,19 +88,57 @@ def funnels_page(
     page: Page,
     search: str,
     sort: FunnelSort = FunnelSort.CREATED,
+    folder: str | None = None,
+    *,
+    by_folder: bool = False,
 ) -> Listing[FunnelRecord]:
-    """Return a page of funnels. search: text that the name must contain."""
+    """Return a page of funnels. search: text that the name must contain.
+
+    folder: only funnels in this folder, '' for funnels in no folder; None for all. by_folder:
+    whether to sort by folder first, with the funnels in no folder last.
+    """
+    is_chosen = true() if folder is None else funnels.c.folder.is_not_distinct_from(folder or None)
     matching = select(funnels).where(
-        funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search)
+        funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search), is_chosen
     )
-    rows, total = page_of(db, matching.order_by(*_ORDERS[sort]), page)
+    order = (*(_BY_FOLDER if by_folder else ()), *_ORDERS[sort])
+    rows, total = page_of(db, matching.order_by(*order), page)
     return Listing([_funnel(row) for row in rows], page, total)
+
+
+_BY_FOLDER = (funnels.c.folder.is_(None), func.lower(funnels.c.folder), funnels.c.folder)
+
+
+def folders(db: Connection, workspace_id: WorkspaceId, limit: int) -> dict[str | None, int]:
+    """Return the number of funnels in each folder, in alphabetical order.
+
+    limit: maximum number of folders. The key None stands for funnels in no folder.
+    """
+    of_workspace = (
+        select(funnels.c.folder, func.count().label("funnels"))
+        .where(funnels.c.workspace_id == workspace_id)
+        .group_by(funnels.c.folder)
+        .order_by(*_BY_FOLDER)
+        .limit(limit)
+    )
+    return {row.folder: row.funnels for row in db.execute(of_workspace)}
+
+
+def move_funnel(
+    db: Connection, workspace_id: WorkspaceId, funnel_id: str, folder: str | None, now_ms: int
+) -> None:
+    db.execute(
+        update(funnels)
+        .where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
+        .values(folder=folder, updated_at=now_ms)
+    )
 
 
 def change_funnel(
     db: Connection,
     funnel_id: str,
     name: str,
+    folder: str | None,
     definition: SavedDefinition,
     revision: int,
     now_ms: int,
@@ -106,6 +148,7 @@ def change_funnel(
         .where(funnels.c.id == funnel_id)
         .values(
             name=name,
+            folder=folder,
             definition=definition.model_dump(mode="json"),
             revision=revision,
             updated_at=now_ms,

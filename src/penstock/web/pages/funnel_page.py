@@ -223,6 +223,10 @@ class FunnelPages:
     settings: Settings
     clock: Clock
 
+    def folders(self) -> Mapping[str | None, int]:
+        """Return the number of funnels in each folder of the workspace. Blocks."""
+        return self.funnels.folders(self.view.workspace_id)
+
     def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
         """Load a page. Blocks.
 

@@ -1,5 +1,6 @@
 """The list of funnels with their figures, and the builder."""
 
+from itertools import groupby
 from typing import Any
 
 from litestar import Response, get
@@ -39,12 +40,19 @@ def list_page(
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
-    query = view.query(FunnelsQuery)
+    query, workspace_id = view.query(FunnelsQuery), view.workspace_id
+    listed = funnels.page(
+        workspace_id, query.pagination, query.search, query.sort, query.folder, by_folder=True
+    )
+    by_folder = groupby(listed.data, lambda funnel: funnel.folder)
     return view.render(
         "funnels/list.html",
         parts=("list",),
-        websites=website_service.websites(view.workspace_id),
-        funnels=funnels.page(view.workspace_id, query.pagination, query.search, query.sort),
+        websites=website_service.websites(workspace_id),
+        funnels=listed,
+        groups=[(folder, list(members)) for folder, members in by_folder],
+        folders=funnels.folders(workspace_id),
+        folder=query.folder,
         search=query.search,
         sort=query.sort,
     )
@@ -115,7 +123,8 @@ def new_page(
     if source_id:
         source = funnels.get(view.workspace_id, source_id)
         definition = _form_data(source, view.query(AdHocQuery)) | {
-            "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH]
+            "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
+            "folder": source.folder,
         }
     return _builder(view, settings, saved=None, definition=definition)
 

@@ -119,6 +119,7 @@ async def report(
             "report/report.html",
             parts=tuple(parts),
             report=page,
+            folders=funnel_pages.folders() if view.requested_part is None else {},
             operator_groups=operators_by_group(),
             query=query,
             tabs=tabs,
