@@ -15,6 +15,7 @@ import pytest
 
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.worker import LARGE_BATCH_LINES
+from tests.events.imports.exported import Mixpanel
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
 
@@ -103,13 +104,32 @@ def test_the_format_of_a_file_can_be_named_and_the_help_lists_all(service, tmp_p
     named = run(service, file, "--website", website_id, "--format", "csv")
     assert named.stdout.startswith("1 event imported"), named.stderr
     unknown = run(service, file, "--website", website_id, "--format", "xml")
-    assert (unknown.returncode, unknown.stderr) == (
-        2,
-        "penstock: --format: Must be ndjson or csv.\n",
-    )
-    output = penstock("import", "--help", COLUMNS="200").stdout
+    assert unknown.returncode == 2
+    assert unknown.stderr.startswith("penstock: --from: Must be ndjson, csv")
+    output = penstock("import", "--help", COLUMNS="200").stdout.replace("│", " ")
     for reader in READERS:
         assert f"{reader.description} ({', '.join(reader.endings)})." in " ".join(output.split())
+
+
+def test_several_files_of_another_product_are_imported_one_after_the_other(service, tmp_path):
+    story, website_id = Mixpanel().story().splitlines(keepends=True), website(service)
+    first, second = tmp_path / "march.json", tmp_path / "april.json.gz"
+    first.write_bytes(b"".join(story[:7]) + b'{"event": "timeless", "properties": {}}\n')
+    second.write_bytes(gzip.compress(b"".join(story[5:])))
+    result = run(service, first, second, "--from", "mixpanel", "--website", website_id)
+    assert result.returncode == 1
+    assert [line for line in result.stdout.splitlines() if "occurred" not in line] == [
+        f"{first}:",
+        "7 events imported, 0 duplicates, 1 line rejected.",
+        f"Rejected lines and reasons: {first}.rejected.ndjson",
+        f"{second}:",
+        "5 events imported, 2 duplicates, 0 lines rejected.",
+        "1 line named a visitor who already belongs to another user, so nothing was merged.",
+    ]
+    [rejected] = map(json.loads, (tmp_path / "march.json.rejected.ndjson").read_text().splitlines())
+    assert rejected["line"] == 8
+    assert rejected["input"] == {"event": "timeless", "properties": {}}
+    assert rejected["errors"][0]["field"] == "properties.time"
 
 
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(

@@ -43,6 +43,7 @@ ELSEWHERE = {
     ("docs/privacy.md", "html"): "tests/browser/test_client_snippets.py",
     ("docs/privacy.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/clients-python.md", "python"): "tests/sdk/test_snippets.py",
+    ("docs/moving-in.md", "sh"): "tests/cli/test_moving_in.py",
     ("docs/segment.md", "python"): "tests/segment/test_snippets.py",
     ("docs/segment.md", "js"): "tests/segment/test_snippets.py",
     ("docs/app-links.md", "json"): "tests/links/association/test_association.py",
@@ -118,6 +119,7 @@ COMMANDS = [
 
 PARTS_OF_COMMANDS = [
     ("docs/events.md", '{"type": "event"'),
+    ("docs/events.md", '{"type": "identify"'),
     ("docs/events.md", "timestamp,name"),
     ("docs/links.md", "websiteId,slug"),
 ]
@@ -287,8 +289,8 @@ class Installation:
         (folder / "backups").mkdir()
         event = {"type": "event", "name": "a", "userId": "u-1"}
         self.write("events.json", json.dumps([event]))
-        event_line, rows, links = map(block_at, PARTS_OF_COMMANDS)
-        self.write("past.ndjson", " ".join(event_line.split()))
+        event_line, identify_line, rows, links = map(block_at, PARTS_OF_COMMANDS)
+        self.write("past.ndjson", f"{' '.join(event_line.split())}\n{identify_line}")
         self.write("past.txt", rows)
         self.write("links.csv", links.replace("web_01m7y0fr9gctca442s2h09dctx", self.app_id))
 

@@ -13,7 +13,7 @@ from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
 from penstock.events import validation
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.entries import Occurrences, read_entry
+from penstock.events.imports.entries import Occurrences, read_line
 from penstock.events.model import NewEvent
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
@@ -39,7 +39,7 @@ READERS: dict[str, Read] = {
     "event": lambda text: server_event(parse_json(text), lambda _: SITE, CONTEXT),
     "transaction": lambda text: transaction(parse_json(text), lambda _: SITE, CONTEXT),
     "track": lambda text: tracked_event(parse_json(text), CONTEXT, parse_user_agent("")),
-    "import": lambda text: read_entry(text, SITE, Occurrences(), CONTEXT),
+    "import": lambda text: read_line(text, SITE, Occurrences(), CONTEXT)[-1],
 }
 USUAL: dict[str, dict[str, str]] = {
     "event": {

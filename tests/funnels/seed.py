@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.base.clock import iso
-from penstock.base.scalar import property_columns, scalar_texts
+from penstock.base.scalar import property_columns
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS
 from penstock.warehouse.client import Warehouse
 from tests.funnels.reference import Event, History
@@ -35,7 +35,6 @@ EVENT_COLUMNS = (
     "hashes",
 )
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
-TRAIT_COLUMNS = ("scope_id", "visitor_id", "texts", "version")
 
 _CASES_TOGETHER = 50
 """Maximum number of cases in the warehouse at a time.
@@ -64,7 +63,7 @@ def make_room(warehouse: Warehouse) -> None:
     """Count a new case, and remove earlier cases if there are many."""
     _stored["cases"] += 1
     if _stored["cases"] % _CASES_TOGETHER == 1:
-        for table in ("events", "visitor_aliases", "visitor_traits", "catalogue"):
+        for table in ("events", "visitor_aliases", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
 
 
@@ -83,15 +82,13 @@ def isolated(history: History) -> tuple[History, str]:
             (mark + scope, visitor): canonical
             for (scope, visitor), canonical in history.merges.items()
         },
-        {(mark + scope, visitor): traits for (scope, visitor), traits in history.traits.items()},
     ), mark
 
 
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
-    """Insert the events in order, in `inserts` portions, and then the merges and traits.
+    """Insert the events in order, in `inserts` portions, and then the merges.
 
-    Each absorbed visitor also gets an older alias that points to another visitor, and each visitor
-    with traits older ones.
+    Each absorbed visitor also gets an older alias that points to another visitor.
     """
     for portion in range(inserts):
         _insert(
@@ -119,18 +116,6 @@ def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
             }
         )
     _insert(warehouse, "visitor_aliases", ALIAS_COLUMNS, rows)
-    of_visitors: list[Mapping[str, object]] = []
-    for (scope, visitor), traits in history.traits.items():
-        for version, own in ((2, traits), (1, {"plan": "before", "older": 1})):
-            of_visitors.append(
-                {
-                    "scope_id": scope,
-                    "visitor_id": visitor,
-                    "texts": scalar_texts(own),
-                    "version": version,
-                }
-            )
-    _insert(warehouse, "visitor_traits", TRAIT_COLUMNS, of_visitors)
 
 
 def event_row(event: Event) -> dict[str, object]:

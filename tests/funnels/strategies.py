@@ -6,7 +6,7 @@ together, as a tuple of indexes, which keeps examples cheap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -69,19 +69,6 @@ KEYS = (
 )
 BUILTINS = ("$country", "$referrer_host", "$source", "$path")
 TOUCHES = ("$first_utm_source", "$last_utm_source", "$first_link", "$last_utm_campaign")
-TRAITS = ("$trait.plan", "$trait.older", "$trait.ключ 😀")
-FIRST_TIMES: Sequence[Json] = tuple(
-    {"property": "$first_time", "operator": operator, "value": value}
-    for operator, value in (
-        ("is_true", ""),
-        ("is_true", ""),
-        ("is_false", ""),
-        ("equals", "true"),
-        ("equals", "false"),
-    )
-)
-MOST_FIRST_TIMES = 6
-"""Maximum number of filters on first times in a funnel. The API rejects more than 10."""
 TEXTS = (
     "1",
     "true",
@@ -285,20 +272,18 @@ def filter_of(key: str, operator: Operator, choice: int) -> Json:
     return {"property": key, "operator": operator.value, "value": values[choice % len(values)]}
 
 
-def match_of(
-    kind: str, choice: int, conditions: Sequence[Json], first_time: Json | None = None
-) -> Json:
+def match_of(kind: str, choice: int, conditions: Sequence[Json]) -> Json:
     return {
         "type": kind,
         "value": NAMES[kind][choice % len(NAMES[kind])],
-        "filters": [*conditions, *([first_time] if first_time else [])],
+        "filters": list(conditions),
     }
 
 
 choices = st.integers(0, 255)
 filters = st.builds(
     filter_of,
-    st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2] + TRAITS[:2]),
+    st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
     st.sampled_from(Operator),
     st.integers(0, len(TEXTS) - 1),
 )
@@ -309,7 +294,6 @@ matches = st.builds(
     st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(
         lambda size: st.lists(filters, min_size=size, max_size=size)
     ),
-    st.sampled_from([*[None] * 45, *FIRST_TIMES]),
 )
 
 
@@ -336,14 +320,6 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
             goals[f"Goal {place}"] = {**pool[place], "filters": pool[place]["filters"][:1]}
             others = pool[place]["filters"][1:]
             pool[place] = {"type": "Goal", "value": f"Goal {place}", "filters": others}
-    uses = sum(
-        "$first_time" in repr(pool[place]) + repr(goals.get(pool[place]["value"]))
-        for _, chosen in shapes
-        for place in chosen
-    )
-    if uses > MOST_FIRST_TIMES:
-        pool = [without_first_times(match) for match in pool]
-        goals = {name: without_first_times(match) for name, match in goals.items()}
     rows = [row_of(shape, chosen, pool) for shape, chosen in shapes]
     while sum("diagnostic" not in row for row in rows) < 2:
         rows.append(pool[-1])
@@ -359,18 +335,13 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
         "sequenceProperty": draw(st.sampled_from(["n", "n", None])),
         "breakdownProperties": draw(
-            st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES + TRAITS), max_size=3, unique=True)
+            st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
         **draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED))),
         **({} if attempts else draw(st.sampled_from(EQUAL_TIMES))),
         "steps": rows,
     }
     return funnel, goals
-
-
-def without_first_times(match: Json) -> Json:
-    kept = [item for item in match["filters"] if item not in FIRST_TIMES]
-    return {**match, "filters": kept}
 
 
 def with_exclusions(
@@ -457,14 +428,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
     asks_filters, asks_settled = draw(
         st.sampled_from([(False, False)] * 3 + [(True, False)] * 2 + [(False, True), (True, True)])
     )
-    merges = merges_of(events, draw(choice))
-    traits = traits_of(events, merges, draw(choice))
-    arrivals = arrived(events, draw(choice))
-    history = History(arrivals, merges, traits)
-    events = [replace(event, traits=traits.get(history.visitor(event), {})) for event in events]
     conditions = entry_filters(script, events, draw(choice)) if asks_filters else []
-    if conditions and (chosen_first := draw(choice)) % 4 == 3:
-        conditions.append(FIRST_TIMES[chosen_first // 4 % len(FIRST_TIMES)])
     has_internal = draw(st.sampled_from([False] * 4 + [True]))
     internal = entry_filters(script, events, draw(choice)) if has_internal else []
     settled = asks_settled and definition.window_s is not None
@@ -479,7 +443,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         filters=conditions,
         internal=internal,
         settled=settled,
-        history=history,
+        history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
         evaluated_at_ms=evaluated_at_ms,
         **dict(
@@ -673,28 +637,6 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     return merges
 
 
-def traits_of(
-    events: Sequence[Event], merges: Mapping[tuple[str, str], str], seed: int
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """Draw traits for most visitors; those of absorbed visitors are not read.
-
-    Some visitors have no traits any more.
-    """
-    random, visitors = Random(seed), set[tuple[str, str]]()
-    for event in events:
-        own = event.scope_id, event.visitor_id
-        visitors |= {own, (event.scope_id, merges.get(own, event.visitor_id))}
-    return {
-        visitor: {
-            key.removeprefix("$trait."): random.choice(VALUES[:30])
-            for key in TRAITS
-            if random.random() < 0.6
-        }
-        for visitor in sorted(visitors)
-        if random.random() < 0.8
-    }
-
-
 def with_filters(
     definition: Definition, filters: Sequence[Json], internal: Sequence[Json]
 ) -> Definition:
@@ -713,7 +655,7 @@ def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Js
     """Draw one or two filters that some entries pass and others do not, where possible."""
     random = Random(seed)
     starts = entry_events(script.definition, events)
-    keys = [*script.keys, *script.definition["breakdownProperties"], *BUILTINS[:3], *TRAITS[:2]]
+    keys = [*script.keys, *script.definition["breakdownProperties"], *BUILTINS[:3]]
     drawn: list[Json] = []
     for key in random.sample(keys, random.choice([1, 1, 1, 2])):
         operators = [Operator.EQUALS, Operator.NOT_EQUALS, Operator.IS_SET, Operator.IS_NOT_SET]

@@ -232,5 +232,4 @@ def description(case: Case) -> str:
             f" {dict(event.properties)} {dict(event.fields)}"
         )
     lines.append(f"merges: {dict(case.history.merges)}")
-    lines.append(f"traits: {dict(case.history.traits)}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`penstock import`: import past events from a file into a running service, over HTTP.
+"""`penstock import`: import past events from files into a running service, over HTTP.
 
 Repeating it is safe: it restarts an interrupted upload, waits for an import that is still running,
 and recognises stored events as duplicates.
@@ -19,7 +19,7 @@ from httpx import codes
 from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
-from penstock.cli.options import FAILED, WRONG_USE, fail
+from penstock.cli.options import FAILED, WRONG_USE, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.formats.reader import Reader, ReaderLimits
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
@@ -35,18 +35,20 @@ in seconds.
 
 def _reader(name: str) -> Reader:
     if name not in (names := [reader.name for reader in READERS]):
-        fail(f"--format: Must be {listed(names, 'or')}.", WRONG_USE)
+        fail(f"--from: Must be {listed(names, 'or')}.", WRONG_USE)
     return reader_named(name)
 
 
 def import_file(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[Path],
         typer.Argument(
-            help=f"File of past events, plain or gzip. {_FORMATS}",
+            help=f"Files of past events, plain, gzip, Zstandard or ZIP. {_FORMATS}",
             exists=True,
             dir_okay=False,
             readable=True,
+            metavar="FILE",
+            show_default=False,
         ),
     ],
     website: Annotated[
@@ -55,8 +57,9 @@ def import_file(
     reader: Annotated[
         Reader | None,
         typer.Option(
+            "--from",
             "--format",
-            help="Format of the file, if the ending of its name does not show it.",
+            help="Format of the files, if the endings of their names do not show it.",
             parser=_reader,
             metavar="|".join(reader.name for reader in READERS),
             show_default=False,
@@ -67,14 +70,26 @@ def import_file(
 ) -> None:
     """Import past events. Safe to repeat: no event is stored twice.
 
-    Exits with 1 if the import failed or lines were rejected.
+    Exits with 1 if an import failed or lines were rejected.
     """
-    if not file.is_file():
-        fail(
-            f"{file} is not a regular file; write the events to a file first: it is read twice",
-            WRONG_USE,
-        )
-    reader = reader or reader_of_file(file.name)
+    for file in files:
+        if not file.is_file():
+            fail(
+                f"{file} is not a regular file; write the events to a file first: it is read twice",
+                WRONG_USE,
+            )
+    is_complete = [
+        _import(file, website, reader or reader_of_file(file.name), url, api_key, len(files) > 1)
+        for file in files
+    ]
+    if not all(is_complete):
+        raise typer.Exit(FAILED)
+
+
+def _import(
+    file: Path, website: str, reader: Reader, url: str, api_key: str, shows_name: bool
+) -> bool:
+    """Import a file. Returns whether every line was accepted."""
     with (
         progress() as bar,
         service_client(
@@ -87,7 +102,9 @@ def import_file(
         job = _wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader)
-    _print_summary(job, rejected)
+    if shows_name:
+        print(f"{file}:")
+    return _print_summary(job, rejected)
 
 
 def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record | None:
@@ -127,7 +144,7 @@ def _upload(
 
     headers = {"Content-Type": reader.media_types[0], "Content-Length": str(total)}
     name = "".join(character if character.isprintable() else "?" for character in file.name)
-    query = {"websiteId": website, "fileName": name[-200:]}
+    query = {"websiteId": website, "fileName": name[-200:], "format": reader.name}
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 
@@ -183,13 +200,23 @@ def _parse_content(content: bytes) -> Any:
         return content.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _print_summary(job: Record, rejected: Path | None) -> None:
+def _print_summary(job: Record, rejected: Path | None) -> bool:
+    """Print the result of an import. Returns whether every line was accepted."""
     print(
         f"{count_of(job['accepted'], 'event')} imported, "
         f"{count_of(job['duplicates'], 'duplicate')}, {count_of(job['rejected'], 'line')} rejected."
     )
     if job["emptyLines"]:
         print(f"{count_of(job['emptyLines'], 'empty line')} skipped.")
+    if job["ignoredLines"]:
+        print(f"{count_of(job['ignoredLines'], 'line')} skipped, with nothing to store.")
+    if job["identifyLines"]:
+        print(f"{count_of(job['identifyLines'], 'line')} linked visitors to users.")
+    if job["identityConflicts"]:
+        print(
+            f"{count_of(job['identityConflicts'], 'line')} named a visitor who already belongs to "
+            "another user, so nothing was merged."
+        )
     if job["firstEventAt"]:
         first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
         print(f"They occurred from {first} to {last}.")
@@ -198,8 +225,7 @@ def _print_summary(job: Record, rejected: Path | None) -> None:
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
     if job["state"] == "cancelled":
-        fail(f"the import was cancelled after line {job['linesRead']:,}")
+        warn(f"the import was cancelled after line {job['linesRead']:,}")
     if job["state"] == "failed":
-        fail(f"the import failed after line {job['linesRead']:,}: {job['error']}")
-    if rejected is not None:
-        raise typer.Exit(FAILED)
+        warn(f"the import failed after line {job['linesRead']:,}: {job['error']}")
+    return job["state"] == "done" and rejected is None

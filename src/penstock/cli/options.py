@@ -25,8 +25,13 @@ WRONG_USE = 2
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """End the command with one line on stderr. code: `FAILED`, or `WRONG_USE` for wrong usage."""
-    typer.echo(f"penstock: {message}", err=True)
+    warn(message)
     raise typer.Exit(code)
+
+
+def warn(message: str) -> None:
+    """Print one line on stderr."""
+    typer.echo(f"penstock: {message}", err=True)
 
 
 def folder_of(text: str) -> Path:

@@ -280,7 +280,7 @@ TIME_SCHEMA = WithJsonSchema(
 _NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
 """Minimum length, for the API document only. The validators have their own messages."""
 
-_PlainId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES // _MAX_BYTES_PER_CHARACTER)]
+PlainId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES // _MAX_BYTES_PER_CHARACTER)]
 _PlainName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 _PlainPath = Annotated[str, Meta(min_length=1, max_length=MAX_PATH_CHARS)]
 _PlainText = Annotated[str, Meta(max_length=MAX_STRING_BYTES // _MAX_BYTES_PER_CHARACTER)]
@@ -292,11 +292,11 @@ _PlainProperties = Annotated[
 ]
 
 SentId = Annotated[
-    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(_PlainId)
+    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(PlainId)
 ]
 """A client's opaque ID: 1 to 200 bytes. A whole number is converted to a string."""
 
-KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_PlainId, _require_website)]
+KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(PlainId, _require_website)]
 """The ID of an existing website or app."""
 
 EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName)]

@@ -168,10 +168,10 @@ class Intake:
         assert isinstance(receipt, Receipt)
         return receipt
 
-    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
-        """Like `submit`, but for threads without an event loop. Blocks."""
+    def submit_from_thread(self, items: Sequence[NewEvent | Claim]) -> list[Outcome]:
+        """Like `store`, but for threads without an event loop. Blocks."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self.store(items), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
         """Durably link or merge the visitors and users of a claim.

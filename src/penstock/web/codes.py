@@ -135,6 +135,7 @@ not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text
   object per line.
 not_csv                 415 The file of an import is not CSV whose first row names the fields of an
   event.
+not_mixpanel            415 The file of an import is not the raw event export of Mixpanel.
 too_many_gzip_members   413 The body has more than 16 gzip members. Compress it as one.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.

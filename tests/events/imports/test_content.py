@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from backports import zstd
 
 from tests.events.conftest import ndjson
 
@@ -31,7 +32,7 @@ def upload(client, workspace, content):
         (json.dumps([EVENT]).encode(), "jq -c '.[]'"),
         (json.dumps([EVENT], indent=2).encode(), "jq -c '.[]'"),
         (json.dumps(EVENT, indent=2).encode(), "jq -c ."),
-        (json.dumps(EVENT).encode("utf-16"), "UTF-8"),
+        (json.dumps([EVENT]).encode("utf-16"), "jq -c '.[]'"),
         (b"PK\x03\x04 a spreadsheet", "JSON object"),
         (b"a word", "JSON object"),
         (b"\n \n" + CSV, "csv with Content-Type: text/csv"),
@@ -54,10 +55,12 @@ def test_other_content_is_rejected_with_a_way_to_convert_it(
         ndjson([EVENT]),
         b"\xef\xbb\xbf\n\n  " + ndjson([EVENT]),
         gzip.compress(ndjson([EVENT])),
+        zstd.compress(ndjson([EVENT])),
+        json.dumps(EVENT).encode("utf-16"),
         ndjson([EVENT]).rstrip(),
         b" " * 10_000 + ndjson([EVENT]),
     ],
-    ids=["plain", "bom-and-blank", "gzip", "no-newline", "late"],
+    ids=["plain", "bom-and-blank", "gzip", "zstd", "utf16", "no-newline", "late"],
 )
 def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
     assert upload(client, workspace, content).status_code == 201

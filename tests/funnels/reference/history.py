@@ -1,4 +1,4 @@
-"""The input of a report: stored events, and merges, traits and touches of visitors."""
+"""The input of a report: stored events, merges of visitors, and the touches of each visitor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ class Event:
     """One stored event.
 
     name: path, screen, event name or transaction event. fields: built-in fields without their `$`,
-    such as `country`. traits: those of its canonical visitor, once a report reads the event.
+    such as `country`.
     """
 
     event_id: str
@@ -29,29 +29,23 @@ class Event:
     fields: Mapping[str, str] = field(default_factory=dict)
     client_event_id: str = ""
     session_id: str = ""
-    traits: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All stored data. merges: (scope, merged visitor) -> canonical visitor, without chains.
-    traits: (scope, canonical visitor) -> its traits.
-    """
+    """All stored data. merges: (scope, merged visitor) -> canonical visitor, without chains."""
 
     events: tuple[Event, ...]
     merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    traits: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
 
     def visitor(self, event: Event) -> tuple[str, str]:
         """The event's canonical visitor, with its identity scope."""
         return event.scope_id, self.merges.get((event.scope_id, event.visitor_id), event.visitor_id)
 
     def read(self, website_ids: Sequence[str], evaluated_at_ms: int) -> list[Event]:
-        """Return the events that a report reads. Their fields include the first and last touch, and
-        they have the traits of their visitor.
-        """
+        """Return the events that a report reads. Their fields include the first and last touch."""
         events = [
-            replace(event, traits=self.traits.get(self.visitor(event), {}))
+            event
             for event in self.events
             if event.website_id in website_ids and event.at_ms <= evaluated_at_ms
         ]

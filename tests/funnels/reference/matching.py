@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,38 +20,11 @@ KINDS = {
 }
 
 
-def matches(match: Json, event: Event, of_visitor: Sequence[Event] = ()) -> bool:
-    """Whether an event satisfies a match.
-
-    of_visitor: all events of its canonical visitor that the report reads. Without them, the event
-    counts as the first of the match.
-    """
-    if not _matches_rest(match, event):
-        return False
-    earlier = [
-        other
-        for other in of_visitor
-        if (other.at_ms, other.event_id) < (event.at_ms, event.event_id)
-        and _matches_rest(match, other)
-    ]
-    is_first = scalar(not earlier)
-    return all(holds(item, is_first) for item in match["filters"] if is_first_time(item))
-
-
-def is_first_time(item: Json) -> bool:
-    return bool(item["property"] == "$first_time")
-
-
-def _matches_rest(match: Json, event: Event) -> bool:
-    """Whether an event satisfies everything in a match but its filters on `$first_time`."""
+def matches(match: Json, event: Event) -> bool:
     return (
         event.kind == KINDS[match["type"]]
         and _has_name(match, event.name)
-        and all(
-            holds(item, value_of(event, item["property"]))
-            for item in match["filters"]
-            if not is_first_time(item)
-        )
+        and all(holds(item, value_of(event, item["property"])) for item in match["filters"])
     )
 
 
@@ -78,8 +51,6 @@ def value_of(event: Event, key: str) -> Value:
     """The value of a property. `$...` is a built-in field, which counts as missing if empty."""
     if key == "$source":
         return scalar(event.source)
-    if key.startswith("$trait."):
-        return scalar(event.traits.get(key.removeprefix("$trait.")))
     if key.startswith("$"):
         return scalar(event.fields.get(key[1:]) or None)
     return scalar(event.properties.get(key))

@@ -7,16 +7,7 @@ from statistics import median
 from typing import Any
 
 from tests.funnels.reference.history import Event, History
-from tests.funnels.reference.matching import (
-    Json,
-    Value,
-    as_json,
-    holds,
-    is_first_time,
-    matches,
-    scalar,
-    value_of,
-)
+from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
 from tests.funnels.reference.runs import (
     Funnel,
     Row,
@@ -42,8 +33,7 @@ class Units:
 
     definition: in the API's format, with goals replaced by their matches. events: all events that
     the report reads. by_unit: the events of each unit. left_out: provider events that do not belong
-    to an attempt. visitors: the canonical visitor of each event, by event ID. by_visitor: events by
-    canonical visitor.
+    to an attempt. visitors: the canonical visitor of each event, by event ID.
     """
 
     definition: Json
@@ -52,11 +42,6 @@ class Units:
     by_unit: Mapping[Unit, Sequence[UnitEvent]]
     left_out: Sequence[Event]
     visitors: Mapping[str, tuple[str, str]]
-    by_visitor: Mapping[tuple[str, str], Sequence[Event]]
-
-    def of_visitor(self, event: Event) -> Sequence[Event]:
-        """All events of an event's canonical visitor."""
-        return self.by_visitor[self.visitors[event.event_id]]
 
     def counted(
         self, start_ms: int | None, end_ms: int | None, *, settled_at_ms: int | None = None
@@ -97,9 +82,6 @@ def read_units(
     }
     events = history.read(website_ids, evaluated_at_ms)
     visitors = {event.event_id: history.visitor(event) for event in events}
-    of_visitors: dict[tuple[str, str], list[Event]] = {}
-    for event in events:
-        of_visitors.setdefault(visitors[event.event_id], []).append(event)
     members: dict[Unit, list[Event]] = {}
     left_out: list[Event] = []
     if definition["countingUnit"] == "visitor":
@@ -123,16 +105,9 @@ def read_units(
         definition,
         funnel_of(definition),
         events,
-        {
-            unit: [
-                unit_event(definition, event, of_visitors[visitors[event.event_id]])
-                for event in own
-            ]
-            for unit, own in members.items()
-        },
+        {unit: [unit_event(definition, event) for event in own] for unit, own in members.items()},
         left_out,
         visitors,
-        of_visitors,
     )
 
 
@@ -153,7 +128,6 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
             {
                 "type": row["type"],
                 "value": row["value"],
-                "name": row.get("name"),
                 "mode": row.get("mode"),
                 "diagnostic": row.get("diagnostic", False),
                 "exclude": row.get("exclude", False),
@@ -203,8 +177,7 @@ def funnel_of(definition: Json) -> Funnel:
     )
 
 
-def unit_event(definition: Json, event: Event, of_visitor: Sequence[Event]) -> UnitEvent:
-    """Read an event. of_visitor: all events of its visitor, which show what it did first."""
+def unit_event(definition: Json, event: Event) -> UnitEvent:
     sequence_property = definition["sequenceProperty"]
     sent = None if sequence_property is None else event.properties.get(sequence_property)
     number = usable_number(sent)
@@ -215,33 +188,16 @@ def unit_event(definition: Json, event: Event, of_visitor: Sequence[Event]) -> U
         number=number,
         is_invalid=sent is not None and number is None,
         satisfied=tuple(
-            tuple(
-                place
-                for place, match in enumerate(row["matches"])
-                if matches(match, event, of_visitor)
-            )
+            tuple(place for place, match in enumerate(row["matches"]) if matches(match, event))
             for row in definition["steps"]
         ),
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
-        passes=passes_entry_filters(definition, event, of_visitor)
+        passes=all(
+            holds(item, value_of(event, item["property"])) for item in definition["entryFilters"]
+        )
         and not any(
             holds(item, value_of(event, item["property"])) for item in definition["internalTraffic"]
         ),
-    )
-
-
-def passes_entry_filters(definition: Json, event: Event, of_visitor: Sequence[Event]) -> bool:
-    """Whether an event passes the filters of the request.
-
-    A first time is that of a match of step 1 with all these filters.
-    """
-    filters = definition["entryFilters"]
-    if not any(map(is_first_time, filters)):
-        return all(holds(item, value_of(event, item["property"])) for item in filters)
-    first = next(row for row in definition["steps"] if not row["diagnostic"] and not row["exclude"])
-    return any(
-        matches({**match, "filters": [*match["filters"], *filters]}, event, of_visitor)
-        for match in first["matches"]
     )
 
 
@@ -397,7 +353,6 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                 "row": row.place,
                 "type": units.definition["steps"][row.place]["type"],
                 "value": units.definition["steps"][row.place]["value"],
-                "name": units.definition["steps"][row.place]["name"],
                 "count": counts[number - 1],
                 "pending": sum(run.reached == number for run in pending),
                 "droppedOff": sum(run.reached == number for run in dropped),
@@ -460,7 +415,6 @@ def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str,
         "where": where,
         "type": units.definition["steps"][row.place]["type"],
         "value": units.definition["steps"][row.place]["value"],
-        "name": units.definition["steps"][row.place]["name"],
         "units": sum(is_seen(row, events) for events in seen),
         "events": sum(map(len, seen)),
     }
@@ -482,7 +436,7 @@ def data_quality(
         for event in units.events
         if (start_ms is None or start_ms <= event.at_ms)
         and (end_ms is None or event.at_ms < end_ms)
-        and unit_event(units.definition, event, units.of_visitor(event)).is_required(funnel)
+        and unit_event(units.definition, event).is_required(funnel)
     ]
     return {
         "eventsWithoutAttemptId": sum(

@@ -1,13 +1,12 @@
 """Checks the start of an upload against its format before anything is stored."""
 
-import zlib
 from collections.abc import AsyncIterator
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader
-from penstock.events.imports.formats.table import READERS
-from penstock.events.imports.formats.text_lines import GZIP_MAGIC
+from penstock.events.imports.formats.table import READERS, how_to_send
+from penstock.events.imports.formats.unpacking import unpacked_head
 
 
 async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncIterator[bytes]:
@@ -17,9 +16,9 @@ async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncI
     head = b""
     async for chunk in chunks:
         head += chunk
-        if len(head) >= HEAD_BYTES:
+        if len(head) >= 2 * HEAD_BYTES:  # An archive begins with the name of its first file.
             break
-    problem = reader.head_problem(_inflated(head))
+    problem = reader.head_problem(unpacked_head(head))
     if problem is not None:
         raise UnsupportedMedia(f"{problem} {_other_formats(reader)}", code=f"not_{reader.name}")
     yield head
@@ -27,19 +26,6 @@ async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncI
         yield chunk
 
 
-def _inflated(head: bytes) -> bytes:
-    if not head.startswith(GZIP_MAGIC):
-        return head
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-    except zlib.error:
-        return b""  # The damage is reported later, when the file is read.
-
-
 def _other_formats(reader: Reader) -> str:
-    others = [
-        f"{other.name} with Content-Type: {other.media_types[0]}"
-        for other in READERS
-        if other is not reader
-    ]
+    others = [f"{each.name} with {how_to_send(each)}" for each in READERS if each is not reader]
     return f"You can also send {listed(others, 'or')}."

@@ -2,7 +2,7 @@
 
 import sqlite3
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.accounts.model import Website
@@ -12,7 +12,7 @@ from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
 )
-from penstock.events.imports.formats.schema import ImportLine
+from penstock.events.imports.formats.schema import IDENTIFY, IdentifyLine, ImportLine
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
@@ -25,6 +25,7 @@ from penstock.events.server_events import (
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
+from penstock.identity.model import Claim
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 
@@ -55,16 +56,36 @@ class Occurrences:
         return int(times)
 
 
-def read_entry(
+def read_line(
     text: bytes, website: Website, occurrences: Occurrences, context: EventValidationContext
-) -> NewEvent:
-    """Read the event in a line. Raises `Invalid` with every fault.
+) -> list[NewEvent | Claim]:
+    """Read a line: the links between its IDs, and then its event, if it has one.
+
+    Raises `Invalid` with every fault.
+    """
+    raw = _with_name(_parse(text))
+    if isinstance(raw, dict) and raw.get("type") == IDENTIFY:
+        item = validate(raw, IdentifyLine, (), context)
+        visitor_ids: Sequence[str | None] = item.visitor_ids or (None,)
+        claims = [_claim(website, each, item.user_id) for each in visitor_ids]
+        return [claims[0]._replace(traits=item.traits), *claims[1:]]
+    event, more_visitors = _read_event(raw, website, occurrences, context)
+    return [*(_claim(website, each, event.user_id) for each in more_visitors), event]
+
+
+def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Claim:
+    return Claim(website.scope_id, visitor_id, user_id, website_id=website.id)
+
+
+def _read_event(
+    raw: Any, website: Website, occurrences: Occurrences, context: EventValidationContext
+) -> tuple[NewEvent, Sequence[str]]:
+    """Return the event in a line, and further visitors of its user.
 
     A line without `dedupeKey` and `transactionId` is identified by its content and the number of
     equal lines before it. So importing a file again stores nothing twice, and two equal lines in
     one file are two events.
     """
-    raw = _with_name(_parse(text))
     canonical = canonical_json(raw)
     item = validate(raw, ImportLine, _RULES, context, canonical)
     content = body_hash(canonical)
@@ -74,7 +95,7 @@ def read_entry(
     }
     client_id = item.dedupe_key or item.transaction_id
     line_id = client_id or f"\0{content.hex()}\0{occurrences.number(content)}"
-    return NewEvent(
+    event = NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
         kind=Kind(item.type),
@@ -95,6 +116,7 @@ def read_entry(
         warnings=field_warnings(raw),
         is_public=False,
     )
+    return event, item.visitor_ids or ()
 
 
 def stated_ms(text: bytes) -> int | None:
@@ -145,9 +167,15 @@ def _has_fields_for_type(raw: RawItem) -> Iterator[Fault]:
             yield Fault(field, "not_for_type", "Only items of type transaction have this field.")
 
 
+def _has_user_for_visitors(raw: RawItem) -> Iterator[Fault]:
+    if raw.get("visitorIds") and raw.get("userId") is None:
+        yield Fault("visitorIds", "not_for_type", "Only lines with userId have this field.")
+
+
 _RULES: tuple[Rule, ...] = (
     has_name_for_type,
     has_no_session_id,
     has_identity,
     _has_fields_for_type,
+    _has_user_for_visitors,
 )

@@ -36,6 +36,9 @@ class ImportJob:
     rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
     stopped. gap_dismissed_at_ms, gap_dismissed_by: when its gap was dismissed, and the ID of the
     user who dismissed it. warnings: codes of the warnings about its events, sorted.
+    identify_lines: lines that link visitors to a user, without an event. ignored_lines: lines that
+    contain nothing that Penstock stores. identity_conflicts: lines whose visitor belongs to another
+    user, so that nothing was merged.
     """
 
     id: ImportId
@@ -63,6 +66,9 @@ class ImportJob:
     gap_dismissed_by: str | None = None
     warnings: tuple[str, ...] = ()
     empty_lines: int = 0
+    identify_lines: int = 0
+    ignored_lines: int = 0
+    identity_conflicts: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -83,11 +89,13 @@ class ImportJob:
 def completed(job: ImportJob) -> ImportJob:
     """Return the job after its whole file was read: done, or failed if nothing was imported."""
     job = replace(job, bytes_read=job.bytes_total)
-    if job.has_events:
+    if job.has_events or job.identify_lines:
         return replace(job, state=ImportState.DONE)
     error = "The file has only empty lines." if job.empty_lines else "The file is empty."
     if job.lines_read > job.empty_lines:
         error = "The file has a header and no events."
+    if job.ignored_lines:
+        error = "The file has no line that Penstock stores."
     if job.rejected:
         lines = "The only line was" if job.rejected == 1 else f"All {job.rejected:,} lines were"
         error = f"{lines} rejected, so nothing was imported."

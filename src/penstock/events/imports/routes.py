@@ -7,7 +7,7 @@ from litestar.params import FromPath
 
 from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller, CurrentUser
-from penstock.events.imports.formats.schema import ImportLine
+from penstock.events.imports.formats.schema import ImportedLine
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
@@ -18,14 +18,14 @@ from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.http.scopes import KeyScope
 
-_UPLOADS = tuple(reader.media_types[0] for reader in READERS)
+_UPLOADS = tuple(dict.fromkeys(reader.media_types[0] for reader in READERS))
 
 
 @post(
     "/api/imports",
     opt=described(
         "Import past events",
-        body=ImportLine,
+        body=ImportedLine,
         media=_UPLOADS,
         query=ImportQuery,
         answers=ImportRecord,
@@ -37,7 +37,7 @@ _UPLOADS = tuple(reader.media_types[0] for reader in READERS)
 async def create_import(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
-    """Upload a file of past events, plain or gzip. A job reads it once it is on disk.
+    """Upload a file of past events, plain or compressed. A job reads it once it is on disk.
 
     Importing the same file again is safe. A line is identified by its `dedupeKey` or
     `transactionId`, or else by its content and the number of equal lines before it.

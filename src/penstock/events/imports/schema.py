@@ -62,6 +62,21 @@ class ImportRecord(Record):
     bytes_read: int
     lines_read: Annotated[int, Field(description="Lines read so far, including empty lines.")]
     empty_lines: Annotated[int, Field(description="Empty lines, which were skipped.")]
+    identify_lines: Annotated[
+        int, Field(description="Lines that link visitors to a user, without an event.")
+    ]
+    ignored_lines: Annotated[
+        int,
+        Field(
+            description="Lines with nothing that Penstock stores, such as a Segment `group` call."
+        ),
+    ]
+    identity_conflicts: Annotated[
+        int,
+        Field(
+            description="Lines whose visitor belongs to another user, so that nothing was merged."
+        ),
+    ]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
     rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
@@ -95,6 +110,9 @@ class ImportRecord(Record):
             bytes_read=job.bytes_read,
             lines_read=job.lines_read,
             empty_lines=job.empty_lines,
+            identify_lines=job.identify_lines,
+            ignored_lines=job.ignored_lines,
+            identity_conflicts=job.identity_conflicts,
             accepted=job.accepted,
             duplicates=job.duplicates,
             rejected=job.rejected,

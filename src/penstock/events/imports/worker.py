@@ -25,7 +25,7 @@ from penstock.events.imports import store
 from penstock.events.imports.entries import (
     Occurrences,
     line_excerpt,
-    read_entry,
+    read_line,
     stated_ms,
 )
 from penstock.events.imports.files import ImportFiles
@@ -34,6 +34,8 @@ from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
+from penstock.events.transaction import Outcome
+from penstock.identity.model import CONFLICT, Claim, Notice, Resolution
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -59,18 +61,21 @@ _WITHOUT_JOB_MS = 600_000
 
 
 class Batch(NamedTuple):
-    """The events and rejected lines in some rows.
+    """The events, identity claims and rejected lines in some rows.
 
-    event_rows: the row of each event. lines_read, bytes_read: how much of the file has been read by
-    the end of the batch. empty_lines: number of empty lines skipped in the batch.
+    items: events and claims, in the order of the file. item_rows: the row of each item. lines_read,
+    bytes_read: how much of the file has been read by the end of the batch. identify_lines: number
+    of lines with claims and no event. empty_lines, ignored_lines: numbers of lines skipped.
     """
 
-    events: list[NewEvent]
-    event_rows: list[Row]
+    items: list[NewEvent | Claim]
+    item_rows: list[Row]
     rejects: list[Reject]
     lines_read: int
     bytes_read: int
+    identify_lines: int
     empty_lines: int
+    ignored_lines: int
 
 
 @dataclass(slots=True)
@@ -84,7 +89,7 @@ class _RunningImport:
     job: ImportJob
     batches: Iterator[Batch | None] | None = None
     batch: Batch | None = None
-    receipts: list[Receipt | Rejected] | None = None
+    outcomes: Sequence[Outcome] | None = None
     finished: ImportJob | None = None
 
 
@@ -206,9 +211,9 @@ class ImportWorker:
                     return False
                 if running.batch is None:
                     return True
-            if running.receipts is None:
-                events = running.batch.events
-                running.receipts = self._intake.submit_from_thread(events) if events else []
+            if running.outcomes is None:
+                items = running.batch.items
+                running.outcomes = self._intake.submit_from_thread(items) if items else []
         except (UnreadableFile, Unavailable, WorkerStopped):
             raise
         except Exception as error:
@@ -222,11 +227,11 @@ class ImportWorker:
                 "Penstock had an internal error; the service log has the details. Once it is "
                 "fixed, import the file again; stored events are recognised as duplicates."
             ) from error
-        # `running` keeps the batch and its receipts until they are saved, because this step is
+        # `running` keeps the batch and its outcomes until they are saved, because this step is
         # repeated after an error.
-        batch, receipts = without_rejected(running.batch, running.receipts)
-        running.job = self._save(advance(running.job, batch, receipts), batch.rejects)
-        running.batch = running.receipts = None
+        batch, outcomes = without_rejected(running.batch, running.outcomes)
+        running.job = self._save(advance(running.job, batch, outcomes), batch.rejects)
+        running.batch = running.outcomes = None
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
@@ -269,23 +274,27 @@ class ImportWorker:
         until_s = monotonic() + _SLICE_S
         context = EventValidationContext(self._clock())
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
-        events: list[NewEvent] = []
-        event_rows: list[Row] = []
+        items: list[NewEvent | Claim] = []
+        item_rows: list[Row] = []
         rejects: list[Reject] = []
         row: Row | None = None
-        empty_lines = 0
+        identify_lines = empty_lines = ignored_lines = 0
         for row in source:
             empty_lines += row.empty_lines
+            ignored_lines += row.ignored_lines
             if row.faults:
                 rejects.append(_reject(row, row.faults))
             elif row.content:
                 try:
-                    events.append(read_entry(row.content, website, occurrences, context))
-                    event_rows.append(row)
+                    read = read_line(row.content, website, occurrences, context)
                 except Invalid as error:
                     rejects.append(_reject(row, error.faults))
+                else:
+                    identify_lines += isinstance(read[-1], Claim)
+                    items += read
+                    item_rows += [row] * len(read)
             if (
-                len(events) + len(rejects) >= most
+                len(items) + len(rejects) >= most
                 or len(rejects) >= max_rejects
                 or (not row.content and monotonic() >= until_s)
             ):
@@ -293,7 +302,16 @@ class ImportWorker:
         return (
             None
             if row is None
-            else Batch(events, event_rows, rejects, row.lines_read, row.bytes_read, empty_lines)
+            else Batch(
+                items,
+                item_rows,
+                rejects,
+                row.lines_read,
+                row.bytes_read,
+                identify_lines,
+                empty_lines,
+                ignored_lines,
+            )
         )
 
 
@@ -311,32 +329,40 @@ def _reject(row: Row, faults: Sequence[Fault]) -> Reject:
     return Reject(row.line, faults, stated_ms(row.content), line_excerpt(row.content))
 
 
-def without_rejected(
-    batch: Batch, results: Sequence[Receipt | Rejected]
-) -> tuple[Batch, list[Receipt]]:
+def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, list[Outcome]]:
     """Move events that the intake refused to the batch's rejects.
 
-    Returns the batch and the remaining receipts.
+    Returns the batch and the remaining outcomes.
     """
-    stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
-    for event, row, result in zip(batch.events, batch.event_rows, results, strict=True):
-        if isinstance(result, Rejected):
+    items, item_rows, rejects = list[NewEvent | Claim](), list[Row](), list(batch.rejects)
+    remaining = list[Outcome]()
+    for item, row, outcome in zip(batch.items, batch.item_rows, outcomes, strict=True):
+        if isinstance(outcome, Rejected):
+            assert isinstance(item, NewEvent)
             excerpt = line_excerpt(row.content)
-            rejects.append(Reject(row.line, (result.fault,), event.occurred_at_ms, excerpt))
+            rejects.append(Reject(row.line, (outcome.fault,), item.occurred_at_ms, excerpt))
         else:
-            stored.append(event)
-            receipts.append(result)
-    return batch._replace(events=stored, rejects=rejects), receipts
+            items.append(item)
+            item_rows.append(row)
+            remaining.append(outcome)
+    return batch._replace(items=items, item_rows=item_rows, rejects=rejects), remaining
 
 
-def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
-    """Return the job after a batch. receipts: one per event of the batch."""
-    times_ms = [event.occurred_at_ms for event in batch.events]
+def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> ImportJob:
+    """Return the job after a batch. outcomes: one per item of the batch."""
+    events = [item for item in batch.items if isinstance(item, NewEvent)]
+    receipts = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
+    times_ms = [event.occurred_at_ms for event in events]
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
     ]
-    new_warnings = {warning.code for event in batch.events for warning in event.warnings}
+    new_warnings = {warning.code for event in events for warning in event.warnings}
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
+    conflicts = {
+        row.line
+        for row, outcome in zip(batch.item_rows, outcomes, strict=True)
+        if CONFLICT in _notices(outcome)
+    }
     first_event_at_ms, last_event_at_ms = _widen(
         job.first_event_at_ms, job.last_event_at_ms, times_ms
     )
@@ -345,7 +371,10 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         job,
         lines_read=batch.lines_read,
         bytes_read=batch.bytes_read,
+        identify_lines=job.identify_lines + batch.identify_lines,
         empty_lines=job.empty_lines + batch.empty_lines,
+        ignored_lines=job.ignored_lines + batch.ignored_lines,
+        identity_conflicts=job.identity_conflicts + len(conflicts),
         accepted=job.accepted + len(receipts) - repeated,
         duplicates=job.duplicates + repeated,
         rejected=job.rejected + len(batch.rejects),
@@ -355,6 +384,12 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )
+
+
+def _notices(outcome: Outcome) -> Sequence[Notice]:
+    if isinstance(outcome, Receipt):
+        return outcome.warnings
+    return outcome.notices if isinstance(outcome, Resolution) else ()
 
 
 def _widen(

@@ -8,6 +8,14 @@ const progress = document.querySelector("#uploading");
 const button = form.querySelector("button[type=submit]");
 const formats = JSON.parse(form.elements.format.dataset.formats);
 const NDJSON = 'one JSON object per line, such as {"type": "event", …}.';
+// Beginnings of files that only the server reads: gzip, Zstandard, ZIP and UTF-16.
+const UNREADABLE_HERE = [
+  [0x1f, 0x8b],
+  [0x28, 0xb5, 0x2f, 0xfd],
+  [0x50, 0x4b, 0x03, 0x04],
+  [0xff, 0xfe],
+  [0xfe, 0xff],
+];
 let request = null;
 
 form.addEventListener("submit", (event) => {
@@ -16,8 +24,8 @@ form.addEventListener("submit", (event) => {
 });
 form.elements.format.addEventListener("change", check);
 form.elements.file.addEventListener("change", () => {
-  const name = form.elements.file.files[0]?.name.toLowerCase().replace(/\.gz$/, "") ?? "";
-  const known = Object.keys(formats).find((format) =>
+  const name = form.elements.file.files[0]?.name.toLowerCase() ?? "";
+  const known = [form.elements.format.value, ...Object.keys(formats)].find((format) =>
     formats[format].endings.some((ending) => name.endsWith(ending)),
   );
   if (known) form.elements.format.value = known;
@@ -49,6 +57,7 @@ async function send() {
   const query = new URLSearchParams({
     websiteId: form.elements.websiteId.value,
     fileName: file.name.slice(0, 200),
+    format: form.elements.format.value,
   });
   request.open("POST", `/api/imports?${query}`);
   request.setRequestHeader("Content-Type", formats[form.elements.format.value].mediaType);
@@ -83,7 +92,7 @@ function finish({ status, responseText }) {
 // The server checks all other formats.
 async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
-  if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;
+  if (UNREADABLE_HERE.some((magic) => magic.every((byte, at) => bytes[at] === byte))) return null;
   const start = new TextDecoder()
     .decode(bytes)
     .replace(/^\uFEFF/, "")

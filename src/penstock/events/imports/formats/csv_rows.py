@@ -29,7 +29,7 @@ from penstock.events.imports.formats.reader import (
     too_long,
 )
 from penstock.events.imports.formats.schema import ImportLine
-from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, is_utf16, text_lines
+from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, text_lines
 from penstock.http.bodies import parse_json
 
 _SEPARATORS = ",;\t"
@@ -203,8 +203,6 @@ def _endless(first: Row) -> UnreadableFile:
 
 
 def _head_problem(head: bytes) -> str | None:
-    if is_utf16(head):
-        return f"The file is UTF-16; save it as UTF-8. {_EXPECTED}"
     start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
     line, newline, _ = start.partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, UnreadableFile
-from penstock.events.imports.formats.text_lines import is_utf16, text_lines
+from penstock.events.imports.formats.text_lines import text_lines
 
 _MAX_EMPTY_AT_START = 1_000_000
-_EXPECTED = "Send NDJSON: UTF-8 text with one JSON object per line."
+_EXPECTED = "Send NDJSON: text with one JSON object per line."
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
@@ -22,8 +22,6 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
 
 
 def _head_problem(head: bytes) -> str | None:
-    if is_utf16(head):
-        return f"The file is UTF-16; save it as UTF-8. {_EXPECTED}"
     lines = head.removeprefix(BOM_UTF8).lstrip().splitlines()
     if not lines:
         return None

@@ -35,7 +35,9 @@ class Row(NamedTuple):
     far. bytes_read: approximate number of bytes read so far, of the file as sent. content: the
     event as the JSON text of an `ImportLine`; empty in a step without a row. A batch holds its rows
     until they are stored, and text needs much less memory than objects. empty_lines: lines skipped
-    in this step. faults: faults that the reader found, in addition to those in the content.
+    in this step. ignored_lines: lines in this step that contain nothing that Penstock stores, such
+    as a Segment `group` call. faults: faults that the reader found, in addition to those in the
+    content.
     """
 
     line: int
@@ -43,6 +45,7 @@ class Row(NamedTuple):
     bytes_read: int
     content: bytes = b""
     empty_lines: int = 0
+    ignored_lines: int = 0
     faults: Sequence[Fault] = ()
 
 
@@ -52,7 +55,8 @@ class Reader:
 
     name: value of the `format` parameter. description: text shown to people, without a full stop.
     media_types: media types in lower case; clients send the first. endings: endings of file names
-    in lower case, without `.gz`.
+    in lower case, without that of a compression. Formats may share media types and endings; without
+    the format's name, they mean the first of these formats.
 
     head_problem: returns why a file that begins with the given bytes, decompressed, is not in this
     format, and what to do; None if it may be in this format. rows: yields every row of a file, in

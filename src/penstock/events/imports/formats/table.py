@@ -3,16 +3,18 @@
 from penstock.base.errors import UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.reader import Reader
+from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS, COMPRESSED_MEDIA_TYPES
 
-READERS = (NDJSON, CSV)
+READERS = (NDJSON, CSV, MIXPANEL)
 DEFAULT = NDJSON
-_ANY_FORMAT = ("application/gzip", "text/plain")
+_ANY_FORMAT = (*COMPRESSED_MEDIA_TYPES, "text/plain")
 """Media types that do not identify a format."""
 MEDIA_TYPES = (*(media for reader in READERS for media in reader.media_types), *_ANY_FORMAT)
 _BY_NAME = {reader.name: reader for reader in READERS}
-_BY_MEDIA_TYPE = {media: reader for reader in READERS for media in reader.media_types}
+_BY_MEDIA_TYPE = {media: reader for reader in reversed(READERS) for media in reader.media_types}
 
 
 def reader_named(name: str) -> Reader:
@@ -27,12 +29,11 @@ def reader_of_request(name: str | None, media_type: str) -> Reader:
     known format, or None.
     """
     if media_type not in MEDIA_TYPES:
-        raise UnsupportedMedia(f"Send the file, plain or as gzip, with {_content_types()}.")
-    by_type = _BY_MEDIA_TYPE.get(media_type)
+        raise UnsupportedMedia(f"Send the file, plain or compressed, with {_content_types()}.")
     if name is None:
-        return by_type or DEFAULT
+        return _BY_MEDIA_TYPE.get(media_type, DEFAULT)
     reader = reader_named(name)
-    if by_type not in (None, reader):
+    if media_type not in (*reader.media_types, *_ANY_FORMAT):
         raise UnsupportedMedia(
             f"The parameter format is {name}, but the Content-Type is {media_type}. "
             f"Send {_content_types()}."
@@ -42,10 +43,18 @@ def reader_of_request(name: str | None, media_type: str) -> Reader:
 
 def reader_of_file(file_name: str) -> Reader:
     """Return the reader for a file name's ending, or the default reader for an unknown ending."""
-    base = file_name.lower().removesuffix(".gz")
+    base = file_name.lower()
+    for ending in COMPRESSED_ENDINGS:
+        base = base.removesuffix(ending)
     return next((reader for reader in READERS if base.endswith(reader.endings)), DEFAULT)
 
 
+def how_to_send(reader: Reader) -> str:
+    """Return the header, and the parameter if necessary, of a request with a file in a format."""
+    media_type = reader.media_types[0]
+    parameter = "" if _BY_MEDIA_TYPE[media_type] is reader else f"format={reader.name} and "
+    return f"{parameter}Content-Type: {media_type}"
+
+
 def _content_types() -> str:
-    types = [f"Content-Type: {reader.media_types[0]} for {reader.name}" for reader in READERS]
-    return listed(types, "or")
+    return listed([f"{how_to_send(reader)} for {reader.name}" for reader in READERS], "or")

@@ -14,6 +14,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.formats.table import READERS
+from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
@@ -30,11 +31,18 @@ _FORMATS = {
     "names": [(reader.name, reader.description) for reader in READERS],
     "choices": json.dumps(
         {
-            reader.name: {"mediaType": reader.media_types[0], "endings": reader.endings}
+            reader.name: {
+                "mediaType": reader.media_types[0],
+                "endings": [
+                    ending + more for ending in reader.endings for more in ("", *COMPRESSED_ENDINGS)
+                ],
+            }
             for reader in READERS
         }
     ),
-    "accept": ",".join((*(ending for reader in READERS for ending in reader.endings), ".gz")),
+    "accept": ",".join(
+        (*(ending for reader in READERS for ending in reader.endings), *COMPRESSED_ENDINGS)
+    ),
 }
 """Formats that the form offers, each with its media type and the files that it accepts."""
 

@@ -1,0 +1,194 @@
+"""Translates lines of other products' exports to lines of an import.
+
+A property whose name starts with `$` fills the field that we have for it, or loses the sign. If the
+event already has a property with that name, the product's name comes first, such as
+`mixpanel_plan` for `$plan`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import DecodeError, Raw, ValidationError, json
+
+from penstock.base.errors import Fault, Invalid
+from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_STRING_BYTES
+from penstock.base.paths import path_of_url, split_url
+from penstock.base.wording import listed
+from penstock.events.imports.formats.reader import ReaderLimits, Row
+from penstock.events.imports.formats.text_lines import text_lines
+
+MAX_EXPORT_LINE_BYTES = 1024 * 1024
+"""Maximum number of bytes in a line of an export. It may contain much that is not part of the
+event.
+"""
+_OBJECT = json.Decoder(dict[str, Raw])
+Values = Mapping[str, Raw]
+"""An object with the JSON text of each value."""
+Translate = Callable[[Values], Mapping[str, Any] | None]
+"""Returns the line of an import for an object, or None if there is nothing to store. Raises
+`Invalid`.
+"""
+
+UTM = {
+    "utm_source": "utmSource",
+    "utm_medium": "utmMedium",
+    "utm_campaign": "utmCampaign",
+    "utm_content": "utmContent",
+    "utm_term": "utmTerm",
+}
+"""Fields of an import by their usual names."""
+_TEXT_FIELDS = ("url", "referrer", "title", *UTM.values())
+
+
+def rows_of_lines(path: Path, limits: ReaderLimits, translate: Translate) -> Iterator[Row]:
+    """Yield the translated lines of a text file. Raises `UnreadableFile`."""
+    limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
+    return translated(text_lines(path, limits), translate)
+
+
+def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
+    """Translate the content of each row. Content that is not a JSON object stays unchanged, so
+    that it is rejected when it is validated.
+    """
+    for row in rows:
+        if not row.content or row.faults:
+            yield row
+            continue
+        try:
+            values = _OBJECT.decode(row.content)
+            line = translate(values)
+            content = b"" if line is None else json.encode(line)
+        except Invalid as error:
+            yield row._replace(faults=error.faults)
+        except (DecodeError, RecursionError, UnicodeError):
+            yield row
+        else:
+            yield row._replace(content=content, ignored_lines=int(line is None))
+
+
+def object_of(values: Values, name: str) -> Values:
+    """Return the object in a field, or in a field's JSON text; empty for null or a missing field.
+
+    Raises `Invalid` for anything else.
+    """
+    raw = bytes(values.get(name, b"null"))
+    if raw[:1] == b'"':
+        raw = json.decode(raw).encode() or b"null"
+    if raw in (b"null", b"[]"):
+        return {}
+    try:
+        return _OBJECT.decode(raw)
+    except DecodeError:
+        fault = Fault(name, "wrong_type", "Must be a JSON object, such as {...}.")
+        raise Invalid([fault]) from None
+
+
+def scalar(values: Values, name: str) -> Any:
+    """Return a text, number or boolean; None for a missing field, null, an array or an object."""
+    raw = bytes(values.get(name, b"null"))
+    return None if raw[:1] in b"[{" else json.decode(raw)
+
+
+def text(values: Values, name: str) -> str | None:
+    """Return a text; None if it is missing, empty or something else."""
+    value = scalar(values, name)
+    return value if isinstance(value, str) and value else None
+
+
+def sent_id(values: Values, name: str) -> str | None:
+    """Return an ID; None if it is missing or empty. A whole number becomes its decimal text."""
+    value = scalar(values, name)
+    return str(value) if type(value) is int else value if isinstance(value, str) and value else None
+
+
+def required(value: Any, field: str) -> Any:
+    """Return a value that is not None. Raises `Invalid` for None."""
+    if value is None:
+        raise Invalid([Fault(field, "required", "This field is required.")])
+    return value
+
+
+def take(properties: dict[str, Raw], fields: Mapping[str, str]) -> dict[str, str]:
+    """Remove the properties for which an import has a field. Returns the fields.
+
+    A value that its field does not accept stays a property.
+    """
+    taken = {}
+    for name, field in fields.items():
+        value = text(properties, name)
+        if value is not None and field not in taken and _fits(value, field):
+            taken[field] = value
+            del properties[name]
+    return taken
+
+
+def _fits(value: str, field: str) -> bool:
+    if "\0" in value:
+        return False
+    if field == "path":
+        return value.startswith("/") and len(value) <= MAX_PATH_CHARS
+    if field not in _TEXT_FIELDS:
+        return len(value) <= MAX_NAME_CHARS
+    if len(value.encode("utf-8", "replace")) > MAX_STRING_BYTES:
+        return False
+    if field in ("url", "referrer") and "://" not in value:
+        return False
+    return field != "url" or is_page(value)
+
+
+def is_page(url: str) -> bool:
+    """Whether an import accepts this URL as the address of a page."""
+    path = None if "%00" in url else path_of_url(split_url(url))
+    return path is not None and len(path) <= MAX_PATH_CHARS
+
+
+def without_signs(properties: Values, product: str) -> dict[str, Raw]:
+    """Remove the signs `$` at the beginning of names. See the rule at the top of this module."""
+    renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
+    for name, raw in properties.items():
+        if name.startswith("$"):
+            plain = name.lstrip("$") or product
+            while plain in renamed:
+                plain = f"{product}_{plain}"
+            renamed[plain] = raw
+    return renamed
+
+
+def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = None) -> Any:
+    """Return a line that links these visitors to the user."""
+    line: dict[str, Any] = {"type": "identify", "userId": user_id}
+    if known := list(dict.fromkeys(filter(None, visitor_ids))):
+        line["visitorIds"] = known
+    if traits:
+        line["traits"] = traits
+    return line
+
+
+def sent_ids(values: Values, name: str) -> list[str]:
+    """Return the IDs in an array; empty if it is missing or something else."""
+    try:
+        ids = json.decode(bytes(values.get(name, b"null")), type=list[str | int] | None)
+    except ValidationError:
+        return []
+    return [str(each) for each in ids or () if each != ""]
+
+
+def json_problem(head: bytes, names: Iterable[str], what: str) -> str | None:
+    """Return why a file that begins with these bytes is not NDJSON with objects of these fields.
+
+    names: fields of which each object has at least one. what: name of the file.
+    """
+    lines = head.lstrip().splitlines()
+    if not lines:
+        return None
+    expected = f"Send {what}: one JSON object per line."
+    if not lines[0].startswith(b"{"):
+        return f"The file does not begin with a JSON object. {expected}"
+    try:
+        values = _OBJECT.decode(lines[0])
+    except (DecodeError, RecursionError, UnicodeError):
+        return None  # The line is cut off, or rejected when it is read.
+    if values.keys().isdisjoint(names):
+        return f"The first line has none of the fields {listed(list(names), 'or')}. {expected}"
+    return None

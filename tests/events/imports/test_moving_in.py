@@ -1,0 +1,51 @@
+"""The same story in the export of each product gives the same report, worked out by hand."""
+
+import pytest
+
+from tests.events.conftest import finished
+from tests.events.imports.exported import FILES, PAID, STARTED
+from tests.events.imports.test_formats import upload
+
+FUNNEL = {
+    "name": "Purchase",
+    "steps": [
+        {"type": "Pageview", "value": "/pricing"},
+        {"type": "Event", "value": STARTED},
+        {"type": "Event", "value": PAID},
+    ],
+    "conversionWindowSeconds": 86_400,
+}
+
+
+def report(workspace, **more):
+    answer = workspace.client.post("/api/funnels/preview", json={**FUNNEL, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("name", FILES)
+def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, name):
+    """Ann, Ben, Cem, Dia and Eve enter; Ann, Ben and Dia start a checkout; Ann and Dia pay, Ann
+    after 10 and Dia after 20 minutes.
+    """
+    content = FILES[name]()
+    job = finished(
+        workspace.client,
+        upload(workspace, content, "application/x-ndjson", format=name).json()["id"],
+    )
+    assert (job["state"], job["rejected"], job["identityConflicts"]) == ("done", 0, 1)
+    total = report(workspace)["aggregate"]
+    assert [(step["count"], step["droppedOff"]) for step in total["steps"]] == [
+        (5, 2),
+        (3, 1),
+        (2, 0),
+    ]
+    figures = ("entered", "completed", "pending", "conversionRate", "medianCompletionMinutes")
+    assert [total[figure] for figure in figures] == [5, 2, 0, 0.4, 15.0]
+    again = finished(
+        workspace.client,
+        upload(workspace, content, "application/x-ndjson", format=name).json()["id"],
+    )
+    assert (again["accepted"], again["duplicates"]) == (0, job["accepted"])
+    assert report(workspace)["aggregate"] == total

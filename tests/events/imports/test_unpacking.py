@@ -1,0 +1,158 @@
+"""Compressed files: gzip, Zstandard, ZIP archives of both, UTF-16, and what is hostile in them."""
+
+import gzip
+import io
+import os
+import struct
+import zipfile
+import zlib
+
+import pytest
+from backports import zstd
+
+from penstock.events.imports.formats import unpacking
+from tests.events.conftest import ndjson
+from tests.events.imports.test_imports import counts, line, rejects, stored
+
+NO_CONTENT = b"\x00\x00\x00\xff\xff"
+"""A deflate block without content."""
+
+
+def archive(*files, method=zipfile.ZIP_DEFLATED):
+    """A ZIP archive. files: names and contents."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as target:
+        for name, data in files:
+            target.writestr(name, data)
+    return content.getvalue()
+
+
+def events(*numbers):
+    return ndjson(map(line, numbers))
+
+
+PACKED = {
+    "zstd": zstd.compress(events(1, 2)),
+    "zstd-frames": zstd.compress(events(1)) + zstd.compress(b"") + zstd.compress(events(2)),
+    "zip": archive(("a.ndjson", events(1)), ("b.ndjson", events(2))),
+    "stored": archive(("a.ndjson", events(1, 2)), method=zipfile.ZIP_STORED),
+    "no-newline": archive(("a.ndjson", events(1).rstrip()), ("b.ndjson", events(2).rstrip())),
+    "zip-of-gzip": archive(("7/", b""), ("7/a.gz", gzip.compress(events(1, 2)))),
+    "zip-of-zstd": archive(("a.zst", zstd.compress(events(1))), ("b", zstd.compress(events(2)))),
+    "from-macos": archive(("__MACOSX/._a", b"\0\1"), ("a.ndjson", events(1, 2))),
+    "byte-order-marks": archive(
+        ("a", b"\xef\xbb\xbf" + events(1)), ("b", b"\xef\xbb\xbf" + events(2))
+    ),
+    "utf-16": events(1, 2).decode().encode("utf-16"),
+    "utf-16-be": b"\xfe\xff" + events(1, 2).decode().encode("utf-16-be"),
+    "gzip-of-utf-16": gzip.compress(events(1, 2).decode().encode("utf-16")),
+    "zip-of-utf-16": archive(("a.txt", events(1, 2).decode().encode("utf-16"))),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_each_event_of_a_packed_file_is_imported(run_import, workspace, services, name):
+    job = run_import(PACKED[name], media_type="text/plain")
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, 0)
+    assert stored(services, workspace.website_id) == ["step 1", "step 2"]
+
+
+def test_a_large_archive_is_read_whole_and_equals_the_plain_file(run_import):
+    numbers = [
+        ndjson(line(number, properties={"n": os.urandom(20).hex()}) for number in range(1_500))
+        for _ in range(3)
+    ]
+    packed = archive(*((f"{n}.gz", gzip.compress(part, 1)) for n, part in enumerate(numbers)))
+    job = run_import(packed, media_type="application/zip")
+    assert (job["state"], counts(job)) == ("done", (4_500, 4_500, 0, 0))
+    assert counts(run_import(b"".join(numbers))) == (4_500, 0, 4_500, 0)
+
+
+def test_characters_outside_ascii_and_in_two_units_survive_utf_16(run_import, workspace, services):
+    body = '{"type": "event", "name": "é😀", "timestamp": 1588327200000, "visitorId": "v"}\n'
+    run_import((body * 3_000).encode("utf-16"))
+    assert set(stored(services, workspace.website_id)) == {"é😀"}
+
+
+def test_a_lone_surrogate_in_utf_16_rejects_its_line_only(run_import, client):
+    bad = events(2).decode().replace("step", "st\ud800p").encode("utf-16-le", "surrogatepass")
+    body = b"\xff\xfe" + events(1).decode().encode("utf-16-le") + bad
+    job = run_import(body)
+    assert (job["accepted"], job["rejected"]) == (1, 1)
+    assert [reject["line"] for reject in rejects(client, job)] == [2]
+
+
+def with_crc(content, crc):
+    """A ZIP archive with another hash of its first file."""
+    at = content.index(b"PK\x01\x02") + 16
+    return content[:at] + struct.pack("<L", crc) + content[at + 4 :]
+
+
+def with_flag(content, flag):
+    at = content.index(b"PK\x01\x02") + 8
+    return content[:at] + struct.pack("<H", flag) + content[at + 2 :]
+
+
+ZIP = archive(("a.ndjson", events(*range(50))))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (zstd.compress(events(*range(50)))[:-20], "truncated"),
+        (zstd.compress(events(1)) + b"no frame", "damaged"),
+        (ZIP[:-10], "damaged"),
+        (ZIP[: len(ZIP) // 2], "damaged"),
+        (with_crc(ZIP, 1), "damaged"),
+        (with_flag(ZIP, 1), "encrypted"),
+        (archive(("a.ndjson", events(1)), method=zipfile.ZIP_BZIP2), "Deflate"),
+        (b"\xff\xfe" + events(1).decode().encode("utf-16-le") + b"a", "truncated"),
+    ],
+    ids=["cut-zstd", "frame", "end", "half", "crc", "encrypted", "bzip2", "utf-16"],
+)
+def test_a_file_that_cannot_be_unpacked_fails_with_the_reason(run_import, content, reason):
+    job = run_import(content, media_type="text/plain")
+    assert job["state"] == "failed"
+    assert reason in job["error"]
+
+
+@pytest.mark.parametrize("limits", [{"max_import_inflated_bytes": 1_000_000}])
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        zstd.compress(b"{" + b"\0" * 10_000_000),
+        archive(("a", b"{" + b"\0" * 10_000_000)),
+        archive(("a.gz", gzip.compress(b"{" + b"\0" * 10_000_000))),
+        archive(*((f"{n}", b"{" + b"\0" * 300_000 + b"\n") for n in range(10))),
+    ],
+    ids=["zstd", "zip", "zip-of-gzip", "many"],
+)
+def test_what_is_too_large_after_decompression_fails_the_import(run_import, bomb):
+    job = run_import(bomb, media_type="text/plain")
+    assert job["state"] == "failed"
+    assert "1,000,000 bytes after decompression" in job["error"]
+
+
+def test_an_archive_of_too_many_files_fails_before_its_directory_is_read(run_import, monkeypatch):
+    monkeypatch.setattr(unpacking, "_MAX_DIRECTORY_BYTES", 100_000)
+    many = archive(*((f"{number:060}", b"{}") for number in range(1_000)))
+    job = run_import(many, media_type="application/zip")
+    assert (job["state"], job["error"]) == (
+        "failed",
+        "The ZIP archive has too many files; split it.",
+    )
+
+
+def test_a_million_blocks_without_content_are_read_in_short_steps(tmp_path):
+    """A deflate stream in an archive may contain any number of empty blocks."""
+    deflate = zlib.compressobj(wbits=-15)
+    stream = NO_CONTENT * 10_000_000 + deflate.compress(events(1)) + deflate.flush()
+    sizes = (zlib.crc32(events(1)), len(stream), len(events(1)))
+    file = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 8, 0, 0, *sizes, 1, 0) + b"a" + stream
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, *sizes, 1, *[0] * 6) + b"a"
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(file), 0)
+    path = tmp_path / "a.zip"
+    path.write_bytes(file + entry + end)
+    pieces = [piece for piece, _ in unpacking.unpacked(path, 10**9)]
+    assert b"".join(pieces) == events(1)
+    assert len(pieces) > 3
