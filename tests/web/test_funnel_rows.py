@@ -26,8 +26,17 @@ def row(workspace):
 
 def test_the_list_asks_for_the_figures_of_each_row(workspace, row):
     page = workspace.browser.get("/funnels").text
-    assert f'hx-get="{row}"' in page
+    assert f'hx-get="{row}?period=30d"' in page
     assert "hx-get" not in workspace.browser.get(row).text
+
+
+def test_the_period_of_the_list_is_that_of_its_rows_and_reports(workspace, row):
+    page = workspace.browser.get("/funnels?period=settled").text
+    assert f'hx-get="{row}?period=settled"' in page
+    assert f'href="{row.removesuffix("/row")}?period=settled"' in page
+    assert "period=settled" in re.search(r'<th[^>]*><a[^>]*href="([^"]*)', page)[1]
+    shown = workspace.browser.get(f"{row}?period=settled").text
+    assert f'href="{row.removesuffix("/row")}?period=settled"' in shown
 
 
 def test_the_totals_of_a_row_are_those_of_the_report(workspace, row, clock):

@@ -75,6 +75,19 @@ def test_a_row_of_the_list_shows_the_settled_rate(workspace, funnel):
     assert "Not settled yet" in text_of(workspace, f"/funnels/{funnel}/row?period=7d")
 
 
+def test_the_settled_period_of_a_row_leaves_out_open_attempts(workspace, funnel):
+    text = text_of(workspace, f"/funnels/{funnel}/row?period=settled&timezone=UTC")
+    assert "4 25.0%" in text
+
+
+def test_open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funnel):
+    row = workspace.browser.get(f"/funnels/{funnel}/row?timezone=UTC").text
+    [lowest, highest] = re.findall(r'class="maturing" points="([^"]*)"', row)
+    assert lowest != highest
+    # The lowest rate is one of two attempts, the highest both of them.
+    assert [points.split()[0].split(",")[1] for points in (lowest, highest)] == ["16.0", "2.0"]
+
+
 def test_cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled(workspace, funnel):
     path = f"/funnels/{funnel}?period=all&show=cohorts"
     text = text_of(workspace, path, "detail")

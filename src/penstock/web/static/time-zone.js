@@ -4,7 +4,7 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {
   for (const link of root.querySelectorAll("a[data-in-zone]"))
-    link.search = new URLSearchParams({ timezone: zone });
+    link.search = new URLSearchParams([...new URLSearchParams(link.search), ["timezone", zone]]);
 }
 
 if (zone) {

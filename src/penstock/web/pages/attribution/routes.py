@@ -43,9 +43,10 @@ async def attribution_page(
         query = view.drop_foreign_website(view.query(AttributionPageQuery), websites)
         funnel = _funnel(funnels, view, query)
         now_ms = clock()
+        window_s = 0 if funnel is None else funnel.window_s or 0
 
         def figures() -> dict[str, object]:
-            parameters = query.parameters(now_ms)
+            parameters = query.parameters(now_ms, window_s)
             paging = {"page": query.page, "pageSize": query.page_size}
             record = campaigns.report(
                 view.workspace_id, AttributionQuery.model_validate({**parameters, **paging})
@@ -62,6 +63,7 @@ async def attribution_page(
             parts=("figures",),
             query=query,
             now_ms=now_ms,
+            window_s=window_s,
             websites=websites,
             website=next((site for site in websites if site.id == query.website_id), None),
             funnel=funnel,

@@ -10,9 +10,9 @@ from penstock.web.pages.schema import PeriodPageQuery
 class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
     """The whole state of the page."""
 
-    def parameters(self, now_ms: int) -> Mapping[str, str]:
-        """Return the same query as API parameters, without paging."""
-        span = self.span(now_ms)
+    def parameters(self, now_ms: int, window_s: int = 0) -> Mapping[str, str]:
+        """Return the same query as API parameters, without paging. window_s: see `days`."""
+        span = self.span(now_ms, window_s)
         parameters = {
             "groupBy": self.group_by.value,
             "websiteId": self.website_id,

@@ -22,11 +22,11 @@ from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import (
     MAX_BREAKDOWNS,
     WINDOWS_S,
-    FunnelsQuery,
 )
 from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
+from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery
 from penstock.web.pages.funnels.sparkline import sparkline
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
@@ -40,7 +40,7 @@ def list_page(
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
-    query, workspace_id = view.query(FunnelsQuery), view.workspace_id
+    query, workspace_id = view.query(FunnelListQuery), view.workspace_id
     listed = funnels.page(
         workspace_id, query.pagination, query.search, query.sort, query.folder, by_folder=True
     )
@@ -55,6 +55,8 @@ def list_page(
         folder=query.folder,
         search=query.search,
         sort=query.sort,
+        period=query.period,
+        periods=PERIODS,
     )
 
 
@@ -72,11 +74,12 @@ async def row(
 
     def render() -> Response[bytes]:
         funnel = funnels.get(view.workspace_id, funnel_id)
+        shown: dict[str, Any] = {"funnel": funnel, "period": view.query(FunnelListQuery).period}
         try:
             figures = _figures(view, results, insights, funnel, clock())
         except (Conflict, Unavailable) as error:
-            return view.render("funnels/row.html", funnel=funnel, figures=None, error=error)
-        return view.render("funnels/row.html", funnel=funnel, figures=figures, error=None)
+            return view.render("funnels/row.html", **shown, figures=None, error=error)
+        return view.render("funnels/row.html", **shown, figures=figures, error=None)
 
     return await respond(render)
 
@@ -88,12 +91,12 @@ def _figures(
     funnel: FunnelRecord,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Compute figures for a report's default period, 30 days in the reader's time zone.
+    """Compute figures for the period of the list, in the reader's time zone.
 
     The totals come from the report, because the trend may count a visitor on several days.
     """
     page = view.query(FunnelPageQuery)
-    selection = page.parameters(now_ms)
+    selection = page.parameters(now_ms, window_s=funnel.window_s or 0)
     context = results.prepare(
         view.workspace_id,
         SavedFunnel(funnel.id, page.revision),

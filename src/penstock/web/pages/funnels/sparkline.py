@@ -12,12 +12,14 @@ WIDTH, HEIGHT, _MARGIN = 120, 32, 2
 class Sparkline:
     """The conversion rate by time of entry. The axis starts at 0.
 
-    settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. Maturing rates may
-    still rise, because some units are pending. first, last: rates; None if there are no entries.
+    settled, maturing, highest: `points` of SVG polylines in a box of WIDTH by HEIGHT. Maturing
+    rates may still rise to the highest ones, because some units are pending. first, last: rates;
+    None if there are no entries.
     """
 
     settled: Sequence[str]
     maturing: Sequence[str]
+    highest: Sequence[str]
     first: float | None
     last: float | None
     width: int = WIDTH
@@ -31,16 +33,26 @@ def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) 
     """
     rates = [bucket.conversion_rate for bucket in buckets]
     known = [rate for rate in rates if rate is not None]
-    highest, intervals = max(known, default=0) or 1, max(len(buckets) - 1, 1)
-    points = [
-        None if rate is None else _point(index / intervals, rate / highest)
-        for index, rate in enumerate(rates)
-    ]
     maturing = (index for index, bucket in enumerate(buckets) if bucket.maturing)
     turn = next(maturing, len(buckets)) if has_window else len(buckets)
+    bounds = [
+        bucket.final_rate.upper if bucket.final_rate and index >= turn else rate
+        for index, (bucket, rate) in enumerate(zip(buckets, rates, strict=True))
+    ]
+    top = max((rate for rate in bounds if rate is not None), default=0) or 1
+    intervals = max(len(buckets) - 1, 1)
+
+    def points_of(rates: Sequence[float | None]) -> list[str | None]:
+        return [
+            None if rate is None else _point(index / intervals, rate / top)
+            for index, rate in enumerate(rates)
+        ]
+
+    points, start = points_of(rates), max(turn - 1, 0)
     return Sparkline(
         settled=_lines(points[:turn]),
-        maturing=_lines(points[max(turn - 1, 0) :]) if turn < len(buckets) else [],
+        maturing=_lines(points[start:]) if turn < len(buckets) else [],
+        highest=_lines(points_of(bounds)[start:]) if turn < len(buckets) else [],
         first=known[0] if known else None,
         last=known[-1] if known else None,
     )

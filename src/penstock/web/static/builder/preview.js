@@ -50,7 +50,7 @@ async function run({ name: _, ...definition }, isWaiting, showErrors) {
   if (isWaiting) return show("incomplete");
   show("counting");
   try {
-    const answer = await fetchResult(number, { ...definition, ...period() });
+    const answer = await fetchResult(number, { ...definition, ...period(definition) });
     if (number === latest) finish(answer, definition, showErrors);
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
@@ -63,11 +63,22 @@ function isReady({ steps = [] }) {
   return steps.filter((step) => step.value && !step.diagnostic && !step.exclude).length >= 2;
 }
 
-function period() {
+// Ends at midnight in UTC, so that cached results can be used all day.
+function period(definition) {
   if (!days.value) return {};
-  // Use the same end all day, so that cached results can be used.
+  if (days.value === "settled") {
+    const end = Math.floor((Date.now() - windowMs(definition)) / DAY_MS) * DAY_MS;
+    return { startAt: end - 7 * DAY_MS, endAt: end };
+  }
   const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS;
   return { startAt: end - Number(days.value) * DAY_MS, endAt: end };
+}
+
+function windowMs({ conversionWindow, conversionWindowSeconds }) {
+  if (!conversionWindow) return (conversionWindowSeconds ?? 0) * 1000;
+  return conversionWindow.value * { minute: 60_000, hour: 3_600_000, day: DAY_MS }[
+    conversionWindow.unit
+  ];
 }
 
 async function fetchResult(number, query) {
