@@ -155,6 +155,52 @@ def test_filters_select_visitors_with_such_an_event(workspace):
         assert workspace.client.get("/api/visitors", params=query).status_code == 400, query
 
 
+@pytest.mark.every_database
+def test_a_trait_selects_visitors_by_their_user_of_today(workspace):
+    for visitor_id, traits in (
+        ("a", {"plan": "pro", "seats": 5, "trial": False}),
+        ("b", {"plan": "Pro", "seats": "5"}),
+        ("c", {"plan": None, "seats": {"n": 5}}),
+    ):
+        send(workspace, visitorId=visitor_id)
+        identify(workspace, visitor_id, f"user {visitor_id}", traits=traits)
+    send(workspace, visitorId="nobody")
+    for query, expected in (
+        ({"trait": "plan"}, ["a", "b"]),
+        ({"trait": "plan", "traitValue": "pro"}, ["a"]),
+        ({"trait": "seats", "traitValue": "5"}, ["a", "b"]),
+        ({"trait": "trial", "traitValue": "false"}, ["a"]),
+        ({"trait": "plan", "traitValue": "p%"}, []),
+        ({"trait": "pla"}, []),
+        ({"trait": "seats", "search": "b"}, ["b"]),
+        ({"trait": "plan", "event": "paid"}, []),
+    ):
+        page = listed(workspace, **query)
+        names = sorted(record["userId"] or "" for record in page["data"])
+        assert names == [f"user {name}" for name in expected], query
+        assert page["total"] == len(expected), query
+    identify(workspace, "a", "user a", traits={"seats": 9})
+    assert listed(workspace, trait="plan", traitValue="pro")["total"] == 0
+    send(workspace, visitorId="phone")
+    identify(workspace, "phone", "user b")
+    [both] = listed(workspace, trait="plan")["data"]
+    assert (both["userId"], both["events"]) == ("user b", 2)
+
+
+def test_traits_of_another_workspace_select_nothing(workspace, other_workspace):
+    send(other_workspace, visitorId="a")
+    identify(other_workspace, "a", "ann", traits={"plan": "pro"})
+    send(workspace, visitorId="a")
+    assert listed(workspace, trait="plan")["total"] == 0
+
+
+def test_a_value_needs_the_name_of_its_trait(workspace):
+    answer = workspace.client.get("/api/visitors", params={"traitValue": "pro"})
+    assert answer.status_code == 400
+    [fault] = answer.json()["errors"]
+    assert (fault["code"], "trait" in fault["message"]) == ("required", True)
+
+
 def test_the_list_of_one_website_has_its_own_visitors(workspace):
     other = another_website(workspace)
     send(workspace, visitorId="here")

@@ -88,6 +88,24 @@ def test_a_part_of_an_id_and_filters_find_visitors(signed_in, account, website, 
     assert_accessible(signed_in)
 
 
+def test_a_trait_and_its_value_find_visitors(signed_in, account, website, watch):
+    for name, plan in (("ann", "pro"), ("bob", "basic")):
+        seen(account, website, name, "signed_up")
+        body = {"websiteId": website, "visitorId": name, "userId": name, "traits": {"plan": plan}}
+        account.client.post("/api/identify", json=body).raise_for_status()
+    seen(account, website, "nobody", "signed_up")
+    signed_in.goto("/visitors")
+    expect(signed_in.locator("td.main")).to_have_count(3)
+    signed_in.get_by_label("Trait", exact=True).fill("plan")
+    expect(signed_in.locator("td.main")).to_have_count(2)
+    signed_in.get_by_label("Value of the trait").fill("pro")
+    expect(signed_in.locator("td.main")).to_have_count(1)
+    expect(signed_in.locator("td.main")).to_have_text(["ann"])
+    signed_in.get_by_label("Value of the trait").fill("free")
+    expect(signed_in.get_by_role("heading", name="No matching visitors")).to_be_visible()
+    assert_accessible(signed_in)
+
+
 def test_a_timeline_is_divided_into_sessions_with_their_day(signed_in, account, website, watch):
     key = account.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
     ann = {"websiteId": website, "visitorId": "ann"}

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.activity.schema import StoredEventRecord, Text
-from penstock.http.schema import PageQuery, Query, Record
+from penstock.http.schema import PageQuery, Query, Record, RuleBroken
 
 
 class WebsiteQuery(Query):
@@ -49,6 +49,16 @@ class VisitorsQuery(PageQuery):
         Text | None,
         Field(description="Only visitors with an event of this name; page views by path."),
     ] = None
+    trait: Annotated[
+        Text | None, Field(description="Only visitors whose user has this trait, such as plan.")
+    ] = None
+    trait_value: Annotated[
+        Text | None,
+        Field(
+            description="Only visitors whose `trait` has this value, compared as text: pro, 5, "
+            "true. Requires `trait`."
+        ),
+    ] = None
     days: Annotated[
         int,
         Field(
@@ -58,6 +68,13 @@ class VisitorsQuery(PageQuery):
             "exactly one of their IDs.",
         ),
     ] = 30
+
+    @field_validator("trait_value")
+    @classmethod
+    def _needs_trait(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("trait", "") is None:
+            raise RuleBroken("required", "Send the name of the trait as `trait`, too.", "trait")
+        return value
 
 
 class VisitorRecord(Record):

@@ -116,6 +116,8 @@ class VisitorService:
             "country": (query.country or "").upper(),
             "device": query.device or "",
             "event": query.event or "",
+            "trait": query.trait or "",
+            "trait_value": query.trait_value or "",
         }
         return self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "active_visitors"), parameters

@@ -1,6 +1,7 @@
 -- One page of the visitors with events in a period, most recently active first, and their total
 -- number. Sums events by stored visitor ID first, then by canonical visitor, since merges are few.
--- An empty filter selects all visitors. part: text in one of their IDs.
+-- An empty filter selects all visitors. part: text in one of their IDs. trait_value: text after the
+-- tag (`penstock.base.scalar`); if it is empty, any value.
 SELECT
     any(stored.scope) AS scope,
     any(if(aliases.canonical_key = 0, stored.name, aliases.canonical_id)) AS name,
@@ -41,5 +42,15 @@ LEFT ANY JOIN
 GROUP BY if(aliases.canonical_key = 0, stored.visitor_key, aliases.canonical_key) AS visitor
 HAVING max(stored.has_event) AND max(stored.has_country) AND max(stored.has_device)
     AND (max(stored.has_part) OR positionCaseInsensitiveUTF8(name, {part:String}) > 0)
+    AND ({trait:String} = '' OR visitor IN
+    (
+        SELECT visitor_key
+        FROM visitor_traits
+        WHERE scope_id IN {scopes:Array(String)} AND {trait:String} != ''
+        GROUP BY visitor_key
+        HAVING argMax(texts[{trait:String}], version) != ''
+            AND ({trait_value:String} = ''
+                OR substring(argMax(texts[{trait:String}], version), 2) = {trait_value:String})
+    ))
 ORDER BY last_ms DESC, visitor
 LIMIT {limit:UInt64} OFFSET {offset:UInt64}
