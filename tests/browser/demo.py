@@ -23,6 +23,15 @@ GOAL = {
 }
 
 
+SEGMENT = {
+    "name": "From Germany or Austria",
+    "filters": [
+        {"property": "$country", "operator": "in", "value": '["DE", "AT"]'},
+        {"property": "plan", "operator": "is_set"},
+    ],
+}
+
+
 class Demo:
     """A running demo and a session of its account. ids: IDs of records, for URLs."""
 
@@ -44,6 +53,7 @@ class Demo:
             "/api/settings/invitations", json={"email": "bob@example.com"}
         ).json()
         self.ids = {
+            "segment": client.post("/api/segments", json=SEGMENT).json()["id"],
             "goal": client.post("/api/goals", json=GOAL).json()["id"],
             "link": client.get(
                 "/api/mobile/deferred-links", params={"search": "spring-sale"}

@@ -164,6 +164,8 @@ class Workspace:
             "value": text,
             "filters": [{"property": plan, "operator": "in", "value": json.dumps([text])}],
         }
+        segment = {"name": text, "filters": match["filters"]}
+        self.ids["segment"] = self._send("/api/segments", segment)["id"]
         self.ids["goal"] = self._send("/api/goals", {"name": text, "match": match})["id"]
         steps = [
             {

@@ -101,6 +101,21 @@ PAGES = (
     ShownPage("goals", "/goals", at("/goals")),
     ShownPage("goal-new", "/goals/new", at("/goals/new")),
     ShownPage("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
+    ShownPage("segments", "/segments", at("/segments")),
+    ShownPage("segment-new", "/segments/new", at("/segments/new")),
+    ShownPage(
+        "segment-edit", "/segments/{segment_id}/edit", at("/segments/{segment}/edit"), dark=True
+    ),
+    ShownPage(
+        "report-segment",
+        "/funnels/{funnel_id}",
+        at(
+            "/funnels/{funnel}?timezone=UTC&segment={segment}&filters="
+            "[{{%22property%22:%22plan%22,%22operator%22:%22equals%22,%22value%22:%22basic%22}}]"
+        ),
+        dark=True,
+    ),
+    ShownPage("internal-traffic", "/settings/internal-traffic", at("/settings/internal-traffic")),
     ShownPage("links", "/links", at("/links")),
     ShownPage("link-new", "/links/new", at("/links/new?from={link}")),
     ShownPage("links-upload", "/links/upload", at("/links/upload")),

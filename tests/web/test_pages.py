@@ -13,6 +13,7 @@ FUNNEL = {
     "name": "Sign-up",
     "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
 }
+SEGMENT = {"name": "Paying", "filters": [{"property": "plan", "operator": "is_set"}]}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 OPEN = {
     "/",
@@ -72,6 +73,7 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
         "website_id": workspace.website_id,
         "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
         "goal_id": creator("/api/goals", GOAL)(workspace),
+        "segment_id": creator("/api/segments", SEGMENT)(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",
@@ -98,16 +100,20 @@ def test_no_page_shows_anything_of_another_workspace(services, workspace, other_
     funnel = FUNNEL | {"name": FOREIGN}
     other_funnel = other_workspace.client.post("/api/funnels", json=funnel).json()["id"]
     other_workspace.client.post("/api/goals", json=GOAL | {"name": FOREIGN}).raise_for_status()
+    segment = SEGMENT | {"name": FOREIGN}
+    other_segment = other_workspace.client.post("/api/segments", json=segment).json()["id"]
     own = {
         "website_id": workspace.website_id,
         "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
         "goal_id": creator("/api/goals", GOAL)(workspace),
+        "segment_id": creator("/api/segments", SEGMENT)(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",
         "import_id": _import(workspace),
     }
     foreign = {"websiteId": site, "website": site, "funnelId": other_funnel, "funnel": other_funnel}
+    foreign["segment"] = other_segment
     assert FOREIGN in other_workspace.browser.get("/settings/websites").text
     for path in pages(services):
         for query in ({}, foreign):

@@ -26,6 +26,7 @@ class Entry(NamedTuple):
 NAV: tuple[Entry, ...] = (
     Entry("Funnels", "/funnels", "funnels"),
     Entry("Goals", "/goals", "goals"),
+    Entry("Segments", "/segments", "segments"),
     Entry("Live events", "/live", "live", also=("/refused",)),
     Entry("Visitors", "/visitors", "visitors"),
     Entry("Links", "/links", "links"),
@@ -40,6 +41,7 @@ SETTINGS: tuple[Entry, ...] = (
     Entry("API keys", "/settings/api-keys"),
     Entry("Members", "/settings/members"),
     Entry("Workspace", "/settings/workspace"),
+    Entry("Internal traffic", "/settings/internal-traffic"),
     Entry("Audit log", "/settings/audit-log"),
     Entry("Account", "/settings/account"),
 )

@@ -24,6 +24,7 @@ from penstock.web.pages.links import routes as links_routes
 from penstock.web.pages.live import routes as live_routes
 from penstock.web.pages.people import routes as people_routes
 from penstock.web.pages.report import routes as report_routes
+from penstock.web.pages.segments import routes as segments_routes
 from penstock.web.pages.session import routes as session_routes
 from penstock.web.pages.settings import routes as settings_routes
 from penstock.web.pages.system import routes as system_routes
@@ -40,6 +41,7 @@ AREAS = (
     report_routes,
     units_routes,
     goals_routes,
+    segments_routes,
     live_routes,
     visitors_routes,
     links_routes,

@@ -10,7 +10,8 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.paging import Page
+from penstock.base.errors import Invalid
+from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.model import ANY_NAME
 from penstock.funnels.definitions.revisions import filter_in_words, window_of
@@ -21,7 +22,11 @@ from penstock.funnels.definitions.schema import (
     SavedMatch,
     SavedStep,
 )
+from penstock.funnels.internal_traffic.model import InternalTraffic
+from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.segments.schema import SavedSegmentRecord
+from penstock.funnels.segments.service import SavedSegmentService
 from penstock.settings import Settings
 from penstock.web.pages.schema import (
     AD_HOC,
@@ -44,6 +49,8 @@ def row_names(row: SavedStep) -> list[str]:
 
 
 _MAX_TITLE_NAMES = 3
+_MAX_SEGMENTS = 20
+"""Number of segments in the menu of a report. All segments have a page of their own."""
 
 
 def row_title(row: SavedStep) -> str:
@@ -76,7 +83,9 @@ class FunnelPage:
     definition: definition of the selected revision with the breakdown and window of the query.
     saved_definition: the same as saved. now_ms: time of evaluation. selection: the
     query parameters that select its units, unparsed. revisions: the latest hundred revisions,
-    newest first; empty for a funnel that was never changed.
+    newest first; empty for a funnel that was never changed. segments: the newest segments.
+    segment: the segment of the query; None if it has none, or a deleted one. internal_traffic:
+    see `ChangedDefinition`.
     """
 
     view: View
@@ -89,6 +98,9 @@ class FunnelPage:
     selection: Mapping[str, Any]
     now_ms: int
     base_url: str
+    segments: Listing[SavedSegmentRecord]
+    segment: SavedSegmentRecord | None
+    internal_traffic: InternalTraffic | None
 
     @property
     def revision(self) -> int:
@@ -156,7 +168,19 @@ class FunnelPage:
     @property
     def asks_ad_hoc(self) -> bool:
         """Whether the query asks for something else than what was saved."""
-        return self.query.ad_hoc != NO_CHANGES
+        return replace(self.query.ad_hoc, internal=False) != NO_CHANGES
+
+    @property
+    def all_filters(self) -> str:
+        """The filters of the query and of its segment, as JSON."""
+        of_segment = self.segment.filters if self.segment else []
+        return filters_as_text([*of_segment, *(self.query.filters or ())])
+
+    @property
+    def saved_segment_address(self) -> str:
+        """The same page with a new segment, whose ID replaces `{id}`, instead of filters."""
+        address = self.view.address(filters=None, segment=None, page=None, cursor=None)
+        return f"{address}{'&' if '?' in address else '?'}segment={{id}}"
 
     def builder(self, path: str, **more: str) -> str:
         """Return the address of the builder, filled with the changes of the query."""
@@ -220,6 +244,8 @@ class FunnelPages:
     view: View
     funnels: FunnelService
     website_service: WebsiteService
+    segments: SavedSegmentService
+    internal_traffic: InternalTrafficService
     settings: Settings
     clock: Clock
 
@@ -257,14 +283,32 @@ class FunnelPages:
             selection=selection_of(self.view.request.query_params),
             now_ms=self.clock(),
             base_url=self.settings.base_url,
+            segments=self.segments.page(workspace_id, Page(1, _MAX_SEGMENTS)),
+            segment=self._segment(query),
+            internal_traffic=self._internal_traffic(query),
         )
+
+    def _segment(self, query: FunnelPageQuery) -> SavedSegmentRecord | None:
+        if query.segment is None:
+            return None
+        try:
+            return self.segments.of_question(self.view.workspace_id, query.segment)
+        except Invalid:  # the parts of the page show the error
+            return None
+
+    def _internal_traffic(self, query: FunnelPageQuery) -> InternalTraffic | None:
+        if not self.internal_traffic.get(self.view.workspace_id).filters:
+            return None
+        return InternalTraffic.INCLUDED if query.internal else InternalTraffic.LEFT_OUT
 
 
 async def provide_funnel_pages(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
+    segments: NamedDependency[SavedSegmentService],
+    internal_traffic: NamedDependency[InternalTrafficService],
     settings: NamedDependency[Settings],
     clock: NamedDependency[Clock],
 ) -> FunnelPages:
-    return FunnelPages(view, funnels, website_service, settings, clock)
+    return FunnelPages(view, funnels, website_service, segments, internal_traffic, settings, clock)

@@ -118,6 +118,8 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
             "filters": self.filters and filters_as_text(self.filters),
             "window": self.window,
             "settled": "true" if self.settled else None,
+            "segment": self.segment,
+            "internal": "true" if self.internal else None,
         }
         sent = {name: value for name, value in parameters.items() if value}
         return (
@@ -194,7 +196,7 @@ def _year_before(at: datetime) -> datetime:
     return at.replace(year=at.year - 1, day=28 if is_leap_day else at.day)
 
 
-AD_HOC = ("breakdown", "filters", "window", "settled")
+AD_HOC = ("breakdown", "filters", "window", "settled", "segment", "internal")
 """Query parameters that ask for something else than what was saved."""
 
 _SELECTION = (

@@ -21,5 +21,6 @@ class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
             "funnelId": self.funnel_id,
             "touch": self.touch if self.funnel_id else None,
             "sort": self.sort.value,
+            "internal": "true" if self.internal and self.funnel_id else None,
         }
         return {name: value for name, value in parameters.items() if value}

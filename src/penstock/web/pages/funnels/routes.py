@@ -14,6 +14,7 @@ from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
@@ -24,6 +25,7 @@ from penstock.funnels.saved.schema import (
     WINDOWS_S,
 )
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.segments.service import SavedSegmentService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery
@@ -39,6 +41,7 @@ def list_page(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
+    internal_traffic: NamedDependency[InternalTrafficService],
 ) -> Response[bytes]:
     query, workspace_id = view.query(FunnelListQuery), view.workspace_id
     listed = funnels.page(
@@ -57,6 +60,7 @@ def list_page(
         sort=query.sort,
         period=query.period,
         periods=PERIODS,
+        leaves_out_internal=bool(internal_traffic.get(workspace_id).filters),
     )
 
 
@@ -118,6 +122,7 @@ def _figures(
 def new_page(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
+    segments: NamedDependency[SavedSegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """Form for a new funnel. The query parameter `from` is the ID of a funnel to copy."""
@@ -125,7 +130,7 @@ def new_page(
     definition = None
     if source_id:
         source = funnels.get(view.workspace_id, source_id)
-        definition = _form_data(source, view.query(AdHocQuery)) | {
+        definition = _form_data(view, segments, source) | {
             "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
             "folder": source.folder,
         }
@@ -137,16 +142,18 @@ def edit_page(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
     funnels: NamedDependency[FunnelService],
+    segments: NamedDependency[SavedSegmentService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     saved = funnels.get(view.workspace_id, funnel_id)
-    definition = _form_data(saved, view.query(AdHocQuery))
+    definition = _form_data(view, segments, saved)
     return _builder(view, settings, saved=saved, definition=definition)
 
 
-def _form_data(funnel: FunnelRecord, query: AdHocQuery) -> dict[str, Any]:
+def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) -> dict[str, Any]:
     """Return the definition in the format of an API request, with the changes of a report."""
-    definition = query.ad_hoc.change_record(funnel.definition)
+    changes = segments.expand(view.workspace_id, view.query(AdHocQuery).ad_hoc)
+    definition = changes.change_record(funnel.definition)
     return {"name": funnel.name, **definition.model_dump(mode="json")}
 
 

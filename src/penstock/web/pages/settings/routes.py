@@ -1,4 +1,4 @@
-"""Pages for API keys, the workspace and the audit log."""
+"""Pages for API keys, the workspace, internal traffic and the audit log."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -9,6 +9,8 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock, iso
+from penstock.funnels.definitions.operators import operators_by_group
+from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.http.schema import PageQuery
 from penstock.settings import DAY_S, Settings
 from penstock.web.nav import SETTINGS
@@ -52,6 +54,19 @@ def workspace(
     )
 
 
+@get("/settings/internal-traffic", sync_to_thread=True)
+def internal_traffic_page(
+    view: NamedDependency[View], internal_traffic: NamedDependency[InternalTrafficService]
+) -> Response[bytes]:
+    record = internal_traffic.get(view.workspace_id)
+    return view.render(
+        "settings/internal_traffic.html",
+        record=record,
+        filters=[item.model_dump() for item in record.filters],
+        operator_groups=operators_by_group(),
+    )
+
+
 @get("/settings/audit-log", sync_to_thread=True)
 def audit_entries(
     view: NamedDependency[View], audit_log: NamedDependency[AuditLog]
@@ -61,4 +76,4 @@ def audit_entries(
     return view.render("settings/audit_log.html", entries=entries)
 
 
-ROUTES = (first_settings, api_keys, workspace, audit_entries)
+ROUTES = (first_settings, api_keys, workspace, internal_traffic_page, audit_entries)

@@ -4,7 +4,7 @@ import { formatNumber, formatTimesIn } from "../formats.js";
 export function showResult(
   panel,
   definition,
-  { aggregate, coverage, countingUnit, impossibleSteps },
+  { aggregate, asked, coverage, countingUnit, impossibleSteps },
 ) {
   const noun = countingUnit;
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
@@ -44,10 +44,11 @@ export function showResult(
   const notes = coverage.notes.map((note, index) =>
     coverage.noteCodes[index] === "no_window" ? noWindow : note,
   );
+  const internal = asked?.internalTraffic === "leftOut" ? ["Internal traffic is left out."] : [];
   panel
     .querySelector("[data-notes]")
     .replaceChildren(
-      ...[...impossibleSteps.map(({ message }) => message), ...notes].map((note) =>
+      ...[...impossibleSteps.map(({ message }) => message), ...internal, ...notes].map((note) =>
         Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
       ),
     );
