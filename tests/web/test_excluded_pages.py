@@ -26,12 +26,19 @@ def test_figures_and_bars(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
     assert "Conversion rate 50.0% of 2 settled attempts" in text
     assert "Excluded 2" in text
-    assert "2 excluded" in text
+    assert "2 excluded by X" in text
     assert "1 dropped off ( 50.0% of settled)" in text
     page = workspace.browser.get(
         f"/funnels/{funnel}?period=all", headers={"HX-Request": "true", "HX-Target": "overview"}
     )
     assert '<rect class="excluded" x="50.0000%" width="50.0000%"' in " ".join(page.text.split())
+
+
+def test_bars_name_each_reason_for_an_exclusion(workspace, scene):
+    scene.story("0/A 30/A 60/B", attempt="out of order")
+    funnel = scene.attempts("A", step("X", "Y", exclude=True), step("B", strict=True))
+    text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    assert "1 excluded by X or Y or another step out of order" in text
 
 
 @pytest.mark.parametrize(

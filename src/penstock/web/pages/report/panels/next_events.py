@@ -13,6 +13,7 @@ def next_events(context: ReportContext) -> dict[str, Any]:
     more: dict[str, Any] = {
         "step": min(context.query.step, n - 1),
         "outcome": None if outcome == "both" else outcome,
+        "of": context.query.of,
     }
     following = context.insights.find_next_events(
         context.shared_query, NextQuery.model_validate(context.page.parameters(**more))

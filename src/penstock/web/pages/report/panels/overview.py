@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.insights.schema import TimingQuery
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
@@ -26,7 +27,7 @@ class Bar:
     the step, which is the hatched part. from_start, from_previous: shares of settled units or,
     without a window, of all units. options: index, name and count of each option, if there are
     several. filters: number of filters. is_largest_loss: whether most of the lost units stopped
-    here.
+    here. excluded_by: what excludes units after the step.
     """
 
     step: StepRecord
@@ -41,6 +42,7 @@ class Bar:
     all_of: bool
     is_largest_loss: bool
     diagnostics: Sequence[DiagnosticRecord]
+    excluded_by: Sequence[str]
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
@@ -118,7 +120,19 @@ def _bar(
         all_of=row.mode is not None,
         is_largest_loss=step is loss and len(steps) > 2,
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
+        excluded_by=_exclusions(context.page.definition.steps[step.row + 1 :]),
     )
+
+
+def _exclusions(later: Sequence[SavedStep]) -> list[str]:
+    """Return what excludes units between a step and the next. later: the rows after the step."""
+    reasons = []
+    for row in later:
+        if row.exclude:
+            reasons.append(row_title(row))
+        if row.required:
+            return [*reasons, "another step out of order"] if row.strict else reasons
+    return reasons
 
 
 def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:

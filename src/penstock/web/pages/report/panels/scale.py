@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-_MAX_TICKS = 5
+_MAX_TICKS = 7
 _STEPS = (1, 2, 2.5, 5, 10)
 
 
