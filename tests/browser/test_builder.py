@@ -779,6 +779,37 @@ def test_one_list_offers_events_of_all_kinds_with_counts_and_when_they_were_last
     expect(step(page, 3).get_by_label("Type")).to_have_value("Event")
 
 
+def test_the_picker_of_a_filter_lists_traits_and_first_time(shop, builder):
+    page = builder
+    identity = {"visitorId": "ann", "userId": "user 1", "traits": {"tier": "gold"}}
+    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+    answer = shop.client.post("/api/identify", json={"websiteId": website, **identity})
+    assert answer.status_code == 200
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill("Golden")
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    suggestions = page.get_by_role("listbox", name="Suggestions")
+    step(page, 1).get_by_role("button", name="Add a filter").click()
+    step(page, 1).get_by_label("Property").fill("tier")
+    expect(suggestions.get_by_role("option")).to_have_text(["Trait $trait.tier string 1"])
+    suggestions.get_by_role("option").click()
+    suggestions.get_by_role("option", name="gold").click()
+    step(page, 1).get_by_role("button", name="Add a filter").click()
+    step(page, 1).get_by_label("Property").last.fill("first")
+    suggestions.get_by_role("option", name="First time").click()
+    expect(step(page, 1).locator("[data-operator]").last).to_have_value("is_true")
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    assert saved(shop)["steps"][0]["filters"] == [
+        {"property": "$trait.tier", "operator": "equals", "value": "gold"},
+        {"property": "$first_time", "operator": "is_true", "value": ""},
+    ]
+    page.get_by_role("group").filter(has_text="Break down by").locator("summary").click()
+    page.locator("[data-key]").first.fill("tier")
+    expect(suggestions.get_by_role("option")).to_have_text(["Trait $trait.tier string 1"])
+
+
 MOST_CLICKS = 12
 
 

@@ -445,3 +445,28 @@ def test_unusual_but_valid_parameters_are_accepted(workspace):
             assert fetch(workspace, what, search=text)["total"] == 0
         assert fetch(workspace, "values", property=text, event=text, search=text)["total"] == 0
     assert fetch(workspace, "events", page=2**31 - 1)["data"] == []
+
+
+def test_traits_are_listed_with_the_numbers_of_their_visitors(workspace):
+    take(workspace, {"event": "e", "properties": {"plan": "pro"}})
+    traits = [{"plan": "pro", "age": 5}, {"plan": "basic"}, {"plan": 5}, {"plan": "pro"}]
+    for place, of_user in enumerate([*traits, {"plan": {}}]):
+        body = {
+            "websiteId": workspace.website_id,
+            "visitorId": f"v{place}",
+            "userId": f"u{place}",
+            "traits": of_user,
+        }
+        assert workspace.client.post("/api/identify", json=body).status_code == 200
+    listed = fetch(workspace, "properties", search="trait.", event="other", pageSize=100)["data"]
+    assert [(seen["property"], seen["count"], seen["builtin"]) for seen in listed] == [
+        ("$trait.plan", 4, True),
+        ("$trait.age", 1, True),
+    ]
+    types = [{"type": "string", "count": 3, "lastSeenAt": None}]
+    types += [{"type": "number", "count": 1, "lastSeenAt": None}]
+    assert (listed[0]["types"], listed[0]["lastSeenAt"]) == (types, None)
+    assert values(workspace, "$trait.plan") == [("pro", 2), (5, 1), ("basic", 1)]
+    assert values(workspace, "$trait.plan", search="PR") == [("pro", 2)]
+    assert fetch(workspace, "values", property="$trait.plan")["complete"] is True
+    assert values(workspace, "$trait.none") == []

@@ -47,7 +47,8 @@ class ValuesQuery(PropertiesQuery):
     """Query parameters for listing values."""
 
     property: Annotated[
-        EventField, Field(description="A property, or the `$` name of a built-in field.")
+        EventField,
+        Field(description="A property, the `$` name of a built-in field, or `$trait.` and a name."),
     ]
 
 
@@ -63,7 +64,7 @@ class NameRecord(Record):
 class TypeRecord(Record):
     type: PropertyType
     count: Annotated[int, Field(description="Number of events with a value of this type.")]
-    last_seen_at: str
+    last_seen_at: str | None
 
 
 class PropertyRecord(Record):
@@ -72,9 +73,16 @@ class PropertyRecord(Record):
     property: str
     builtin: Annotated[bool, Field(description="Whether it is a built-in event field.")]
     count: Annotated[
-        int, Field(description="Number of events with this property. Null values do not count.")
+        int,
+        Field(
+            description="Number of events with this property; of a trait, the number of visitors. "
+            "Null values do not count."
+        ),
     ]
-    last_seen_at: Annotated[str, Field(description="When the latest of these events occurred.")]
+    last_seen_at: Annotated[
+        str | None,
+        Field(description="When the latest of these events occurred; null for a trait."),
+    ]
     types: Annotated[list[TypeRecord], Field(description="Most frequent first.")]
 
 

@@ -10,7 +10,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.paths import canonical_spelling, page_path
-from penstock.base.scalar import plain_text, tagged
+from penstock.base.scalar import plain_text, tagged, untagged
 from penstock.catalogue.schema import (
     NameRecord,
     NamesQuery,
@@ -21,12 +21,17 @@ from penstock.catalogue.schema import (
     ValuesQuery,
     ValuesRecord,
 )
-from penstock.funnels.definitions.builtins import PATH, TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import PATH, TOUCH_FIELDS, TRAIT_PREFIX, trait_of
+from penstock.funnels.definitions.filters import MAX_KEY_BYTES
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 _BUILTIN = "$"
+_TRAIT_VISITORS = 100_000
+"""Maximum number of visitors whose traits a list reads."""
+_TRAIT_VALUES = 100
+_MAX_VALUE_BYTES = 256
 
 
 class CatalogueService:
@@ -67,15 +72,19 @@ class CatalogueService:
         [[total, page]] = self._fetch(
             "properties",
             scope
+            | self._traits(workspace_id, query.website_id)
             | _filters(query)
             | _event(query)
             | _limits(query.pagination)
+            | {"trait_prefix": TRAIT_PREFIX, "key_bytes": MAX_KEY_BYTES}
             | {"touches": [(_event_field(name), name) for name in TOUCH_FIELDS]},
         )
         return Listing([_property(*row) for row in page], query.pagination, total)
 
     def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
         """Return scalar values of one property, most frequent first, up to 100 per type."""
+        if (trait := trait_of(query.property)) is not None:
+            return self._trait_values(workspace_id, query, trait)
         scope = self._scope(workspace_id, query.website_id)
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
@@ -87,23 +96,22 @@ class CatalogueService:
         stored_values = [
             ValueRecord(value=decode(value), count=count) for _, top in rows for value, count in top
         ]
-        is_path = query.property == PATH
-        search = (canonical_spelling(query.search) if is_path else query.search).casefold()
-        matches = [
-            record
-            for record in stored_values
-            if record.count and search in plain_text(record.value).casefold()
-        ]
-        matches.sort(key=lambda record: (-record.count, tagged(record.value)))
-        page = query.pagination
-        return ValuesRecord(
-            data=matches[page.offset : page.offset + page.size],
-            page=page.number,
-            page_size=page.size,
-            total=len(matches),
-            complete=sum(record.count for record in stored_values)
-            == sum(events for events, _ in rows),
+        return _values(query, stored_values, sum(events for events, _ in rows))
+
+    def _trait_values(
+        self, workspace_id: WorkspaceId, query: ValuesQuery, trait: str
+    ) -> ValuesRecord:
+        rows = self._fetch(
+            "trait_values",
+            self._traits(workspace_id, query.website_id)
+            | {"trait": trait, "values": _TRAIT_VALUES},
         )
+        stored_values = [
+            ValueRecord(value=value, count=count)
+            for text, count, _ in rows
+            if len(text.encode()) <= _MAX_VALUE_BYTES and (value := untagged(text)) is not None
+        ]
+        return _values(query, stored_values, rows[0][2] if rows else 0)
 
     def _scope(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
         """Return the parameter that selects one website, or all websites of the workspace."""
@@ -113,9 +121,35 @@ class CatalogueService:
             ]
         }
 
+    def _traits(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
+        """Return the parameters that select the visitors of websites, to read their traits."""
+        websites = self._websites.select_websites(workspace_id, website_id)
+        scopes = sorted({website.scope_id for website in websites})
+        return {"scopes": scopes, "visitors": _TRAIT_VISITORS}
+
     def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         return self._warehouse.fetch_rows(load("penstock.catalogue", statement), parameters)
+
+
+def _values(query: ValuesQuery, stored: Sequence[ValueRecord], total: int) -> ValuesRecord:
+    """Return a page of values. total: number of events or visitors with any value."""
+    is_path = query.property == PATH
+    search = (canonical_spelling(query.search) if is_path else query.search).casefold()
+    matches = [
+        record
+        for record in stored
+        if record.count and search in plain_text(record.value).casefold()
+    ]
+    matches.sort(key=lambda record: (-record.count, tagged(record.value)))
+    page = query.pagination
+    return ValuesRecord(
+        data=matches[page.offset : page.offset + page.size],
+        page=page.number,
+        page_size=page.size,
+        total=len(matches),
+        complete=sum(record.count for record in stored) == total,
+    )
 
 
 def _filters(query: NamesQuery) -> dict[str, Any]:
@@ -144,9 +178,14 @@ def _property(
         property=name,
         builtin=name.startswith(_BUILTIN),
         count=count,
-        last_seen_at=iso(last_ms),
+        last_seen_at=_time(last_ms),
         types=[
-            TypeRecord(type=type_, count=events, last_seen_at=iso(at_ms))
+            TypeRecord(type=type_, count=events, last_seen_at=_time(at_ms))
             for type_, events, at_ms in types
         ],
     )
+
+
+def _time(at_ms: int) -> str | None:
+    """Return the time of the latest event with a property; None for a trait, which has no time."""
+    return iso(at_ms) if at_ms else None

@@ -1,9 +1,10 @@
 -- One page of the properties with their types, most frequent first, and their total number. A path
 -- selects all page views: the catalogue does not store properties by path. Fields of touches appear
--- for every kind and event, because every event has its visitor's touches.
+-- for every kind and event, because every event has its visitor's touches. So do traits, which count
+-- visitors instead of events and have no time.
 WITH typed AS
 (
-    SELECT property, type, sum(events) AS events,
+    SELECT property, toString(type) AS type, sum(events) AS events,
         toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property != ''
@@ -17,13 +18,26 @@ WITH typed AS
         ), name = {event:String}))
     GROUP BY property, type
     UNION ALL
-    SELECT touch.2 AS property, type, sum(events) AS events,
+    SELECT touch.2 AS property, toString(type) AS type, sum(events) AS events,
         toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
     FROM catalogue
     ARRAY JOIN {touches:Array(Tuple(String, String))} AS touch
     WHERE website_id IN {websites:Array(String)} AND catalogue.property = touch.1
         AND ({search:String} = '' OR positionCaseInsensitiveUTF8(touch.2, {search:String}) > 0)
     GROUP BY touch.2, type
+    UNION ALL
+    SELECT concat({trait_prefix:String}, trait.1) AS property,
+        transform(substring(trait.2, 1, 1), ['s', 'n'], ['string', 'number'], 'boolean') AS type,
+        count() AS events, 0 AS last_ms
+    FROM
+    (
+        SELECT texts FROM visitor_traits FINAL
+        WHERE scope_id IN {scopes:Array(String)} LIMIT {visitors:UInt64}
+    )
+    ARRAY JOIN CAST(texts, 'Array(Tuple(String, String))') AS trait
+    WHERE length(property) <= {key_bytes:UInt64}
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(property, {search:String}) > 0)
+    GROUP BY property, type
 ),
 seen AS
 (
@@ -32,7 +46,7 @@ seen AS
         sum(typed.events) AS events,
         max(typed.last_ms) AS last_ms,
         arraySort(type -> (-toInt64(type.2), type.1),
-            groupArray((toString(type), typed.events, typed.last_ms))) AS types
+            groupArray((typed.type, typed.events, typed.last_ms))) AS types
     FROM typed
     GROUP BY property
 )

@@ -1,7 +1,7 @@
 // Menus of a report that ask for something else than what was saved: their inputs become one
 // parameter of the address.
 import { suggestBy } from "./builder/combobox.js";
-import { operatorChanged, readFilterValue } from "./builder/filters.js";
+import { operatorChanged, propertyPicked, readFilterValue } from "./builder/filters.js";
 import { makeFilter, part } from "./builder/matches.js";
 import { RETRIES_MS, suggest } from "./builder/suggestions.js";
 import { on } from "./delegation.js";
@@ -12,6 +12,9 @@ on("keydown", ".ad-hoc [data-suggests]", (input, event) => {
   if (event.key === "Enter" && !event.isComposing && !selects) input.form.requestSubmit();
 });
 suggestBy(suggest, RETRIES_MS);
+on("suggestion:picked", ".filter [data-suggests]", (input, { detail }) =>
+  propertyPicked(input.closest(".filter"), detail.suggestion),
+);
 on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), {
   capture: true,
 });

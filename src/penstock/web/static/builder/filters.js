@@ -75,6 +75,13 @@ export function fillFilterValue(filter, value) {
   hiddenOf(filter).disabled = kind === none;
 }
 
+// A picked property may come with the operator that fits it.
+export function propertyPicked(filter, { operator }) {
+  if (!operator) return;
+  filter.querySelector("[data-operator]").value = operator;
+  operatorChanged(filter);
+}
+
 // A new operator keeps the typed value if it has the same kind of input.
 export function operatorChanged(filter) {
   const typed = inputsOf(filter);

@@ -3,7 +3,7 @@
 import { clearFaults, fieldOf, placeFaults } from "../faults.js";
 import { on } from "../delegation.js";
 import { openSuggestions, suggestBy } from "./combobox.js";
-import { operatorChanged, readFilterValue } from "./filters.js";
+import { operatorChanged, propertyPicked, readFilterValue } from "./filters.js";
 import { part, selectionOf } from "./matches.js";
 import { RETRIES_MS, suggest, typesOf } from "./suggestions.js";
 
@@ -66,10 +66,12 @@ export function changed(form) {
 function handlePick(input, { suggestion, isClicked }) {
   const match = input.closest("[data-match]");
   if (suggestion.type) part(match, "type").querySelector("select").value = suggestion.type;
+  const filter = input.closest(".filter");
+  if (filter) propertyPicked(filter, suggestion);
   if (!isClicked || !match) return;
   const next =
     input.dataset.suggests === "property"
-      ? input.closest(".filter").querySelector(".filter-inputs [data-suggests]")
+      ? filter?.querySelector(".filter-inputs [data-suggests]")
       : input.dataset.suggests === "name"
         ? match.closest("[data-row]")?.nextElementSibling?.querySelector("[data-suggests=name]")
         : null;

@@ -12,6 +12,13 @@ const KINDS = {
 const TYPES = Object.fromEntries(Object.entries(KINDS).map(([type, kind]) => [kind, type]));
 const ANY = { value: "*", type: "Event", badge: "Event", note: "Any event" };
 const BADGES = { Pageview: "Page view" };
+const TRAIT = "$trait.";
+const FIRST_TIME = {
+  value: "$first_time",
+  operator: "is_true",
+  badge: "First time",
+  note: "the visitor’s first ever",
+};
 const MAX_SUGGESTIONS = 12;
 const MAX_PROPERTIES = 100; // of which the own ones come first
 
@@ -33,7 +40,10 @@ export async function suggest(input) {
         typed,
       );
     case "property":
-      return propertiesLike(selection, typed);
+      return [
+        ...(await propertiesLike(selection, typed)),
+        ...(input.closest(".filter") ? firstTimeLike(typed) : []),
+      ];
     default:
       return (await propertiesLike(selection, typed)).filter(isOwn);
   }
@@ -102,14 +112,23 @@ async function propertiesLike({ type, value }, search) {
   });
   const found = (page?.data ?? []).map(({ property, count, types }) => ({
     value: property,
+    badge: property.startsWith(TRAIT) ? "Trait" : undefined,
     note: `${types[0]?.type ?? ""} ${formatNumber(count)}`,
   }));
-  const builtIn = found.filter((option) => !isOwn(option));
-  return [...found.filter(isOwn), ...builtIn].slice(0, 2 * MAX_SUGGESTIONS);
+  const builtIn = found.filter((option) => !isOwn(option) && !option.badge);
+  const traits = found.filter(({ badge }) => badge);
+  return [...found.filter(isOwn), ...traits, ...builtIn].slice(0, 2 * MAX_SUGGESTIONS);
+}
+
+function firstTimeLike(search) {
+  const names = [FIRST_TIME.value, FIRST_TIME.badge.toLowerCase()];
+  return names.some((name) => name.includes(search.toLowerCase())) ? [FIRST_TIME] : [];
 }
 
 async function valuesLike(property, { type, value }, search) {
   if (!property) return [];
+  if (property === FIRST_TIME.value)
+    return ["true", "false"].map((answer) => ({ value: answer, note: "" }));
   const page = await get("/api/schema/values", {
     property,
     kind: KINDS[type],
