@@ -3,12 +3,17 @@
 import re
 import shlex
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.cli import counted_by_hand
 from tests.processes import new_python
 from tests.serving import Served, penstock
+
+START = Path(__file__).parents[2] / "docs/start.md"
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +106,49 @@ def test_its_journeys_have_data_quality_problems_of_real_ones(demo):
     assert {"variant": None, "plan": "basic"} in [
         cohort["cohort"] for cohort in results["cohorts"]["data"]
     ]
+
+
+def exported_lines(demo):
+    """The lines of all exported events."""
+    for website in demo.client.get("/api/settings/websites").json()["data"]:
+        query = {"websiteId": website["id"], "table": "events"}
+        for day in demo.client.get("/api/exports/days", params=query).json()["data"]:
+            file = demo.client.get(
+                "/api/exports/day", params={**query, "day": day["day"], "format": "ndjson"}
+            )
+            assert file.status_code == 200, file.text
+            yield from file.text.splitlines()
+
+
+def milliseconds(time):
+    return round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+@pytest.mark.parametrize("days", [None, 14, 7])
+def test_its_settled_figures_are_those_counted_by_hand_from_its_events(demo, days):
+    funnel_ids, _ = checkout(demo)
+    end = datetime.now(UTC)
+    start = datetime.fromtimestamp(0, UTC) if days is None else end - timedelta(days=days)
+    period = {} if days is None else {"startAt": start.isoformat(), "endAt": end.isoformat()}
+    path = f"/api/funnels/{funnel_ids['Checkout']}/results"
+    report = demo.client.get(path, params=period).json()
+    followed = map(counted_by_hand.follow, counted_by_hand.steps_by_attempt(exported_lines(demo)))
+    attempts = [
+        attempt
+        for attempt in followed
+        if attempt and start <= datetime.fromtimestamp(attempt.entered_at_ms / 1000, UTC) < end
+    ]
+    total = report["aggregate"]
+    by_hand = counted_by_hand.figures(attempts, milliseconds(report["evaluatedAt"]))
+    shown = {name: total.get(name) for name in by_hand} | {
+        "reached": [step["count"] for step in total["steps"]],
+        "settledReached": [step["settled"] for step in total["steps"]],
+    }
+    assert shown == by_hand
+    if days is None:
+        documented = re.findall(r"^\| `(\w+)` \| ([\d,.]+) \|", START.read_text("utf-8"), re.M)
+        assert documented == [(name, f"{by_hand[name]:,}") for name, _ in documented]
+        assert {"settled", "settledRate", "pending", "earlyCompletions"} <= dict(documented).keys()
 
 
 def test_visitors_complete_the_second_funnel_of_the_demo(demo):
