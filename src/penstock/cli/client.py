@@ -24,6 +24,7 @@ ApiKey = Annotated[
 
 LOCAL = "http://127.0.0.1:8000"
 _TIMEOUT_S = 60
+_PAGE_SIZE = 100
 
 
 @contextmanager
@@ -69,3 +70,13 @@ def record_of(response: httpx.Response) -> Record:
             f"the service answered {response.status_code} to "
             f"{response.request.method} {response.request.url.path}"
         )
+
+
+def listed_records(client: httpx.Client, path: str) -> Iterator[Record]:
+    """Yield every record of a list, page by page. path: may have query parameters."""
+    page, total = 1, 1
+    while (page - 1) * _PAGE_SIZE < total:
+        url = httpx.URL(path).copy_merge_params({"page": page, "pageSize": _PAGE_SIZE})
+        answer = record_of(client.get(url))
+        yield from answer["data"]
+        page, total = page + 1, answer["total"]

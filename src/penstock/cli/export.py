@@ -5,7 +5,6 @@ Repeating it is safe: it continues an interrupted export, and writes only the da
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,15 @@ import typer
 
 from penstock.base.row_files import RowFormat
 from penstock.base.wording import count_of
-from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.client import (
+    LOCAL,
+    ApiKey,
+    Record,
+    Url,
+    listed_records,
+    record_of,
+    service_client,
+)
 from penstock.cli.options import fail
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.exports.folder import (
@@ -25,7 +32,6 @@ from penstock.exports.folder import (
     open_export,
 )
 
-_PAGE_SIZE = 100
 _LONG = httpx.Timeout(60, read=3700)
 """Seconds to wait for the service. The engine may work on a large day for an hour."""
 _LISTS = {
@@ -72,11 +78,11 @@ def export(
 def _export(
     client: httpx.Client, folder: Path, file_format: RowFormat, bar: Progress
 ) -> tuple[Manifest, ExportFolder]:
-    websites = list(_listed(client, "/api/settings/websites"))
+    websites = list(listed_records(client, "/api/settings/websites"))
     with open_export(folder, file_format, [site["id"] for site in websites]) as exported:
         workspace = record_of(client.get("/api/settings/workspace"))
         for table, paths in _LISTS.items():
-            rows = (row for path in paths for row in _listed(client, path))
+            rows = (row for path in paths for row in listed_records(client, path))
             exported.write(
                 f"{table}.ndjson", table, (json.dumps(row).encode() + b"\n" for row in rows)
             )
@@ -98,7 +104,7 @@ def _export(
                     parameters,
                     website_id=site["id"],
                 )
-        for funnel in _listed(client, "/api/funnels"):
+        for funnel in listed_records(client, "/api/funnels"):
             path = f"outcomes/{funnel['id']}.{file_format}"
             route = f"/api/funnels/{funnel['id']}/unit-table"
             with every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")):
@@ -156,16 +162,6 @@ def _download(
             answer.read()
             record_of(answer)
         return exported.write(path, table, answer.iter_bytes(), **more)
-
-
-def _listed(client: httpx.Client, path: str) -> Iterator[Record]:
-    """Yield every record of a list, page by page."""
-    page, total = 1, 1
-    while (page - 1) * _PAGE_SIZE < total:
-        url = httpx.URL(path).copy_merge_params({"page": page, "pageSize": _PAGE_SIZE})
-        answer = record_of(client.get(url))
-        yield from answer["data"]
-        page, total = page + 1, answer["total"]
 
 
 def _one_of_each_scope(websites: list[Record]) -> list[Record]:

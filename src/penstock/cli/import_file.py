@@ -33,35 +33,45 @@ in seconds.
 """
 
 
-def _reader(name: str) -> Reader:
-    if name not in (names := [reader.name for reader in READERS]):
-        fail(f"--from: Must be {listed(names, 'or')}.", WRONG_USE)
-    return reader_named(name)
+_EXPORT = "penstock"
+"""Value of `--from` for the folder of an export."""
+_NAMES = [*(reader.name for reader in READERS), _EXPORT]
+
+
+def _source(name: str) -> Reader | str:
+    """Parse `--from`. Returns the reader of a file, or `_EXPORT`."""
+    if name not in _NAMES:
+        fail(f"--from: Must be {listed(_NAMES, 'or')}.", WRONG_USE)
+    return name if name == _EXPORT else reader_named(name)
 
 
 def import_file(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help=f"Files of past events, plain, gzip, Zstandard or ZIP. {_FORMATS}",
+            help=f"Files of past events, plain, gzip, Zstandard or ZIP; or the folder of an export "
+            f"with --from {_EXPORT}. {_FORMATS}",
             exists=True,
-            dir_okay=False,
             readable=True,
             metavar="FILE",
             show_default=False,
         ),
     ],
     website: Annotated[
-        str, typer.Option(help="ID of the website or app that the events belong to.")
-    ],
-    reader: Annotated[
-        Reader | None,
+        str | None,
+        typer.Option(
+            help="ID of the website or app that the events belong to. Required for files.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        Any,
         typer.Option(
             "--from",
             "--format",
             help="Format of the files, if the endings of their names do not show it.",
-            parser=_reader,
-            metavar="|".join(reader.name for reader in READERS),
+            parser=_source,
+            metavar="|".join(_NAMES),
             show_default=False,
         ),
     ] = None,
@@ -72,6 +82,15 @@ def import_file(
 
     Exits with 1 if an import failed or lines were rejected.
     """
+    if source == _EXPORT:
+        from penstock.cli.import_export import import_export
+
+        if len(files) != 1 or not files[0].is_dir() or website is not None:
+            fail(f"--from {_EXPORT} needs one folder, and no --website", WRONG_USE)
+        import_export(files[0], url, api_key)
+        return
+    if website is None:
+        fail("--website: Name the website or app that the events belong to.", WRONG_USE)
     for file in files:
         if not file.is_file():
             fail(
@@ -79,7 +98,7 @@ def import_file(
                 WRONG_USE,
             )
     is_complete = [
-        _import(file, website, reader or reader_of_file(file.name), url, api_key, len(files) > 1)
+        _import(file, website, source or reader_of_file(file.name), url, api_key, len(files) > 1)
         for file in files
     ]
     if not all(is_complete):
@@ -96,10 +115,10 @@ def _import(
             url, api_key, owns="website", advice="run the same command again to continue"
         ) as client,
     ):
-        job = _unfinished_import(client, file, website) or _upload(
+        job = _unfinished_import(client, file, website) or upload(
             client, file, reader, website, bar
         )
-        job = _wait_for(client, job, bar)
+        job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader)
     if shows_name:
@@ -129,9 +148,7 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
     )
 
 
-def _upload(
-    client: httpx.Client, file: Path, reader: Reader, website: str, bar: Progress
-) -> Record:
+def upload(client: httpx.Client, file: Path, reader: Reader, website: str, bar: Progress) -> Record:
     total = file.stat().st_size
 
     def chunks() -> Iterator[bytes]:
@@ -148,7 +165,7 @@ def _upload(
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 
-def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
+def wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
     """Wait until the import has finished. Returns the finished job."""
     last_answer_s = time.monotonic()
     while job["state"] in ("queued", "running"):

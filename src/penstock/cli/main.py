@@ -18,6 +18,8 @@ _COMMANDS = {
     "demo": "demo:demo",
     "import": "import_file:import_file",
     "export": "export:export",
+    "plan": "definitions_file:plan",
+    "apply": "definitions_file:apply",
     "migrate": "migrate:migrate",
     "backup": "backup:backup",
     "restore": "backup:restore",

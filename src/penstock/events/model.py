@@ -81,7 +81,8 @@ class NewEvent(NamedTuple):
     has_free_keys: whether the sender chooses the property keys; if so, their number is limited.
     is_public: whether anyone may have sent it, because it came without an API key, a file or a
     provider's signature. clock: reading of the device's clock, which shows how wrong it seems. The
-    intake uses all requests of the device to correct the time.
+    intake uses all requests of the device to correct the time. links_user: whether the event links
+    its visitor to its user.
     """
 
     website_id: WebsiteId
@@ -106,6 +107,7 @@ class NewEvent(NamedTuple):
     dropped_before: int = 0
     is_public: bool = True
     clock: ClockReading | None = None
+    links_user: bool = True
 
 
 class Replay(NamedTuple):

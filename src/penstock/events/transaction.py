@@ -216,7 +216,8 @@ def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[byte
 
 
 def _claim(event: NewEvent) -> Claim:
-    return Claim(event.scope_id, event.visitor_id, event.user_id, None, _TRUST[event.source])
+    user_id = event.user_id if event.links_user else None
+    return Claim(event.scope_id, event.visitor_id, user_id, None, _TRUST[event.source])
 
 
 def _repeat_outcome(

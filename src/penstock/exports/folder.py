@@ -9,8 +9,10 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +26,7 @@ MANIFEST = "manifest.json"
 _UNFINISHED = "unfinished.ndjson"
 _PART = ".part"
 _CHUNK_BYTES = 1024 * 1024
+_BATCH_ROWS = 2_000
 
 
 class ExportFailed(Exception):
@@ -206,7 +209,7 @@ def read_manifest(root: Path) -> Manifest:
     return _decode_manifest(root, text)
 
 
-def verified_files(root: Path, manifest: Manifest, show: Callable[[int, int], None]) -> None:
+def verify_files(root: Path, manifest: Manifest, show: Callable[[int, int], None]) -> None:
     """Compare every file with the manifest. Raises `ExportFailed` for the first difference.
 
     show: called with the number of files compared so far, and of all files.
@@ -225,6 +228,24 @@ def verified_files(root: Path, manifest: Manifest, show: Callable[[int, int], No
         if digest.hexdigest() != file.sha256:
             raise ExportFailed(f"the file {file.path} of the export has changed or is damaged")
         show(number, len(manifest.files))
+
+
+def read_rows(path: Path, file_format: RowFormat) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file. Times are ISO 8601 in both formats."""
+    if file_format is RowFormat.NDJSON:
+        with path.open("rb") as lines:
+            for line in lines:
+                yield msgspec.json.decode(line)
+        return
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            for row in batch.to_pylist():
+                yield {
+                    name: value.isoformat() if isinstance(value, datetime) else value
+                    for name, value in row.items()
+                }
 
 
 @contextmanager

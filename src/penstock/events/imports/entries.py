@@ -12,7 +12,8 @@ from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
 )
-from penstock.events.imports.formats.schema import IDENTIFY, IdentifyLine, ImportLine
+from penstock.events.imports.formats.schema import IDENTIFY, STORED, IdentifyLine, ImportLine
+from penstock.events.imports.stored_events import read_stored_event
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
@@ -69,6 +70,8 @@ def read_line(
         visitor_ids: Sequence[str | None] = item.visitor_ids or (None,)
         claims = [_claim(website, each, item.user_id) for each in visitor_ids]
         return [claims[0]._replace(traits=item.traits), *claims[1:]]
+    if isinstance(raw, dict) and raw.get("type") == STORED:
+        return [read_stored_event(raw, website, context)]
     event, more_visitors = _read_event(raw, website, occurrences, context)
     return [*(_claim(website, each, event.user_id) for each in more_visitors), event]
 

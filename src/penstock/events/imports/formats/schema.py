@@ -14,6 +14,8 @@ from penstock.events.fields import (
     PlainId,
     Properties,
     SentId,
+    Text,
+    Timestamp,
 )
 from penstock.events.schema import TrackedItem
 from penstock.http.schema import Input, RuleBroken
@@ -83,3 +85,43 @@ class IdentifyLine(Input):
 
 class ImportedLine(RootModel[ImportLine | IdentifyLine]):
     """A line of an import: an event, or IDs of a user."""
+
+
+STORED = "stored"
+
+
+class StoredLine(Input):
+    """An event as another Penstock stored it. Only `penstock import --from penstock` sends it."""
+
+    type: Literal["stored"]
+    kind: Literal["pageview", "screenview", "event", "transaction", "provider"]
+    name: Text
+    source: Literal["server", "browser", "app", "import", "provider"]
+    event_id: SentId
+    client_event_id: Text | None = None
+    occurred_at: PastTimestamp
+    stated_at: Timestamp
+    received_at: PastTimestamp
+    visitor_id: SentId
+    user_id: SentId | None = None
+    verified: bool = False
+    session_id: SentId | None = None
+    external_session_id: SentId | None = None
+    path: Text | None = None
+    url: Text | None = None
+    title: Text | None = None
+    referrer: Text | None = None
+    referrer_host: Text | None = None
+    country: Text | None = None
+    region: Text | None = None
+    device: Text | None = None
+    os: Text | None = None
+    browser: Text | None = None
+    utm_source: Text | None = None
+    utm_medium: Text | None = None
+    utm_campaign: Text | None = None
+    utm_content: Text | None = None
+    utm_term: Text | None = None
+    link: Text | None = None
+    link_method: Text | None = None
+    properties: Properties | None = None

@@ -1,0 +1,272 @@
+"""`penstock import --from penstock`: import an export into a workspace, over HTTP.
+
+Repeating it is safe: records that exist stay as they are, files that were imported are skipped, and
+stored events are recognised as duplicates.
+"""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import httpx
+
+from penstock.base.row_files import RowFormat
+from penstock.base.wording import count_of
+from penstock.cli.client import Record, listed_records, record_of, service_client
+from penstock.cli.import_file import upload, wait_for
+from penstock.cli.options import FAILED, fail, warn
+from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.exports.folder import (
+    ExportedFile,
+    ExportFailed,
+    Manifest,
+    read_manifest,
+    read_rows,
+    verify_files,
+)
+
+_FILE_BYTES = 256 * 1024 * 1024
+"""Maximum size of an import before compression. A day is never split."""
+_SHOWN_REJECTS = 5
+_HEAD = ("id", "revision", "createdAt", "updatedAt", "replacedRevision")
+"""Fields of a record that a new record gets from the service."""
+_NOT_SENT = ("website_id", "scope_id", "properties")
+"""Columns of an event that its line does not repeat as they are."""
+_WEBSITE_KEY = ("name", "kind", "identityScope")
+_NEW_LINK = (
+    "name", "slug", "destinationPath", "fallbackUrl", "utmSource", "utmMedium", "utmCampaign",
+    "expiresAt", "expiredUrl", "tags", "passQuery",
+)  # fmt: skip
+
+
+class _Totals(NamedTuple):
+    """Numbers of lines of all imports."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+
+    def plus(self, job: Record) -> "_Totals":
+        return _Totals(*(count + job[name] for name, count in self._asdict().items()))
+
+
+def import_export(folder: Path, url: str, api_key: str) -> None:
+    """Import an export. Ends the command with 1 if a line was rejected."""
+    try:
+        with progress("files") as bar:
+            manifest = read_manifest(folder)
+            verify_files(folder, manifest, lambda done, total: bar.update("Verifying", done, total))
+        with (
+            progress() as bar,
+            service_client(
+                url, api_key, owns="data", advice="run the same command again to continue"
+            ) as client,
+        ):
+            totals = _import(client, folder, manifest, bar)
+    except ExportFailed as error:
+        fail(str(error))
+    print(
+        f"{count_of(totals.accepted, 'event')} imported, "
+        f"{count_of(totals.duplicates, 'duplicate')}, {count_of(totals.rejected, 'line')} rejected."
+    )
+    if totals.rejected:
+        fail("the imports page lists the rejected lines and their reasons", FAILED)
+
+
+def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progress) -> _Totals:
+    existing = list(listed_records(client, "/api/settings/websites"))
+    if {site["id"] for site in existing} & {*manifest.websites}:
+        raise ExportFailed(
+            "the export is from this workspace, so its events would be stored twice; use a key of "
+            "another workspace"
+        )
+    websites = _create_websites(client, folder, existing)
+    for table in ("goals", "segments"):
+        _create_missing(client, f"/api/{table}", table, "name", _records(folder, table))
+    _create_missing(client, "/api/funnels", "funnels", "name", _records(folder, "funnels"))
+    _create_links(client, folder, websites)
+    _replace_internal_traffic(client, folder)
+    totals = _Totals()
+    # Links between visitors come last, so that each event is stored with its own visitor.
+    for read_files in (_event_files, _identity_files):
+        for old_id, new_id in websites.items():
+            files = [file for file in manifest.files if file.website_id == old_id]
+            for name, lines in read_files(folder, manifest.file_format, files):
+                totals = totals.plus(_import_lines(client, new_id, name, lines, bar))
+    return totals
+
+
+def _records(folder: Path, table: str) -> Iterator[Record]:
+    """Yield the records of a definition file, oldest first."""
+    lines = (folder / f"{table}.ndjson").read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    yield from sorted(records, key=lambda record: str(record["createdAt"]))
+
+
+def _create_websites(client: httpx.Client, folder: Path, existing: list[Record]) -> dict[str, str]:
+    """Create the websites that are missing. Returns their new IDs by ID in the export."""
+    new_ids = {}
+    for site in _records(folder, "websites"):
+        same = next(
+            (each for each in existing if all(each[name] == site[name] for name in _WEBSITE_KEY)),
+            None,
+        )
+        if same is None:
+            same = record_of(client.post("/api/settings/websites", json=_new_website(site)))
+        else:
+            existing.remove(same)
+        new_ids[site["id"]] = same["id"]
+    return new_ids
+
+
+def _new_website(site: Record) -> Record:
+    """Return the body that creates a website like this one. Signing secrets are not exported, so
+    that the new website does not require signed user IDs.
+    """
+    is_app = site["kind"] == "mobile"
+    return {
+        name: value
+        for name, value in site.items()
+        if value is not None and name not in (*_HEAD, "requiresSignedIdentities")
+        if is_app or name in _WEBSITE_KEY or name == "domain" or name.endswith("RetentionDays")
+    }
+
+
+def _create_missing(
+    client: httpx.Client, path: str, table: str, key: str, records: Iterable[Record]
+) -> list[Record]:
+    """Create the records whose key does not exist yet, and print those that fail.
+
+    Returns the new records.
+    """
+    existing = {record[key] for record in listed_records(client, path)}
+    created = []
+    for record in records:
+        if record[key] in existing:
+            continue
+        body = {name: value for name, value in record.items() if name not in _HEAD}
+        answer = client.post(path, json=body)
+        if answer.is_success:
+            created.append(answer.json())
+            continue
+        problem = answer.json()
+        warn(f"{table} {record[key]}: not imported, {problem.get('detail', answer.status_code)}")
+    return created
+
+
+def _create_links(client: httpx.Client, folder: Path, websites: dict[str, str]) -> None:
+    path, links = "/api/mobile/deferred-links", list(_records(folder, "links"))
+    new = (
+        {name: link[name] for name in _NEW_LINK if link.get(name) is not None}
+        | {"websiteId": websites[link["websiteId"]]}
+        for link in links
+    )
+    by_slug = {link["slug"]: link for link in links}
+    for created in _create_missing(client, path, "links", "slug", new):
+        states = {name: by_slug[created["slug"]][name] for name in ("isActive", "isArchived")}
+        if any(created[name] is not value for name, value in states.items()):
+            record_of(client.patch(path, json={"id": created["id"], **states}))
+
+
+def _replace_internal_traffic(client: httpx.Client, folder: Path) -> None:
+    [settings] = (
+        json.loads(line) for line in (folder / "workspace.ndjson").read_text("utf-8").splitlines()
+    )
+    filters = settings["internalTraffic"]["filters"]
+    current = record_of(client.get("/api/settings/internal-traffic"))
+    if filters and not current["filters"]:
+        record_of(client.put("/api/settings/internal-traffic", json={"filters": filters}))
+
+
+def _event_files(
+    folder: Path, file_format: RowFormat, files: list[ExportedFile]
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the imports with a website's events: a name and the lines of each."""
+    days: list[ExportedFile] = []
+    events = [file for file in files if file.table == "events"]
+    for place, file in enumerate(events):
+        days.append(file)
+        following = events[place + 1].bytes if place + 1 < len(events) else 0
+        is_full = sum(day.bytes for day in days) + following > _FILE_BYTES // 8
+        if is_full or place + 1 == len(events):
+            yield f"events-{days[0].day}-{days[-1].day}", _event_lines(folder, file_format, days)
+            days = []
+
+
+def _identity_files(
+    folder: Path, file_format: RowFormat, files: list[ExportedFile]
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the import with the users and merges of a website and those that share its visitors."""
+    for file in files:
+        if file.table == "identities" and file.rows:
+            yield "identities", _identity_lines(folder, file_format, file)
+
+
+def _event_lines(folder: Path, file_format: RowFormat, days: list[ExportedFile]) -> Iterator[bytes]:
+    for day in days:
+        for row in read_rows(folder / day.path, file_format):
+            fields = {
+                _camel(name): value
+                for name, value in row.items()
+                if value not in ("", None, False) and name not in _NOT_SENT
+            }
+            line = json.dumps({"type": "stored", "name": "", **fields})
+            # The text of the properties stays as it is, so that numbers keep their form.
+            yield f'{line[:-1]}, "properties": {row["properties"] or "{}"}}}\n'.encode()
+
+
+def _identity_lines(folder: Path, file_format: RowFormat, file: ExportedFile) -> Iterator[bytes]:
+    """Yield a line for each visitor: first the canonical visitors, then those merged into them."""
+    for is_canonical in (True, False):
+        for row in read_rows(folder / file.path, file_format):
+            if (row["visitor_id"] == row["canonical_id"]) is not is_canonical or not row["user_id"]:
+                continue
+            line = {
+                "type": "identify",
+                "userId": row["user_id"],
+                "visitorIds": [row["visitor_id"]],
+            }
+            traits = row["traits"]
+            if traits:
+                line["traits"] = json.loads(traits) if isinstance(traits, str) else traits
+            yield json.dumps(line).encode() + b"\n"
+
+
+def _import_lines(
+    client: httpx.Client, website_id: str, name: str, lines: Iterator[bytes], bar: Progress
+) -> Record:
+    """Import lines as a file, unless the workspace has imported the same file. Returns the job."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"{name}.ndjson.gz"
+        with (
+            every_few_seconds(still_running(f"Preparing {name}")),
+            file.open("wb") as raw,
+            gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as out,
+        ):
+            out.writelines(lines)
+        with file.open("rb") as source:
+            sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+        jobs = listed_records(client, f"/api/imports?websiteId={website_id}")
+        job = next((each for each in jobs if each["sha256"] == sha256), None)
+        if job is None or job["state"] in ("failed", "cancelled"):
+            job = upload(client, file, NDJSON, website_id, bar)
+        job = wait_for(client, job, bar)
+    if job["rejected"]:
+        path = f"/api/imports/{job['id']}/rejects"
+        for reject in islice(listed_records(client, path), _SHOWN_REJECTS):
+            reasons = "; ".join(f"{each['field']}: {each['message']}" for each in reject["errors"])
+            warn(f"line {reject['line']:,} of {name}: {reasons}")
+    if job["state"] != "done":
+        fail(f"the import of {name} ended early: {job['error'] or job['state']}")
+    return dict(job)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)

@@ -1,0 +1,189 @@
+"""`penstock import --from penstock`: a new workspace has the same reports as the exported one."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Served, penstock
+
+DAY_MS = 86_400_000
+FIRST_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
+PERIOD = {"startAt": "2026-09-20T00:00:00Z", "endAt": "2026-10-01T00:00:00Z"}
+GOAL = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
+FUNNELS: list[dict[str, Any]] = [
+    {
+        "name": "Checkout",
+        "countingUnit": "attempt",
+        "attemptProperty": "cart",
+        "sequenceProperty": "n",
+        "breakdownProperties": ["plan", "$country"],
+        "steps": [
+            {"type": "Event", "value": "started"},
+            {"type": "Event", "value": "failed", "diagnostic": True},
+            {"type": "Goal", "value": "Paid"},
+        ],
+    },
+    {
+        "name": "Visits",
+        "breakdownProperties": ["$source"],
+        "steps": [
+            {"type": "Pageview", "value": "/*"},
+            {"type": "Event", "value": "started"},
+            {"type": "Goal", "value": "Paid"},
+        ],
+    },
+]
+OWN = ("funnelId", "computedAt", "evaluatedAt", "servedFrom", "directReason", "goals", "websiteId")
+"""Fields of a report that name records of its workspace, or when it was computed."""
+
+
+def run(service, *arguments):
+    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+    return penstock(*map(str, arguments), **keys)
+
+
+def fill(service):
+    """Two websites that share visitors, with visits on devices that merge, and orders."""
+    chance, client = random.Random(7), service.client
+    form = {"name": "Site", "kind": "web", "identityScope": "both"}
+    sites = [
+        client.post("/api/settings/websites", json={**form, "name": name}).json()["id"]
+        for name in ("Site", "Blog")
+    ]
+    assert client.post("/api/goals", json=GOAL).status_code == 201
+    for funnel in FUNNELS:
+        assert client.post("/api/funnels", json=funnel).status_code == 201
+    tracked, events, orders = [], [], []
+    for number in range(120):
+        visitor, user = f"device-{number % 40}", f"user-{number % 15}"
+        at_ms = FIRST_MS + chance.randrange(5 * DAY_MS)
+        site = chance.choice(sites)
+        own = {"websiteId": site, "visitorId": visitor}
+        page = {"type": "pageview", "url": "https://example.com/?utm_source=mail"}
+        tracked.append({**own, **page, "timestamp": at_ms})
+        if chance.random() < 0.3:
+            continue
+        started = {"cart": f"cart-{number}", "plan": chance.choice(["pro", 1, True]), "n": 1}
+        named = {"userId": user} if chance.random() < 0.6 else {}
+        event = {**own, **named, "country": chance.choice(["DE", "FR"])}
+        events.append(
+            {**event, "event": "started", "timestamp": at_ms + 1000, "properties": started}
+        )
+        if chance.random() < 0.5:
+            failed = {**started, "n": 2}
+            events.append(
+                {**event, "event": "failed", "timestamp": at_ms + 1000, "properties": failed}
+            )
+        if chance.random() < 0.5:
+            order = {"transactionId": f"order-{number}", "amount": 19.99, "currency": "EUR"}
+            bought = {"event": "purchase", "timestamp": at_ms + 60_000 * number}
+            properties = {"cart": started["cart"], "n": 3}
+            orders.append({**own, **named, **order, **bought, "properties": properties})
+    answer = client.post("/api/v1/events/batch", json={"events": events})
+    assert answer.json()["accepted"] == len(events), answer.text
+    for order in orders:
+        assert client.post("/api/v1/transactions", json=order).status_code == 202
+    for site in sites:
+        own = [{**item} for item in tracked if item["websiteId"] == site]
+        answer = client.post("/api/track", json={"websiteId": site, "events": own})
+        assert answer.json()["accepted"] == len(own), answer.text
+    traits = {"websiteId": sites[0], "visitorId": "device-1", "userId": "user-1"}
+    answer = client.post("/api/identify", json={**traits, "traits": {"plan": "pro"}})
+    assert answer.status_code == 200
+
+
+def reports(service):
+    client = service.client
+    shown = {}
+    for funnel in client.get("/api/funnels").json()["data"]:
+        parts = {}
+        for part in ("results", "trend", "timing"):
+            path = f"/api/funnels/{funnel['id']}/{part}"
+            report = client.get(
+                path, params={**PERIOD, "pageSize": 100} if part == "results" else PERIOD
+            )
+            assert report.status_code == 200, report.text
+            parts[part] = {name: value for name, value in report.json().items() if name not in OWN}
+        path = f"/api/funnels/{funnel['id']}/unit-table"
+        lines = client.get(path, params={**PERIOD, "format": "ndjson"}).text.splitlines()
+        rows = [json.loads(line) for line in lines]
+        parts["units"] = sorted(
+            json.dumps({**row, "evaluated_at": None}, sort_keys=True) for row in rows
+        )
+        shown[funnel["name"]] = parts
+    return shown
+
+
+def merged_visitors(service):
+    [site] = [
+        site["id"]
+        for site in service.client.get("/api/settings/websites").json()["data"]
+        if site["name"] == "Site"
+    ]
+    query = {"websiteId": site, "format": "ndjson"}
+    lines = service.client.get("/api/exports/identities", params=query).text.splitlines()
+    return {
+        (row["visitor_id"], row["canonical_id"], row["user_id"], json.dumps(row["traits"]))
+        for row in map(json.loads, lines)
+    }
+
+
+@pytest.mark.slow("starts two services")
+@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
+    page = Path(__file__).parents[2].joinpath("docs/moving-out.md").read_text("utf-8")
+    [documented] = [line for line in page.splitlines() if line.startswith("penstock import")]
+    folder = tmp_path / "export"
+    with Served(tmp_path / "old") as old:
+        old.key, _ = old.first_account()
+        fill(old)
+        exported = run(old, "export", folder, "--format", file_format)
+        assert exported.returncode == 0, exported.stderr
+        before, visitors = reports(old), merged_visitors(old)
+    assert before["Checkout"]["results"]["aggregate"]["entered"] > 50
+    assert any(visitor != canonical for visitor, canonical, *_ in visitors)
+    with Served(tmp_path / "new") as new:
+        new.key, _ = new.first_account()
+        first = run(new, *documented.split()[1:-1], folder)
+        assert first.returncode == 0, first.stderr
+        assert reports(new) == before
+        assert merged_visitors(new) == visitors
+        again = run(new, "import", "--from", "penstock", folder)
+        assert again.returncode == 0, again.stderr
+        assert reports(new) == before
+        assert len(new.client.get("/api/settings/websites").json()["data"]) == 3
+
+
+def test_a_changed_file_or_an_unfinished_export_is_refused(tmp_path):
+    with Served(tmp_path / "old") as old:
+        old.key, website_id = old.first_account()
+        event = {"websiteId": website_id, "visitorId": "v", "event": "a"}
+        assert old.client.post("/api/v1/events", json=event).status_code == 202
+        folder = tmp_path / "export"
+        assert run(old, "export", folder).returncode == 0
+        [file] = (folder / "events" / website_id).iterdir()
+        file.write_bytes(file.read_bytes() + b"x")
+        result = run(old, "import", folder, "--from", "penstock")
+        name = file.relative_to(folder)
+        message = f"penstock: the file {name} of the export has changed or is damaged"
+        assert (result.returncode, result.stderr.splitlines()[-1]) == (1, message)
+        (folder / "manifest.json").rename(folder / "unfinished.ndjson")
+        result = run(old, "import", folder, "--from", "penstock")
+        assert "is not finished; run penstock export again first" in result.stderr
+        result = run(old, "import", tmp_path / "data", "--from", "penstock")
+        assert result.returncode == 2
+
+
+def test_the_workspace_of_the_export_is_refused(tmp_path):
+    with Served(tmp_path / "old") as old:
+        old.key, website_id = old.first_account()
+        event = {"websiteId": website_id, "visitorId": "v", "event": "a"}
+        assert old.client.post("/api/v1/events", json=event).status_code == 202
+        folder = tmp_path / "export"
+        assert run(old, "export", folder).returncode == 0
+        result = run(old, "import", "--from", "penstock", folder)
+        assert result.returncode == 1
+        assert "the export is from this workspace" in result.stderr
