@@ -32,6 +32,7 @@ from penstock.events.imports.entries import line_excerpt, stated_ms
 from penstock.events.imports.formats.csv_rows import CSV
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.segment_fields import TYPES
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.regexes import regex_checker
@@ -48,7 +49,7 @@ from penstock.providers.model import Delivery, NotAnEvent, Provider
 from penstock.providers.signatures import is_signed, is_usable_secret
 from penstock.providers.standard_events import standard_event
 from penstock.providers.stripe_events import client_reference, stripe_event
-from penstock.segment.calls import TYPES, CallContext, read_call
+from penstock.segment.calls import CallContext, read_call
 from penstock.segment.model import Sender
 from tests.fuzz.examples import fuzz_settings
 from tests.fuzz.texts import (

@@ -7,7 +7,8 @@ from penstock.accounts.model import Website
 from penstock.events.fields import EventValidationContext
 from penstock.events.model import NewEvent
 from penstock.events.quarantine.model import SEGMENT
-from penstock.segment.calls import EVENT_TYPES, CallContext, read_call
+from penstock.events.segment_fields import EVENT_TYPES
+from penstock.segment.calls import CallContext, read_call
 from penstock.segment.model import Sender
 
 

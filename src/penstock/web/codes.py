@@ -136,6 +136,9 @@ not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text
 not_csv                 415 The file of an import is not CSV whose first row names the fields of an
   event.
 not_mixpanel            415 The file of an import is not the raw event export of Mixpanel.
+not_amplitude           415 The file of an import is not the archive of Amplitude's Export API.
+not_segment             415 The file of an import has no calls of Segment or RudderStack.
+not_posthog             415 The file of an import is not an export of events from PostHog.
 too_many_gzip_members   413 The body has more than 16 gzip members. Compress it as one.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.

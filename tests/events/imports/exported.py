@@ -12,7 +12,10 @@ Five people visit `/pricing` on 1 May 2024, in UTC:
   conflict, and nothing is merged.
 """
 
+import gzip
+import io
 import json
+import zipfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -83,5 +86,190 @@ class Mixpanel:
         return lines(self.lines)
 
 
-FILES: dict[str, Callable[[], bytes]] = {"mixpanel": lambda: Mixpanel().story()}
+class PostHog:
+    """A batch export of events, as JSON Lines.
+
+    Events of the web client have `$device_id` and `$is_identified`; backends send `distinct_id`
+    alone. Sources: https://posthog.com/docs/data-pipelines/batch-exports/s3 and
+    https://posthog.com/docs/product-analytics/identify
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def event(self, name: str, clock: str, distinct_id: str, **properties: Any) -> None:
+        self.lines.append(
+            {
+                "uuid": f"018f31a0-0000-7000-8000-{len(self.lines):012}",
+                "event": name,
+                "timestamp": at(clock).isoformat(),
+                "inserted_at": at("23:00").isoformat(),
+                "distinct_id": distinct_id,
+                "person_id": "018f31a0-1111-7000-8000-000000000000",
+                "properties": properties,
+                "person_properties": {"plan": "pro", "$initial_os": "Linux"},
+                "elements_chain": "",
+            }
+        )
+
+    def web(self, name: str, clock: str, device: str, user: str | None = None, **own: Any) -> None:
+        self.event(
+            name, clock, user or device,
+            **{"$device_id": device, "$is_identified": user is not None, "$os": "Linux"},
+            **{"$browser": "Firefox", "$device_type": "Desktop", "$lib": "web", "token": "phc_1"},
+            **{"$geoip_country_code": "DE", "$geoip_city_name": "Berlin", "$set": {"a": 1}, **own},
+        )  # fmt: skip
+
+    def page(self, clock: str, device: str, user: str | None = None) -> None:
+        url = "https://shop.example/pricing?utm_source=news"
+        self.web("$pageview", clock, device, user, **{"$current_url": url, "$pathname": "/pricing"})
+
+    def log_in(self, clock: str, device: str, user: str, anonymous: str) -> None:
+        self.web("$identify", clock, device, user, **{"$anon_distinct_id": anonymous})
+
+    def story(self) -> bytes:
+        self.page("10:00", "d1")
+        self.log_in("10:01", "d1", "ann", "d1")
+        self.web(STARTED, "10:05", "d1", "ann", plan="pro")
+        self.event(PAID, "10:10", "ann", **{"$lib": "posthog-python"})
+        self.page("10:00", "d2")
+        self.web(STARTED, "10:02", "d2")
+        self.page("10:00", "d3")
+        self.page("11:00", "d4")
+        self.log_in("11:01", "d4", "dia", "d4")
+        self.log_in("11:09", "d5", "dia", "d5")
+        self.web(STARTED, "11:10", "d5", "dia", plan="basic")
+        self.event(PAID, "11:20", "dia", **{"$lib": "posthog-python"})
+        self.log_in("11:59", "d1", "eve", "ann")
+        self.page("12:00", "d1", "eve")
+        return lines(self.lines)
+
+
+class Amplitude:
+    """The archive of the Export API: gzip files with an event in each line.
+
+    Events of devices have `device_id`, and `user_id` after the log-in; backends send `user_id`
+    alone. Sources: https://amplitude.com/docs/apis/analytics/export and
+    https://amplitude.com/docs/data/sources/instrument-track-unique-users
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def event(
+        self, name: str, clock: str, device: str | None, user: str | None = None, **own: Any
+    ) -> None:
+        time = at(clock).strftime("%Y-%m-%d %H:%M:%S.%f")
+        self.lines.append(
+            {
+                "event_type": name,
+                "event_time": time,
+                "client_event_time": time,
+                "server_upload_time": "2024-05-01 23:00:00.000000",
+                "device_id": device,
+                "user_id": user,
+                "amplitude_id": 1234567890123,
+                "uuid": f"018f31a0-0000-11ef-8000-{len(self.lines):012}",
+                "$insert_id": f"insert-{len(self.lines)}",
+                "session_id": 1714557600000 if device else -1,
+                "country": "Germany",
+                "region": "Berlin",
+                "city": "Berlin",
+                "os_name": "Chrome",
+                "platform": "Web",
+                "device_carrier": None,
+                "event_properties": own,
+                "user_properties": {"plan": "pro"} if user else {},
+                "groups": {},
+            }
+        )
+
+    def page(self, clock: str, device: str, user: str | None = None) -> None:
+        url = "https://shop.example/pricing?utm_source=news"
+        own = {"[Amplitude] Page URL": url, "[Amplitude] Page Path": "/pricing"}
+        self.event("[Amplitude] Page Viewed", clock, device, user, **own)
+
+    def story(self) -> bytes:
+        self.page("10:00", "d1")
+        self.event("$identify", "10:01", "d1", "ann")
+        self.event(STARTED, "10:05", "d1", "ann", plan="pro")
+        self.event(PAID, "10:10", None, "ann")
+        self.page("10:00", "d2")
+        self.event(STARTED, "10:02", "d2")
+        self.event("$identify", "10:03", "d2")
+        self.page("10:00", "d3")
+        self.page("11:00", "d4")
+        self.event("logged_in", "11:01", "d4", "dia")
+        self.event(STARTED, "11:10", "d5", "dia", plan="basic")
+        self.event(PAID, "11:20", None, "dia")
+        self.page("12:00", "d1", "eve")
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            for hour, part in ((10, self.lines[:8]), (11, self.lines[8:])):
+                name = f"187520/187520_2024-05-01_{hour}#0.json.gz"
+                archive.writestr(name, gzip.compress(lines(part)))
+        return content.getvalue()
+
+
+class Segment:
+    """Calls of Segment clients as in the raw data of its storage destinations.
+
+    Sources: https://segment.com/docs/connections/storage/catalog/aws-s3/ and
+    https://segment.com/docs/connections/spec/common/
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def call(
+        self, kind: str, clock: str, device: str | None, user: str | None = None, **more: Any
+    ) -> None:
+        time = at(clock).isoformat().replace("+00:00", ".000Z")
+        self.lines.append(
+            {
+                "type": kind,
+                "messageId": f"ajs-next-{len(self.lines)}",
+                "anonymousId": device,
+                "userId": user,
+                "timestamp": time,
+                "originalTimestamp": time,
+                "receivedAt": "2024-05-01T23:00:00.000Z",
+                "context": {"library": {"name": "analytics.js", "version": "next-1.70.0"}},
+                "integrations": {},
+                **more,
+            }
+        )
+
+    def track(
+        self, name: str, clock: str, device: str | None, user: str | None, **own: Any
+    ) -> None:
+        self.call("track", clock, device, user, event=name, properties=own)
+
+    def page(self, clock: str, device: str, user: str | None = None) -> None:
+        url = "https://shop.example/pricing?utm_source=news"
+        self.call("page", clock, device, user, properties={"path": "/pricing", "url": url})
+
+    def story(self) -> bytes:
+        self.page("10:00", "d1")
+        self.call("identify", "10:01", "d1", "ann", traits={"plan": "pro"})
+        self.call("group", "10:01", "d1", "ann", groupId="g", traits={})
+        self.track(STARTED, "10:05", "d1", "ann", plan="pro")
+        self.track(PAID, "10:10", None, "ann")
+        self.page("10:00", "d2")
+        self.track(STARTED, "10:02", "d2", None)
+        self.page("10:00", "d3")
+        self.page("11:00", "d4")
+        self.call("alias", "11:01", None, "dia", previousId="d4")
+        self.track(STARTED, "11:10", "d5", "dia", plan="basic")
+        self.track(PAID, "11:20", None, "dia")
+        self.page("12:00", "d1", "eve")
+        return lines(self.lines)
+
+
+FILES: dict[str, Callable[[], bytes]] = {
+    "mixpanel": lambda: Mixpanel().story(),
+    "posthog": lambda: PostHog().story(),
+    "amplitude": lambda: Amplitude().story(),
+    "segment": lambda: Segment().story(),
+}
 """The story as a file, by format."""

@@ -18,6 +18,22 @@ FILES = {
     "mixpanel": ndjson(
         [{"event": "signed_up", "properties": {"time": 1714557600, "distinct_id": "v"}}]
     ),
+    "posthog": ndjson(
+        [{"event": "signed_up", "distinct_id": "v", "timestamp": "2024-05-01T10:00:00Z"}]
+    ),
+    "amplitude": ndjson(
+        [{"event_type": "signed_up", "device_id": "v", "event_time": "2024-05-01 10:00:00"}]
+    ),
+    "segment": ndjson(
+        [
+            {
+                "type": "track",
+                "event": "signed_up",
+                "anonymousId": "v",
+                "timestamp": "2024-05-01T10:00:00Z",
+            }
+        ]
+    ),
 }
 NAMES = [reader.name for reader in READERS]
 

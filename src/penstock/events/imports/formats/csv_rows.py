@@ -13,7 +13,7 @@ import, because the text of a cell must never be read as rows.
 
 import csv
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,15 +58,31 @@ _TOO_MANY_CELLS = Fault("", "too_many_cells", "The row has more cells than the h
 _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such as {...}.")
 
 
+Columns = tuple[tuple[str, str | None], ...]
+"""For each column, the field, and the key if the field is a property."""
+ColumnsOf = Callable[[list[str]], Columns]
+"""Returns the columns of a header row. Raises `UnreadableFile` if a format does not have them."""
+
+
 class _Header(NamedTuple):
-    """A header row. columns: for each column, the field, and the key if the field is a property."""
+    """A header row."""
 
     separator: str
-    columns: tuple[tuple[str, str | None], ...]
+    columns: Columns
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    """Yield every row after the header. Raises `UnreadableFile` if reading cannot continue."""
+    return csv_rows(path, limits, _columns, {"type": "event"})
+
+
+def csv_rows(
+    path: Path, limits: ReaderLimits, columns_of: ColumnsOf, defaults: Mapping[str, Any]
+) -> Iterator[Row]:
+    """Yield every row after the header as a JSON object.
+
+    defaults: fields of each object, unless a cell contains them. Raises `UnreadableFile` if reading
+    cannot continue.
+    """
     line_limits = limits._replace(max_row_bytes=MAX_LINE_BYTES)
     lines = text_lines(path, line_limits, keep_empty=True)
     header, empty_lines = None, 0
@@ -82,13 +98,13 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
             continue
         empty_lines = 0
         if header is None:
-            header = _read_header(line.content)
+            header = _read_header(line.content, columns_of)
             yield line._replace(content=b"")
         else:
-            yield _read_row(line, lines, header, limits.max_row_bytes)
+            yield _read_row(line, lines, header, limits.max_row_bytes, defaults)
 
 
-def _read_header(line: bytes) -> _Header:
+def _read_header(line: bytes, columns_of: ColumnsOf) -> _Header:
     """Read the header. Raises `UnreadableFile` if the line is not a header."""
     text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     separator = max(_SEPARATORS, key=text.count)
@@ -103,12 +119,16 @@ def _read_header(line: bytes) -> _Header:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
     if len(set(names)) < len(names):
         raise UnreadableFile("The first row names a column twice.")
+    return _Header(separator, columns_of(names))
+
+
+def _columns(names: list[str]) -> Columns:
     columns = tuple(map(_column_of, names))
     if "timestamp" not in names:
         raise UnreadableFile(f"The first row does not name the column timestamp. {_EXPECTED}")
     if not {"visitorId", "userId"} & set(names):
         raise UnreadableFile(f"The first row names neither visitorId nor userId. {_EXPECTED}")
-    return _Header(separator, columns)
+    return columns
 
 
 def _column_of(name: str) -> tuple[str, str | None]:
@@ -123,7 +143,13 @@ def _column_of(name: str) -> tuple[str, str | None]:
     return name, None
 
 
-def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int) -> Row:
+def _read_row(
+    first: Row,
+    lines: Iterator[Row],
+    header: _Header,
+    max_bytes: int,
+    defaults: Mapping[str, Any],
+) -> Row:
     """Read the row that starts with the given line. Reads further lines while a quote is open."""
     taken, size = [first], len(first.content)
 
@@ -152,17 +178,19 @@ def _read_row(first: Row, lines: Iterator[Row], header: _Header, max_bytes: int)
         return _row(taken, content=text, fault=_NOT_CSV)
     if size > max_bytes:
         return _row(taken, fault=too_long(max_bytes))
-    item, fault = _item(cells, header)
+    item, fault = _item(cells, header, defaults)
     try:
         return _row(taken, json.encode(item), fault)
     except UnicodeEncodeError:
         return _row(taken, fault=_NOT_UTF8)
 
 
-def _item(cells: list[str], header: _Header) -> tuple[dict[str, Any], Fault | None]:
+def _item(
+    cells: list[str], header: _Header, defaults: Mapping[str, Any]
+) -> tuple[dict[str, Any], Fault | None]:
     """Return the event in a row, and a fault if the row itself is wrong."""
     fault = _TOO_MANY_CELLS if any(cells[len(header.columns) :]) else None
-    item: dict[str, Any] = {"type": "event"}
+    item = dict(defaults)
     properties: dict[str, Any] = {}
     for (field, key), cell in zip(header.columns, cells, strict=False):
         if not cell:
@@ -203,14 +231,22 @@ def _endless(first: Row) -> UnreadableFile:
 
 
 def _head_problem(head: bytes) -> str | None:
+    return csv_problem(head, _columns, _EXPECTED)
+
+
+def csv_problem(head: bytes, columns_of: ColumnsOf, expected: str) -> str | None:
+    """Return why a file that begins with these bytes is not CSV with such a header.
+
+    expected: a sentence that says what to send.
+    """
     start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
     line, newline, _ = start.partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
         return None  # The problem with the header is reported when the file is read.
     if line.startswith((b"{", b"[")):
-        return f"The file is JSON. {_EXPECTED}"
+        return f"The file is JSON. {expected}"
     try:
-        _read_header(line)
+        _read_header(line, columns_of)
     except UnreadableFile as problem:
         return str(problem)
     return None

@@ -7,10 +7,11 @@ event already has a property with that name, the product's name comes first, suc
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
+from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
 from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_STRING_BYTES
 from penstock.base.paths import path_of_url, split_url
@@ -22,6 +23,7 @@ MAX_EXPORT_LINE_BYTES = 1024 * 1024
 """Maximum number of bytes in a line of an export. It may contain much that is not part of the
 event.
 """
+T = TypeVar("T")
 _OBJECT = json.Decoder(dict[str, Raw])
 Values = Mapping[str, Raw]
 """An object with the JSON text of each value."""
@@ -58,13 +60,17 @@ def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
         try:
             values = _OBJECT.decode(row.content)
             line = translate(values)
-            content = b"" if line is None else json.encode(line)
+            content = b"" if line is None else json.encode(_without_missing(line))
         except Invalid as error:
             yield row._replace(faults=error.faults)
         except (DecodeError, RecursionError, UnicodeError):
             yield row
         else:
             yield row._replace(content=content, ignored_lines=int(line is None))
+
+
+def _without_missing(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in line.items() if value is not None}
 
 
 def object_of(values: Values, name: str) -> Values:
@@ -102,6 +108,14 @@ def sent_id(values: Values, name: str) -> str | None:
     return str(value) if type(value) is int else value if isinstance(value, str) and value else None
 
 
+def utc(time: Any) -> Any:
+    """Read a time, which is UTC if it has no offset. Leave anything else unchanged."""
+    try:
+        return parse_time(time, naive_is_utc=True)
+    except ValueError:
+        return time
+
+
 def required(value: Any, field: str) -> Any:
     """Return a value that is not None. Raises `Invalid` for None."""
     if value is None:
@@ -128,9 +142,8 @@ def _fits(value: str, field: str) -> bool:
         return False
     if field == "path":
         return value.startswith("/") and len(value) <= MAX_PATH_CHARS
-    if field not in _TEXT_FIELDS:
-        return len(value) <= MAX_NAME_CHARS
-    if len(value.encode("utf-8", "replace")) > MAX_STRING_BYTES:
+    limit = MAX_STRING_BYTES if field in _TEXT_FIELDS else MAX_NAME_CHARS
+    if len(value.encode("utf-8", "replace")) > limit:
         return False
     if field in ("url", "referrer") and "://" not in value:
         return False
@@ -143,16 +156,20 @@ def is_page(url: str) -> bool:
     return path is not None and len(path) <= MAX_PATH_CHARS
 
 
-def without_signs(properties: Values, product: str) -> dict[str, Raw]:
+def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
     """Remove the signs `$` at the beginning of names. See the rule at the top of this module."""
     renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
     for name, raw in properties.items():
         if name.startswith("$"):
-            plain = name.lstrip("$") or product
-            while plain in renamed:
-                plain = f"{product}_{plain}"
-            renamed[plain] = raw
+            renamed[unique_name(name.lstrip("$") or product, renamed, product)] = raw
     return renamed
+
+
+def unique_name(name: str, properties: Mapping[str, Any], product: str) -> str:
+    """Return the name, after the product's if the properties have it already."""
+    while name in properties:
+        name = f"{product}_{name}"
+    return name
 
 
 def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = None) -> Any:

@@ -1,0 +1,102 @@
+"""Amplitude: the archive of the Export API, whose gzip files have an event in each line.
+
+https://amplitude.com/docs/apis/analytics/export documents the file, and
+https://amplitude.com/docs/data/sources/instrument-track-unique-users the IDs. `docs/moving-in.md`
+documents the mapping.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+
+from penstock.events.imports.formats.exports import (
+    UTM,
+    Values,
+    identify_line,
+    json_problem,
+    object_of,
+    required,
+    rows_of_lines,
+    scalar,
+    sent_id,
+    take,
+    text,
+    unique_name,
+    utc,
+    without_signs,
+)
+from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
+
+_PAGE_VIEW, _SCREEN_VIEW = "[Amplitude] Page Viewed", "[Amplitude] Screen Viewed"
+_COLUMNS = {"country": "country", "region": "region", "os_name": "os"}
+_FIELDS = {"[Amplitude] Page URL": "url", "referrer": "referrer", **UTM}
+_PAGE_FIELDS = {"[Amplitude] Page Path": "path", "[Amplitude] Page Title": "title"}
+_SCREEN_FIELDS = {"[Amplitude] Screen Name": "screen"}
+_CONTEXT = (
+    *("city", "dma", "language", "platform", "version_name", "start_version", "os_version"),
+    *("device_type", "device_family", "device_brand", "device_manufacturer", "device_model"),
+    *("device_carrier", "library", "paying"),
+)
+"""Columns that become properties."""
+_NO_SESSION = "-1"
+
+
+def _line(values: Values) -> Any:
+    event = required(text(values, "event_type"), "event_type")
+    device_id, user_id = sent_id(values, "device_id"), sent_id(values, "user_id")
+    user_properties = without_signs(object_of(values, "user_properties"), AMPLITUDE.name)
+    if event == "$identify":
+        if user_id is None:
+            return None
+        return identify_line(user_id, [device_id], user_properties)
+    if user_id is None:
+        required(device_id, "device_id")
+    line: dict[str, Any] = {"visitorId": device_id, "userId": user_id}
+    line["timestamp"] = utc(required(scalar(values, "event_time"), "event_time"))
+    line["dedupeKey"] = sent_id(values, "uuid") or sent_id(values, "$insert_id")
+    session_id = sent_id(values, "session_id")
+    if session_id != _NO_SESSION:
+        line["externalSessionId"] = session_id
+    properties = dict(object_of(values, "event_properties"))
+    line |= take(dict(values), _COLUMNS) | take(properties, _FIELDS)
+    if event == _PAGE_VIEW:
+        line |= take(properties, _PAGE_FIELDS)
+    elif event == _SCREEN_VIEW:
+        line |= take(properties, _SCREEN_FIELDS)
+    if event == _PAGE_VIEW and ("path" in line or "url" in line):
+        line["type"] = "pageview"
+    elif "screen" in line:
+        line["type"] = "screenview"
+    else:
+        line |= {"type": "event", "name": event}
+    return line | {"properties": _properties(properties, values, user_properties)}
+
+
+def _properties(own: Values, values: Values, user_properties: Values) -> dict[str, Raw]:
+    """Return the event's own properties, the columns of the device, and the user's properties."""
+    properties = without_signs(own, AMPLITUDE.name)
+    added = [(name, values[name]) for name in _CONTEXT if scalar(values, name) not in (None, "")]
+    added += [(f"user.{name}", raw) for name, raw in user_properties.items()]
+    for name, raw in added:
+        properties[unique_name(name, properties, AMPLITUDE.name)] = raw
+    return properties
+
+
+def _head_problem(head: bytes) -> str | None:
+    return json_problem(head, ("event_type",), "the archive of Amplitude's Export API")
+
+
+def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+    return rows_of_lines(path, limits, _line)
+
+
+AMPLITUDE = Reader(
+    name="amplitude",
+    description="Amplitude: the archive of the Export API",
+    media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
+    endings=(".json", ".jsonl", ".ndjson"),
+    head_problem=_head_problem,
+    rows=_rows,
+)

@@ -1,0 +1,115 @@
+"""Segment and RudderStack: files of calls, such as the raw data in object storage.
+
+https://segment.com/docs/connections/storage/catalog/aws-s3/ and
+https://segment.com/docs/connections/spec/common/ document the calls, and
+https://www.rudderstack.com/docs/event-spec/standard-events/common-fields/ those of RudderStack.
+`docs/segment.md` documents the mapping, which calls that are sent have too.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
+
+from penstock.base.user_agent import MAX_CHARS, parse_user_agent
+from penstock.events.fields import number_or_none
+from penstock.events.imports.formats.exports import (
+    Values,
+    identify_line,
+    json_problem,
+    required,
+    rows_of_lines,
+    without_signs,
+)
+from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
+from penstock.events.model import Source
+from penstock.events.segment_fields import (
+    EVENT_TYPES,
+    event_fields,
+    part,
+    require_type,
+    text,
+    user_fields,
+)
+from penstock.events.server_events import TRANSACTION_FIELDS
+from penstock.events.user_agent_columns import user_agent_columns
+from penstock.events.validation import RawItem
+
+_TIMES = ("timestamp", "originalTimestamp", "receivedAt", "sentAt")
+
+
+def _line(values: Values) -> Any:
+    call = {name: json.decode(raw) for name, raw in values.items()}
+    call_type = require_type(call)
+    if call_type in EVENT_TYPES:
+        return _event_line(call)
+    fields = None if call_type == "group" else user_fields(call)
+    if fields is None:
+        return None
+    user_id = required(fields.get("userId"), "userId")
+    traits = fields.get("traits")
+    if isinstance(traits, dict):
+        traits = without_signs(traits, SEGMENT.name)
+    return identify_line(user_id, [fields.get("visitorId")], traits)
+
+
+def _event_line(call: RawItem) -> dict[str, Any]:
+    fields = event_fields(call)
+    line = {name: value for name, value in fields.items() if value not in (None, "")}
+    line["dedupeKey"] = line.pop("messageId", None)
+    line["visitorId"] = line.pop("anonymousId", None)
+    times = (call.get(name) for name in _TIMES)
+    line["timestamp"] = required(next(filter(None, times), None), "timestamp")
+    context = part(call, "context")
+    if user_agent := text(context.get("userAgent")):
+        is_app = call["type"] == "screen" or "device" in context
+        source = Source.APP if is_app else Source.BROWSER
+        line |= user_agent_columns(parse_user_agent(user_agent[:MAX_CHARS]), source)
+    if isinstance(properties := line.get("properties"), dict):
+        line["properties"] = properties = dict(without_signs(properties, SEGMENT.name))
+        if line["type"] == "transaction":
+            line |= _transaction_fields(properties)
+    return line
+
+
+def _transaction_fields(properties: dict[str, Any]) -> dict[str, Any]:
+    """Remove the fields of a transaction from its properties, and return those that are valid.
+
+    Invalid ones become properties with another name.
+    """
+    fields = {}
+    for name in TRANSACTION_FIELDS:
+        if (value := properties.pop(name, None)) is None:
+            continue
+        if _is_valid(name, value):
+            fields[name] = value
+        else:
+            properties[f"{SEGMENT.name}_{name}"] = value
+    return fields
+
+
+def _is_valid(name: str, value: Any) -> bool:
+    if name == "amount":
+        return number_or_none(value) is not None
+    if name == "currency":
+        return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
+    return isinstance(value, str) and value != ""
+
+
+def _head_problem(head: bytes) -> str | None:
+    return json_problem(head, ("type",), "calls of Segment or RudderStack")
+
+
+def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+    return rows_of_lines(path, limits, _line)
+
+
+SEGMENT = Reader(
+    name="segment",
+    description="Segment and RudderStack: calls, such as the raw data in object storage",
+    media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
+    endings=(".json", ".jsonl", ".ndjson"),
+    head_problem=_head_problem,
+    rows=_rows,
+)

@@ -1,0 +1,171 @@
+"""PostHog's exports: identities, traits, fields, CSV, and what is ignored or faulty."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.events.conftest import finished, ndjson
+from tests.events.imports.exported import PostHog
+from tests.events.imports.test_formats import upload
+from tests.events.imports.test_imports import counts, rejects, stored
+
+TIME = "2024-05-01T10:00:00Z"
+
+
+def event(name="e", distinct_id="v", /, time=TIME, **properties):
+    return {
+        "event": name, "distinct_id": distinct_id, "timestamp": time, "properties": properties,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def import_posthog(workspace):
+    def run(*lines):
+        body = lines[0] if isinstance(lines[0], bytes) else ndjson(lines)
+        answer = upload(workspace, body, "text/plain", format="posthog")
+        assert answer.status_code == 201, answer.text
+        return finished(workspace.client, answer.json()["id"])
+
+    return run
+
+
+def as_csv(lines):
+    """The events as CSV from the SQL editor, with JSON text in the column `properties`."""
+    out = io.StringIO()
+    rows = csv.writer(out)
+    rows.writerow(["uuid", "event", "distinct_id", "timestamp", "properties"])
+    for each in lines:
+        time = each["timestamp"].replace("T", " ").removesuffix("+00:00")
+        own = json.dumps(each["properties"])
+        rows.writerow([each["uuid"], each["event"], each["distinct_id"], time, own])
+    return out.getvalue().encode()
+
+
+def test_csv_has_the_same_events_as_json_lines(import_posthog):
+    export = PostHog()
+    story = export.story()
+    first = import_posthog(story)
+    again = import_posthog(as_csv(export.lines))
+    assert (again["accepted"], again["duplicates"]) == (0, first["accepted"])
+    assert again["identifyLines"] == first["identifyLines"] == 4
+
+
+def test_a_column_of_csv_may_be_a_property(import_posthog, workspace, services):
+    header = "event,distinct_id,timestamp,properties.$os,properties.plan"
+    import_posthog(f"{header}\nbought,v,2024-05-01 10:00:00,Linux,pro\n".encode())
+    assert stored(services, workspace.website_id, "os, properties") == [("Linux", '{"plan":"pro"}')]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    "link",
+    [
+        event("$identify", "u", **{"$anon_distinct_id": "v"}),
+        event("$create_alias", "v", alias="u"),
+        event("$merge_dangerously", "u", alias="v"),
+    ],
+    ids=["identify", "alias", "merge"],
+)
+def test_the_ids_of_a_person_are_one_visitor_in_any_order(
+    import_posthog, services, workspace, link, backwards
+):
+    lines = [event(), link, event("backend", "u")]
+    job = import_posthog(*(reversed(lines) if backwards else lines))
+    assert (counts(job), job["identifyLines"]) == ((3, 2, 0, 0), 1)
+    stored(services, workspace.website_id)
+    record = workspace.client.get("/api/visitors/v").json()
+    assert set(record["ids"]) == {"u", "v"}
+    assert record["user"]["userId"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("marks", "user"),
+    [
+        ({"$is_identified": True}, "v"),
+        ({"$user_id": "v"}, "v"),
+        ({"$is_identified": False, "$user_id": "v"}, None),
+        ({"$user_id": "other"}, None),
+        ({}, None),
+    ],
+)
+def test_an_id_is_a_users_if_a_client_marked_it(import_posthog, services, workspace, marks, user):
+    import_posthog(event("e", "v", **marks))
+    stored(services, workspace.website_id)
+    record = workspace.client.get("/api/visitors/v").json()
+    assert (record["user"] or {}).get("userId") == user
+
+
+def test_identify_stores_the_traits_of_the_user(import_posthog, services, workspace):
+    line = event("$identify", "u", **{"$set": {"plan": "pro"}, "$set_once": {"$os": "iOS"}})
+    import_posthog(event("e", "u"), line)
+    stored(services, workspace.website_id)
+    traits = workspace.client.get("/api/visitors/u").json()["user"]["traits"]
+    assert traits == {"plan": "pro", "os": "iOS"}
+    import_posthog(event("e", "u", "2024-05-01T11:00:00Z"), line | {"person_properties": {"a": 1}})
+    assert workspace.client.get("/api/visitors/u").json()["user"]["traits"] == {"a": 1}
+
+
+def test_what_is_no_event_is_ignored_and_counted(import_posthog):
+    groups, person = event("$groupidentify"), event("$set", **{"$set": {"a": 1}})
+    assert import_posthog(event(), groups, person)["ignoredLines"] == 2
+    alone = import_posthog(groups)
+    assert (alone["state"], alone["error"]) == (
+        "failed",
+        "The file has no line that Penstock stores.",
+    )
+
+
+def test_views_and_fields(import_posthog, workspace, services):
+    import_posthog(
+        event("$pageview", **{"$current_url": "https://a.example/a?utm_source=x", "title": "A"}),
+        event("$pageview", **{"$pathname": "/b", "$device_type": "Mobile", "$session_id": "s"}),
+        event("$pageview", **{"$current_url": "capacitor"}),
+        event("$screen", **{"$screen_name": "Home"}),
+        event("$screen"),
+        event("$autocapture", **{"title": "own", "$elements": [{"tag": "a"}]}),
+    )
+    columns = "toString(kind), name, title, utm_source, device, external_session_id, properties"
+    assert sorted(stored(services, workspace.website_id, columns)) == [
+        (
+            *("event", "$autocapture", "", "", "", ""),
+            '{"title":"own","elements":[{"tag":"a"}]}',
+        ),
+        ("event", "$pageview", "", "", "", "", '{"current_url":"capacitor"}'),
+        ("event", "$screen", "", "", "", "", ""),
+        ("pageview", "/a", "A", "x", "", "", ""),
+        ("pageview", "/b", "", "", "mobile", "s", ""),
+        ("screenview", "Home", "", "", "", "", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({"distinct_id": "v", "timestamp": TIME}, "event"),
+        ({"event": "e", "timestamp": TIME}, "distinct_id"),
+        ({"event": "e", "distinct_id": "v"}, "timestamp"),
+        (event(time="never"), "timestamp"),
+        (event() | {"properties": "nonsense"}, "properties"),
+        (event("$create_alias"), "properties.alias"),
+    ],
+)
+def test_a_faulty_line_costs_no_other_line(import_posthog, client, line, field):
+    job = import_posthog(event(), line, event())
+    assert (job["accepted"], job["rejected"]) == (2, 1)
+    [reject] = rejects(client, job)
+    assert (reject["line"], reject["errors"][0]["field"]) == (2, field)
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"event,timestamp\na,b\n", "the column distinct_id"),
+        (ndjson([{"type": "event"}]), "none of the fields event, distinct_id or timestamp"),
+    ],
+)
+def test_another_file_is_not_posthogs(workspace, content, hint):
+    answer = upload(workspace, content, "text/plain", format="posthog")
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_posthog")
+    assert hint in answer.json()["detail"]

@@ -1,0 +1,121 @@
+"""Files of Segment and RudderStack calls: the same mapping as that of calls that are sent."""
+
+import json
+
+import pytest
+
+from tests.events.conftest import finished, ndjson
+from tests.events.imports.test_formats import upload
+from tests.events.imports.test_imports import rejects, stored
+
+BROWSER = (
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/124.0.0.0 Safari/537.36"
+)
+
+
+def call(kind="track", /, **more):
+    name = {"event": "e"} if kind == "track" else {}
+    return {
+        "type": kind,
+        "anonymousId": "v",
+        "timestamp": "2024-05-01T10:00:00.000Z",
+        **name,
+        **more,
+    }
+
+
+@pytest.fixture
+def import_calls(workspace):
+    def run(*lines):
+        answer = upload(workspace, ndjson(lines), "application/x-ndjson", format="segment")
+        assert answer.status_code == 201, answer.text
+        return finished(workspace.client, answer.json()["id"])
+
+    return run
+
+
+CALLS = [
+    call(event="a", properties={"plan": "pro"}, messageId="m-1"),
+    call("page", name="Home", properties={"path": "/a/", "title": "A", "n": 1}, messageId="m-2"),
+    call("screen", name="Home", messageId="m-3"),
+    call(
+        event="Order Completed", messageId="m-4",
+        properties={"revenue": 9.5, "order_id": "o-1", "currency": "EUR"},
+    ),
+    call(
+        event="b", messageId="m-5",
+        context={
+            "userAgent": BROWSER, "campaign": {"source": "news", "name": "spring"},
+            "page": {"url": "https://a.example/b", "referrer": "https://b.example/"},
+        },
+    ),
+]  # fmt: skip
+COLUMNS = (
+    "toString(kind), name, path, title, referrer, utm_source, utm_campaign, os, browser, properties"
+)
+
+
+def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, workspace, services):
+    import_calls(*CALLS)
+    in_file = sorted(stored(services, workspace.website_id, COLUMNS))
+    other = workspace.client.post(
+        "/api/settings/websites", json={"name": "Other", "kind": "web"}
+    ).json()["id"]
+    form = {"name": "sender", "scopes": ["ingest"], "websiteId": other}
+    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    sent = workspace.client.post("/v1/batch", json={"batch": CALLS, "writeKey": key})
+    assert (sent.status_code, sent.json().get("rejected")) == (200, None), sent.text
+    for one, another in zip(in_file, sorted(stored(services, other, COLUMNS)), strict=True):
+        assert one[:-1] == another[:-1]
+        assert json.loads(one[-1] or "{}") == json.loads(another[-1] or "{}")
+
+
+def test_users_are_linked_with_their_traits_and_groups_are_ignored(
+    import_calls, workspace, services
+):
+    job = import_calls(
+        call(),
+        call("identify", userId="u", traits={"plan": "pro", "$os": "iOS"}),
+        call("alias", anonymousId=None, previousId="w", userId="u"),
+        call("identify"),
+        call("group", groupId="g"),
+    )
+    assert (job["accepted"], job["identifyLines"], job["ignoredLines"]) == (1, 2, 2)
+    stored(services, workspace.website_id)
+    record = workspace.client.get("/api/visitors/w").json()
+    assert set(record["ids"]) == {"v", "w"}
+    assert record["user"]["traits"] == {"plan": "pro", "os": "iOS"}
+
+
+def test_signs_of_properties_fields_of_orders_and_missing_times(import_calls, workspace, services):
+    job = import_calls(
+        call(properties={"$value": 1, "value": 2}),
+        call(event="order completed", properties={"amount": "much", "currency": "euro"}),
+        {"type": "track", "event": "late", "userId": 7, "receivedAt": "2024-05-01T11:00:00Z"},
+    )
+    assert (job["accepted"], job["rejected"]) == (3, 0)
+    rows = stored(services, workspace.website_id, "name, user_id, properties")
+    assert [(name, user, json.loads(own or "{}")) for name, user, own in rows] == [
+        ("e", "", {"value": 2, "segment_value": 1}),
+        ("order completed", "", {"segment_amount": "much", "segment_currency": "euro"}),
+        ("late", "7", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({"type": "delete"}, "type"),
+        (call(timestamp=None), "timestamp"),
+        (call(anonymousId=None), "visitorId"),
+        (call(event=None), "name"),
+        (call("alias", userId="u"), "visitorId"),
+        (call(properties=[1]), "properties"),
+    ],
+)
+def test_a_faulty_line_costs_no_other_line(import_calls, client, line, field):
+    job = import_calls(call(), line, call())
+    assert (job["accepted"], job["rejected"]) == (2, 1)
+    [reject] = rejects(client, job)
+    assert (reject["line"], reject["errors"][0]["field"]) == (2, field)
