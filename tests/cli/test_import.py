@@ -1,11 +1,13 @@
 """`penstock import` as a real process against a real service."""
 
 import gzip
+import io
 import json
 import socket
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -270,12 +272,12 @@ def lines_read(data):
     return number
 
 
-def interrupt_import(data, file, end):
+def interrupt_import(data, file, end, name="ndjson"):
     """Begin an import and stop or kill the service within it. Returns an API key and a website."""
     with Served(data) as service:
         key, website_id = service.first_account()
         headers = {"Content-Type": "application/x-ndjson"}
-        path = f"/api/imports?websiteId={website_id}"
+        path = f"/api/imports?websiteId={website_id}&format={name}"
         job = service.client.post(path, content=file.read_bytes(), headers=headers).json()["id"]
         eventually(lambda: service.client.get(f"/api/imports/{job}").json()["linesRead"] >= 3_000)
         getattr(service, end)()
@@ -333,3 +335,39 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_re
     assert job["duplicates"] <= most_repeated  # a kill repeats the one batch that was in flight
     with sqlite3.connect(data / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
+
+
+def amplitude_archive(number):
+    """An archive of this many events, in two gzip files."""
+    events = [
+        json.dumps(
+            {"event_type": "e", "device_id": f"d{n}", "event_time": f"2024-05-01 10:00:00.{n:06}"}
+        )
+        for n in range(number)
+    ]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, part in (("1.gz", events[: number // 2]), ("2.gz", events[number // 2 :])):
+            archive.writestr(name, gzip.compress("\n".join(part).encode(), 1))
+    return content.getvalue()
+
+
+@pytest.mark.slow("starts a service twice")
+def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
+    file, lines = tmp_path / "export.zip", 40_000
+    file.write_bytes(amplitude_archive(lines))
+    key, _ = interrupt_import(tmp_path / "data", file, "kill", "amplitude")
+    with Served(tmp_path / "data") as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+
+        def job():
+            [job] = service.client.get("/api/imports").json()["data"]
+            return job if job["state"] == "done" else None
+
+        eventually(job)
+        ended = job()
+        assert service.stop() == 0
+    assert (ended["linesRead"], ended["accepted"] + ended["duplicates"]) == (lines, lines)
+    assert ended["duplicates"] <= LARGE_BATCH_LINES
+    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (lines,)
