@@ -66,9 +66,9 @@ def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, works
     key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
     sent = workspace.client.post("/v1/batch", json={"batch": CALLS, "writeKey": key})
     assert (sent.status_code, sent.json().get("rejected")) == (200, None), sent.text
-    for one, another in zip(in_file, sorted(stored(services, other, COLUMNS)), strict=True):
-        assert one[:-1] == another[:-1]
-        assert json.loads(one[-1] or "{}") == json.loads(another[-1] or "{}")
+    for event, sent_event in zip(in_file, sorted(stored(services, other, COLUMNS)), strict=True):
+        assert event[:-1] == sent_event[:-1]
+        assert json.loads(event[-1] or "{}") == json.loads(sent_event[-1] or "{}")
 
 
 def test_users_are_linked_with_their_traits_and_groups_are_ignored(
