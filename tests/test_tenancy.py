@@ -180,6 +180,7 @@ ALSO_REQUIRED = {("get", "/api/personal-data"): ("visitorId",)}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
+    ("patch", "/api/funnels/{funnel_id}"): {"json": {"folder": "Shop"}},
     ("post", "/api/v1/events"): {"json": EVENT},
     ("post", "/api/v1/transactions"): {
         "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
