@@ -56,6 +56,8 @@ WINDOWS: Sequence[Json] = (
 )
 UNLIMITED: Sequence[Json] = ({"conversionWindowSeconds": None},) * 2
 EQUAL_TIMES: Sequence[Json] = ({}, {"equalTimes": "inStepOrder"})
+REPEAT: Sequence[Json] = ({}, {}, {"repeat": True})
+"""Whether every run of a visitor counts, in funnels with a window."""
 KEYS = (
     "plan",
     "Plan",
@@ -330,6 +332,8 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
     ][:30]
     rows = with_exclusions(rows, pool, draw(st.sampled_from((0, 0, 1, 2, 3))), draw(choices))
     attempts = unit is CountingUnit.ATTEMPT
+    window = draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED)))
+    has_window = window.get("conversionWindowSeconds", 0) is not None
     funnel = {
         "countingUnit": unit.value,
         **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
@@ -337,8 +341,9 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         "breakdownProperties": draw(
             st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
-        **draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED))),
+        **window,
         **({} if attempts else draw(st.sampled_from(EQUAL_TIMES))),
+        **(draw(st.sampled_from(REPEAT)) if has_window and not attempts else {}),
         "steps": rows,
     }
     return funnel, goals
@@ -419,7 +424,14 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         start_ms = START_MS + draw(
             st.sampled_from([0, 0, 0, 1, 3, 60_000, window_ms, -YEARS_MS, YEARS_MS])
         )
-        chosen = draw(st.lists(picks, min_size=min(least, 14), max_size=len(script.targets) + 5))
+        rounds = 2 if definition.repeat else 1  # so that visitors have several runs
+        chosen = draw(
+            st.lists(
+                picks,
+                min_size=min(rounds * least, 14),
+                max_size=rounds * len(script.targets) + 5,
+            )
+        )
         events += script.events(who, start_ms, chosen)
     times_ms = sorted(
         START_MS + ms

@@ -7,6 +7,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -38,8 +39,9 @@ from penstock.funnels.statements.units import (
     units_page,
 )
 from penstock.funnels.units.attempt_names import attempt_name, read_attempt_name
+from penstock.funnels.units.run_names import read_run_name, run_name
 from penstock.funnels.units.service import by_visitor
-from penstock.funnels.units.traced_unit import trace_unit
+from penstock.funnels.units.traced_unit import choose_run, trace_unit
 from penstock.warehouse.client import Warehouse
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.matching import as_json
@@ -111,13 +113,25 @@ class StoredCase:
         """Return the name of a unit from the reference evaluation."""
         if isinstance(unit, str):
             return unit
+        if self.definition.repeat:
+            (_, visitor_id), entry_id = unit
+            return f"{visitor_id}@{entry_id}"
         if self.definition.counting_unit is CountingUnit.VISITOR:
             return str(unit[1])
         parts = [part if isinstance(part, str) else plain_part(part) for part in unit]
         return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
-    def names(self, units: Sequence[int]) -> dict[int, str]:
-        """Return the names of units in the warehouse, by key."""
+    def names(self, counted: Sequence[dict[str, Any]]) -> dict[int, str]:
+        """Return the names of counted units, by key."""
+        if self.definition.repeat:
+            visitors = self.names_of([row["visitor"] for row in counted])
+            return {
+                row["unit"]: run_name(visitors[row["visitor"]], row["entry_id"]) for row in counted
+            }
+        return self.names_of([row["unit"] for row in counted])
+
+    def names_of(self, units: Sequence[int]) -> dict[int, str]:
+        """Return the names of visitors or attempts in the warehouse, by key."""
         definition, visitors = self.definition, dict[int, str]()
         rows = self.records(unit_names(definition, self.params, self.profile, units))
         if not definition.attempt_keys:
@@ -172,7 +186,7 @@ def assert_agreement(stored: StoredCase) -> None:
 def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     """The list of units has every unit with all its fields."""
     rows = stored.records(units_page(stored.counted(), UnitConditions(), UnitOrder(), None, 10_000))
-    names = stored.names([row["unit"] for row in rows]) if rows else {}
+    names = stored.names(rows) if rows else {}
     listed = Counter(
         (
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
@@ -185,10 +199,10 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     expected = Counter(
         (
             stored.name(unit), run.entry_ms, run.reached, tuple(run.done_ms), texts(run),
-            len(run.skipped), len(run.tied), invalid(stored, unit), run.by_agreement,
+            len(run.skipped), len(run.tied), invalid(stored, unit, run), run.by_agreement,
             conflict_bits(stored, unit, run), has_several_visitors(stored, unit),
             seen(stored, unit, run), run.done_ms[-1],
-            coarse_times(stored.units.funnel, stored.units.by_unit[unit]),
+            coarse_times(stored.units.funnel, stored.units.own(unit, run)),
             -1 if run.excluded_by is None else run.excluded_by.last_ms - run.entry_ms,
             len(run.assumed),
         )
@@ -209,17 +223,17 @@ def texts(run: Run) -> tuple[str, ...]:
 
 def has_several_visitors(stored: StoredCase, unit: Unit) -> bool:
     units = stored.units
-    required = [event.id for event in units.by_unit[unit] if event.is_required(units.funnel)]
+    required = [event.id for event in units.history(unit) if event.is_required(units.funnel)]
     return len({units.visitors[event_id] for event_id in required}) > 1
 
 
-def invalid(stored: StoredCase, unit: Unit) -> int:
-    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
+def invalid(stored: StoredCase, unit: Unit, run: Run) -> int:
+    funnel, events = stored.units.funnel, stored.units.own(unit, run)
     return sum(event.is_invalid and event.is_required(funnel) for event in events)
 
 
 def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
-    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
+    funnel, events = stored.units.funnel, stored.units.history(unit)
     return sum(
         1 << place for place in range(len(run.values)) if conflicts(funnel, events, run, place)
     )
@@ -227,7 +241,7 @@ def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
 
 def seen(stored: StoredCase, unit: Unit, run: Run) -> tuple[int, ...]:
     """Of each diagnostic row its events, then of each that is a group whether it is full."""
-    funnel, events = stored.units.funnel, stored.units.by_unit[unit]
+    funnel, events = stored.units.funnel, stored.units.history(unit)
     rows = [(row, seen_by(funnel, events, run, row)) for row in funnel.rows if row.is_diagnostic]
     full = [is_seen(row, own) for row, own in rows if row.is_group]
     return *(len(own) for _, own in rows), *map(int, full)
@@ -237,8 +251,9 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
     """The traces of two units, from the events that the engine matched, agree with the list."""
     definition, params, profile = stored.definition, stored.params, stored.profile
     for row in rows[:2]:
-        [name] = stored.names([row["unit"]]).values()
-        selector = stored.selector(row["unit"], name)
+        [name] = stored.names([row]).values()
+        key = row["visitor"] if definition.repeat else row["unit"]
+        selector = stored.selector(key, name)
         events = stored.records(
             unit_events(
                 definition,
@@ -258,7 +273,9 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
                     visitors_of_attempt(definition, params, profile, selector)
                 )
             }
-        unit = trace_unit(definition, params, name, events, visitors, matching_only=False)
+        _, entry_id = read_run_name(name)
+        choose = partial(choose_run, entry_id=entry_id)
+        unit = trace_unit(definition, params, name, events, visitors, choose=choose)
         path = unit.path
         assert path is not None
         assert unit.selected

@@ -1,6 +1,7 @@
 """Compares the trace of each unit with the reference evaluation."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from penstock.base.scalar import tagged
@@ -14,7 +15,7 @@ from penstock.funnels.units.path import (
     fills_row,
     seen_by_diagnostics,
 )
-from penstock.funnels.units.trace import chosen_path
+from penstock.funnels.units.trace import chosen_path, funnel_paths
 from tests.funnels.reference import runs
 from tests.funnels.reference.matching import as_json
 from tests.funnels.reference.report import Units, is_open
@@ -24,6 +25,9 @@ from tests.funnels.strategies import Case
 def differing_traces(case: Case, units: Units) -> Iterator[str]:
     """Yield a message for each trace that differs from the reference evaluation."""
     for unit, events in units.by_unit.items():
+        if case.definition.repeat:
+            yield from differing_runs(case, units, events)
+            continue
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
         traced = sorted(map(matched_event, events), key=lambda event: event.order)
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
@@ -31,6 +35,18 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
         shown = None if path is None else of_trace(case.definition, path, case.evaluated_at_ms)
         if shown != expected:
             yield f"{unit}\n- reference: {expected}\n+ trace: {shown}"
+
+
+def differing_runs(case: Case, units: Units, events: Sequence[runs.UnitEvent]) -> Iterator[str]:
+    """Yield a message for each run of a visitor whose trace differs."""
+    traced = sorted(map(matched_event, events), key=lambda event: event.order)
+    for run, path in zip_longest(
+        runs.all_runs(units.funnel, events), funnel_paths(case.definition, traced)
+    ):
+        expected = run and of_reference(units, events, run, case.evaluated_at_ms)
+        shown = path and of_trace(case.definition, path, case.evaluated_at_ms)
+        if shown != expected:
+            yield f"- reference: {expected}\n+ trace: {shown}"
 
 
 def matched_event(event: runs.UnitEvent) -> MatchedEvent:

@@ -13,15 +13,20 @@ from tests.funnels.reference.runs import (
     Row,
     Run,
     UnitEvent,
+    all_runs,
     coarse_times,
     conflicts,
     counted_run,
+    events_of_run,
     is_seen,
     seen_by,
 )
 
 Unit = Any
-"""An attempt ID, the parts of a composite attempt ID, or a visitor and their identity scope."""
+"""An attempt ID, the parts of a composite attempt ID, or a visitor and their identity scope.
+
+If every run of a visitor counts, a visitor and the ID of the event with which the run entered.
+"""
 
 MAX_NUMBER = 2**63 - 1
 DEFAULT_ATTEMPT_WINDOW_S = 604_800
@@ -50,15 +55,35 @@ class Units:
 
         settled_at_ms: leave out units whose window is open at this time.
         """
-        runs = {
+        runs: dict[Unit, Run | None] = {
             unit: counted_run(self.funnel, own, start_ms, end_ms)
             for unit, own in self.by_unit.items()
         }
+        if self.funnel.counts_runs:
+            runs = {
+                (visitor, run.entry.id): run
+                for visitor, own in self.by_unit.items()
+                for run in all_runs(self.funnel, own)
+                if (start_ms is None or start_ms <= run.entry_ms)
+                and (end_ms is None or run.entry_ms < end_ms)
+                and run.entry.passes
+            }
         return {
             unit: run
             for unit, run in runs.items()
             if run is not None and (settled_at_ms is None or not is_open(self, run, settled_at_ms))
         }
+
+    def history(self, unit: Unit) -> Sequence[UnitEvent]:
+        """All events of a unit; of a run, all events of its visitor."""
+        return self.by_unit[unit[0] if self.funnel.counts_runs else unit]
+
+    def own(self, unit: Unit, run: Run) -> Sequence[UnitEvent]:
+        """The events whose data quality counts for a unit; of a run, those from its beginning to
+        its end.
+        """
+        events = self.history(unit)
+        return events_of_run(self.funnel, events, run) if self.funnel.counts_runs else events
 
 
 def read_units(
@@ -124,6 +149,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "breakdownProperties": definition.get("breakdownProperties", []),
         "windowSeconds": window_seconds(definition),
         "equalTimes": definition.get("equalTimes", "proven"),
+        "repeat": definition.get("repeat", False),
         "steps": [
             {
                 "type": row["type"],
@@ -174,6 +200,7 @@ def funnel_of(definition: Json) -> Funnel:
         None if window_s is None else window_s * 1000,
         definition["countingUnit"] == "attempt",
         definition["equalTimes"] == "inStepOrder",
+        definition["repeat"],
     )
 
 
@@ -403,7 +430,7 @@ def rate(part: int, whole: int) -> float | None:
 
 
 def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str, Any]:
-    seen = [seen_by(units.funnel, units.by_unit[unit], run, row) for unit, run in counted.items()]
+    seen = [seen_by(units.funnel, units.history(unit), run, row) for unit, run in counted.items()]
     above = units.funnel.steps_above(row)
     where = "before step 1"
     if above:
@@ -427,8 +454,8 @@ def data_quality(
     funnel, keys = units.funnel, units.definition["breakdownProperties"]
     runs = list(selected.values())
     required = {
-        unit: [event for event in units.by_unit[unit] if event.is_required(funnel)]
-        for unit in selected
+        unit: [event for event in units.own(unit, run) if event.is_required(funnel)]
+        for unit, run in selected.items()
     }
     invalid = {unit: sum(event.is_invalid for event in required[unit]) for unit in selected}
     of_steps = [
@@ -457,12 +484,14 @@ def data_quality(
         },
         "conflictingEntryValues": {
             key: sum(
-                conflicts(funnel, units.by_unit[unit], run, place) for unit, run in selected.items()
+                conflicts(funnel, units.history(unit), run, place) for unit, run in selected.items()
             )
             for place, key in enumerate(keys)
         },
         "unverifiedProviderEvents": sum(event in units.left_out for event in of_steps),
-        "coarseTimes": sum(coarse_times(funnel, units.by_unit[unit]) for unit in selected),
+        "coarseTimes": sum(
+            coarse_times(funnel, units.own(unit, run)) for unit, run in selected.items()
+        ),
         "attemptsWithSeveralVisitors": sum(
             funnel.counts_attempts and len({units.visitors[event.id] for event in events}) > 1
             for events in required.values()

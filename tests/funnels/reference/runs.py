@@ -36,13 +36,15 @@ class Row:
 class Funnel:
     """The parts of a definition that affect a single unit. window_ms: None if there is no limit.
 
-    in_step_order: whether events of equal times count in the order of the steps.
+    in_step_order: whether events of equal times count in the order of the steps. counts_runs:
+    whether every run of a visitor counts.
     """
 
     rows: Sequence[Row]
     window_ms: int | None
     counts_attempts: bool
     in_step_order: bool = False
+    counts_runs: bool = False
 
     @property
     def steps(self) -> list[Row]:
@@ -133,7 +135,8 @@ class Run:
     several first events was unknown. done_ms: when each step was completed. options: for each
     completed step, the matches that count. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
-    order is not proven.
+    order is not proven. ended: position of the event that completed or excluded the run; None if
+    only the end of its window ends it.
     """
 
     entry: UnitEvent
@@ -147,6 +150,7 @@ class Run:
     tied: list[UnitEvent] = field(default_factory=list)
     excluded_by: UnitEvent | None = None
     assumed: list[UnitEvent] = field(default_factory=list)
+    ended: Position | None = None
 
     @property
     def is_excluded(self) -> bool:
@@ -182,10 +186,27 @@ def counted_run(
 
 
 def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
-    """Yield a run for every completion of step 1, in order of entry. An attempt has only one."""
+    """Yield a run for every completion of step 1, in order of entry. An attempt has only one.
+
+    If every run counts, a run begins only with events that are proven to come after the end of the
+    run before it.
+    """
+    positions = sorted(Position(event.start, event) for event in events)
+    if not funnel.counts_runs:
+        yield from runs_from(funnel, events, positions)
+        return
+    while (run := next(runs_from(funnel, events, positions), None)) is not None:
+        yield run
+        positions = [position for position in positions if is_after(funnel, run, position)]
+
+
+def runs_from(
+    funnel: Funnel, events: Sequence[UnitEvent], positions: Sequence[Position]
+) -> Iterator[Run]:
+    """Yield a run for every completion of step 1 by events at these positions."""
     step = funnel.steps[0]
     parts: dict[int, UnitEvent] = {}
-    for position in sorted(Position(event.start, event) for event in events):
+    for position in positions:
         event = position.event
         for part in served(step, event, parts):
             parts[part] = event
@@ -196,6 +217,26 @@ def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
             if funnel.counts_attempts:
                 return
             parts = {}
+
+
+def is_after(funnel: Funnel, run: Run, position: Position) -> bool:
+    """Whether a position is proven to come after the end of a run: its completion, its exclusion,
+    or the end of its window.
+    """
+    if run.ended is not None:
+        return position.proves(run.ended)
+    return is_late(funnel, run, position.event)
+
+
+def events_of_run(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> list[UnitEvent]:
+    """The events of a visitor from the beginning of a run to its end, both inclusive."""
+    first_ms = min(event.at_ms for event in run.began)
+    if run.ended is not None:
+        last_ms = run.ended.event.last_ms
+        return [event for event in events if first_ms <= event.at_ms <= last_ms]
+    return [
+        event for event in events if first_ms <= event.at_ms and not is_late(funnel, run, event)
+    ]
 
 
 def served(step: Row, event: UnitEvent, filled: dict[int, UnitEvent]) -> list[int]:
@@ -269,7 +310,7 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
         elif is_proven and (
             exclusion := exclusion_beside(funnel, reading, run, position, last, used, last_number)
         ):
-            run.excluded_by = exclusion.event
+            run.excluded_by, run.ended = exclusion.event, exclusion
             run.tied += [
                 other.event
                 for other in reading
@@ -292,6 +333,7 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
                 run.done_ms.append(event.last_ms)
                 run.options.append(set(filled))
                 last, filled = position, {}
+                run.ended = last if run.reached == len(steps) else None
                 note_ties_before(funnel, reading, run, last, used)
 
 

@@ -237,7 +237,7 @@ def _summary(
         for value, record in tested
         if (record.p_value_corrected or 0.0) < SIGNIFICANCE
     ]
-    units = f"{'settled ' if has_window else ''}{definition.counting_unit}s"
+    units = f"{'settled ' if has_window else ''}{definition.unit_word}s"
     return summary(name, baseline.value, clear, len(tested), units)
 
 
@@ -317,7 +317,7 @@ def _warnings(
         cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
         yield _warning(
             WarningCode.TOO_FEW,
-            f"{cohorts} fewer than {MIN_UNITS} settled {definition.counting_unit}s "
+            f"{cohorts} fewer than {MIN_UNITS} settled {definition.unit_word}s "
             "(settledTooFew). Wait for more before you decide."
             if has_window
             else f"{cohorts} fewer than {definition.units(MIN_UNITS)} (tooFew). Wait for more "

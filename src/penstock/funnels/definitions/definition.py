@@ -65,6 +65,7 @@ def resolve(
         counting_unit=definition.counting_unit,
         window_s=definition.window_s,
         in_step_order=definition.equal_times is not None,
+        repeat=definition.repeat,
         attempt_keys=definition.attempt_keys,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),

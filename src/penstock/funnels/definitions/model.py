@@ -101,7 +101,8 @@ class Definition:
     query on the event with which a unit enters. They choose units and do not change their progress.
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
-    prove another order (visitor funnels only).
+    prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
+    (visitor funnels with a window only).
     """
 
     rows: tuple[Row, ...]
@@ -114,10 +115,21 @@ class Definition:
     entry_filters: tuple[Filter, ...] = ()
     internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
+    repeat: bool = False
+
+    @property
+    def unit_word(self) -> str:
+        """The word for one unit: `attempt`, `visitor`, or `run` if every run counts."""
+        return "run" if self.repeat else self.counting_unit
+
+    @property
+    def enters_once(self) -> bool:
+        """Whether each unit has one entry, whatever the period and the filters of a query."""
+        return self.counting_unit is CountingUnit.ATTEMPT or self.repeat
 
     def units(self, count: int) -> str:
         """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
-        return f"{count:,} {self.counting_unit}{'' if count == 1 else 's'}"
+        return f"{count:,} {self.unit_word}{'' if count == 1 else 's'}"
 
     def breakdown_fault(self, field: str) -> Fault:
         """Return the fault of a field that does not name a breakdown property."""

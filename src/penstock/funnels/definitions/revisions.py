@@ -170,6 +170,8 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     if old.equal_times != new.equal_times:
         rule = "count in step order" if new.equal_times else "prove no order"
         yield f"Events with equal times now {rule}"
+    if old.repeat != new.repeat:
+        yield "Counts every run of a visitor" if new.repeat else "Counts each visitor once"
     before, after = window_of(old), window_of(new)
     if before != after:
         yield f"Conversion window {before} -> {after}"

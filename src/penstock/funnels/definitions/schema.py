@@ -250,6 +250,14 @@ class SavedDefinition(Record):
         Literal["inStepOrder"] | None,
         Field(exclude_if=not_, description="Present only if it is inStepOrder."),
     ] = None
+    repeat: Annotated[
+        bool, Field(exclude_if=not_, description="Every run counts. Present only if true.")
+    ] = False
+
+    @property
+    def unit_word(self) -> str:
+        """The word for one unit: `attempt`, `visitor`, or `run` if every run counts."""
+        return "run" if self.repeat else self.counting_unit
 
     def counts_like(self, other: "SavedDefinition") -> bool:
         """Whether both definitions count the same: they differ at most in the names of rows."""

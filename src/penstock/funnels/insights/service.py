@@ -74,13 +74,13 @@ class InsightService:
         """Compute the trend of a prepared query."""
         edges, result = self._fetch_trend(context, query)
         rows = {row["bucket"]: row for row in result.rows}
-        by_visitor = context.definition.counting_unit is CountingUnit.VISITOR
+        enters_once = context.definition.enters_once
         return TrendRecord.model_validate(
             {
                 **head_of(context, result.provenance),
                 "interval": query.interval,
                 "timezone": query.timezone,
-                "note": _NOTE if by_visitor else None,
+                "note": None if enters_once else _NOTE,
                 "data": [
                     _bucket(context, start_ms, end_ms, rows.get(start_ms))
                     for start_ms, end_ms in pairwise(edges)
@@ -99,15 +99,15 @@ class InsightService:
         first_ms, now_ms = context.profile.first_event_ms, self._runner.now_ms()
         if first_ms is None:
             return [], empty_result(context)
-        counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
-        history = query.edges_or_none(first_ms, now_ms) if counts_attempts else None
+        enters_once = context.definition.enters_once
+        history = query.edges_or_none(first_ms, now_ms) if enters_once else None
         if history is not None:
             result = self._entries(context, history)
             rows = _after_last_pause(result)
             return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
-        # Find the years with entries before counting. An attempt has only one entry. A visitor may
-        # have several, and a count by year would find only the best of them.
-        find = self._entries if counts_attempts else self._possible_entries
+        # Find the years with entries before counting. An attempt or a run has only one entry. A
+        # visitor may have several, and a count by year would find only the best of them.
+        find = self._entries if enters_once else self._possible_entries
         years = find(context, _years(first_ms, now_ms))
         rows = _after_last_pause(years)
         if not rows:

@@ -59,11 +59,8 @@ def coverage_of(
 ) -> CoverageRecord:
     """Return the coverage of a response. open_windows: number of units whose window is open."""
     params, definition, profile = context.params, context.definition, context.profile
-    relevant = [
-        gap
-        for gap in gaps
-        if gap.event_kind in (None, *_kinds(definition)) and _overlaps(gap, params, definition)
-    ]
+    of_kinds = [gap for gap in gaps if gap.event_kind in (None, *_kinds(definition))]
+    relevant = [gap for gap in of_kinds if _overlaps(gap, params, definition)]
     qualifications = [
         *_gap_notes(relevant),
         *_history_notes(params, profile),
@@ -73,7 +70,11 @@ def coverage_of(
     if not provenance.is_fresh:
         text = "The newest events may not be counted yet; repeat the request."
         qualifications.append(Note(NoteCode.NOT_FRESH, text))
-    notes = [*qualifications, *_remarks(definition, relevant, open_windows)]
+    notes = [
+        *qualifications,
+        *_remarks(definition, relevant, open_windows),
+        *_run_notes(of_kinds, params, definition),
+    ]
     return CoverageRecord(
         complete=not qualifications,
         first_event_at=iso_or_none(profile.first_event_ms),
@@ -177,6 +178,19 @@ def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> 
     yield from (Note(NoteCode.DISMISSED_GAP, text) for text in dict.fromkeys(texts))
 
 
+def _run_notes(gaps: Iterable[Gap], params: QueryParams, definition: Definition) -> Iterator[Note]:
+    """Note that runs may shift, because each begins after the end of the one before."""
+    if definition.repeat and any(
+        gap.note and gap.kind != "import" and _begins_in_time(gap, params, definition)
+        for gap in gaps
+    ):
+        text = (
+            "Earlier events were removed, so runs may begin at other events than before: each "
+            "begins after the end of the one before it."
+        )
+        yield Note(NoteCode.RUNS_SHIFT, text)
+
+
 def _date(at_ms: int) -> str:
     """Format a UTC date like `22 Nov 2026`."""
     date = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -190,8 +204,14 @@ def _overlaps(gap: Gap, params: QueryParams, definition: Definition) -> bool:
     """
     if params.start_ms is None or params.end_ms is None:
         return True
-    first_ms, last_ms = gap.affected_range
-    window_s = definition.window_s
+    _, last_ms = gap.affected_range
     reads_history = bool(definition.read_touches) or definition.finds_first_times
-    begins_in_time = window_s is None or first_ms <= params.end_ms + window_s * 1000
-    return begins_in_time and (last_ms >= params.start_ms or reads_history)
+    is_read = last_ms >= params.start_ms or reads_history
+    return is_read and _begins_in_time(gap, params, definition)
+
+
+def _begins_in_time(gap: Gap, params: QueryParams, definition: Definition) -> bool:
+    """Whether a gap begins before the last time that the query reads."""
+    if params.end_ms is None or definition.window_s is None:
+        return True
+    return gap.affected_range[0] <= params.end_ms + definition.window_s * 1000

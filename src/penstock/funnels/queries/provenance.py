@@ -63,6 +63,7 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
         "definitionRevision": context.revision,
         "goals": [asdict(goal) for goal in context.definition.goals],
         "countingUnit": context.definition.counting_unit,
+        "repeat": context.definition.repeat,
         "evaluatedAt": iso(context.params.evaluated_at_ms),
         "computedAt": iso(provenance.computed_at_ms),
         "servedFrom": provenance.served_from,

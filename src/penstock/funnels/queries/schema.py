@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Any
 
 from pydantic import (
@@ -229,6 +230,7 @@ class NoteCode(StrEnum):
     NO_WINDOW = "no_window"
     NOT_FRESH = "not_fresh"
     FUTURE_EVENTS = "future_events"
+    RUNS_SHIFT = "runs_shift"
 
 
 class CoverageRecord(Record):
@@ -330,6 +332,13 @@ class HeadRecord(Record):
         list[GoalUseRecord], Field(description="Goals that the definition uses, by name.")
     ]
     counting_unit: CountingUnit
+    repeat: Annotated[
+        bool,
+        Field(
+            exclude_if=not_,
+            description="Every run of a visitor is a unit. Present only if true.",
+        ),
+    ] = False
     evaluated_at: Annotated[
         str, Field(description="The time that the results describe, even if they were cached.")
     ]

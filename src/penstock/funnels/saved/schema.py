@@ -256,6 +256,13 @@ class FunnelIn(Input):
             "whole seconds."
         ),
     ] = "proven"
+    repeat: Annotated[
+        bool,
+        Field(
+            description="Counts every run of a visitor: three purchases of one visitor are three. "
+            "For visitor funnels with a conversion window."
+        ),
+    ] = False
     steps: Annotated[
         list[StepIn],
         Field(
@@ -347,6 +354,25 @@ class FunnelIn(Input):
             )
         return rule
 
+    @field_validator("repeat")
+    @classmethod
+    def _check_repeat(cls, is_set: bool, info: ValidationInfo) -> bool:
+        if is_set and info.data.get("counting_unit") is CountingUnit.ATTEMPT:
+            raise RuleBroken(
+                "not_allowed",
+                "Only for funnels that count visitors. Every attempt counts already.",
+            )
+        # A window that was refused is missing from `data` and has its own error.
+        windows = ("conversion_window_seconds", "conversion_window")
+        if is_set and all(info.data.get(name, 0) in (None, MISSING) for name in windows):
+            raise RuleBroken(
+                "window_required",
+                "A funnel that counts every run needs a conversion window, because a run that is "
+                "not completed ends with its window. Send conversionWindow or "
+                "conversionWindowSeconds.",
+            )
+        return is_set
+
     @field_validator("steps", mode="wrap")
     @classmethod
     def _check_steps(
@@ -379,6 +405,7 @@ class FunnelIn(Input):
             sequence_property=self.sequence_property,
             breakdown_properties=self.breakdown_properties,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
+            repeat=self.repeat,
             equal_times=None if self.equal_times == "proven" else self.equal_times,
             conversion_window=None
             if window is None

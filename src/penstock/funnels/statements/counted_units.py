@@ -15,12 +15,13 @@ from penstock.funnels.statements.query import (
     Strategy,
 )
 from penstock.funnels.statements.relations import compose, unit_relations
+from penstock.funnels.statements.runs import RUN_COLUMNS
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 
 
 class CountedUnits:
-    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
+    """The relation `counted`, with `columns`: one row per unit whose entry is in the period.
 
     Keys are hashes. The relation `entry_values` contains their texts if the funnel has breakdown
     properties. edges_ms: starts of spans, as in `Plan`; if set, there is one row per visitor and
@@ -38,6 +39,7 @@ class CountedUnits:
     ) -> None:
         self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
         self._relations = counted_units(self.plan, strategy)
+        self.columns = (*COLUMNS, *RUN_COLUMNS) if self.plan.repeats else COLUMNS
 
     def statement(self, tail: str, *, materialized: Collection[str] = (), **more: str) -> Statement:
         """Return a statement that ends with `tail`.
@@ -53,11 +55,13 @@ def counted_units(
 ) -> dict[str, str]:
     """Return the relation `counted`, preceded by the relations that it reads.
 
-    It has the additional columns `visitors` and `first_ts` if `plan.keeps_more`.
+    It has the additional columns `visitors` and `first_ts` if `plan.keeps_more`, and `RUN_COLUMNS`
+    if every run counts.
     values: see `unit_relations`.
     """
     relations, layout = unit_relations(plan, strategy, detailed=True, values=values)
-    columns = ", ".join((*COLUMNS, "visitors", "first_ts") if plan.keeps_more else COLUMNS)
+    more = ("visitors", "first_ts") if plan.keeps_more else RUN_COLUMNS if plan.repeats else ()
+    columns = ", ".join((*COLUMNS, *more))
     counted = f"SELECT {columns} FROM units"
     if layout:
         counted += f" UNION ALL SELECT {columns} FROM ({_simple_units(plan, layout)})"

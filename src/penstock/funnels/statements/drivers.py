@@ -15,7 +15,7 @@ from penstock.funnels.statements.events import (
 from penstock.funnels.statements.matching import match_condition
 from penstock.funnels.statements.query import Plan, Statement
 from penstock.funnels.statements.sources import event_scope, joined_events
-from penstock.funnels.statements.unit_events import unit_events
+from penstock.funnels.statements.unit_events import chosen_columns, owner_of, unit_events
 from penstock.funnels.statements.unit_keys import unit_key
 
 MAX_UNITS = 100_000
@@ -39,7 +39,8 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
     plan = counted.plan
     starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
     chosen = f"""
-        SELECT unit, entry_ts, reached = {step} AS is_lost, count() OVER () AS at_risk
+        SELECT {chosen_columns(plan)}, entry_ts, reached = {step} AS is_lost,
+               count() OVER () AS at_risk
         FROM counted WHERE {_at_risk(plan, step)} ORDER BY unit LIMIT {MAX_UNITS}"""
     entries = f"""
         SELECT {unit_key(plan)} AS unit,
@@ -51,7 +52,7 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
         SELECT any(chosen.is_lost) AS is_lost, any(chosen.at_risk) AS at_risk,
                groupArrayIntersect(entries.pairs) AS pairs
         FROM ({entries}) AS entries
-        INNER JOIN chosen ON entries.unit = chosen.unit AND entries.ts = chosen.entry_ts
+        INNER JOIN chosen ON entries.unit = chosen.{owner_of(plan)} AND entries.ts = chosen.entry_ts
         GROUP BY chosen.unit"""
     items = "arrayConcat([('', '')], arrayMap(pair -> (pair.1, ''), pairs), pairs)"
     return counted.statement(
@@ -78,7 +79,7 @@ def event_groups(
     plan = counted.plan
     until = f"done[{step}] + {plan.binder.bind('Int64', within_ms)}"
     chosen = f"""
-        SELECT unit, reached = {step} AS is_lost, done[{step}] AS since,
+        SELECT {chosen_columns(plan)}, reached = {step} AS is_lost, done[{step}] AS since,
                least({until}, window_end + 1) AS until
         FROM counted
         WHERE {_at_risk(plan, step)} AND (reached = {step} OR done[{step + 1}] >= {until})

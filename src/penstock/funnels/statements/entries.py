@@ -5,6 +5,7 @@ array of (ts, seq, event_id, mask, ...).
 """
 
 from penstock.funnels.statements.query import UNUSABLE, Plan
+from penstock.funnels.statements.runs import NO_END, group_entries
 
 MAX_UNIT_EVENTS = 100_000
 """Maximum number of events that the fold reads per unit, oldest first. They are held in memory."""
@@ -22,12 +23,13 @@ least: smallest sequence number that may follow (rule 4)."""
 def entries_of(plan: Plan) -> str:
     """Return the entries that may count: an attempt's first, or a visitor's entries in the period.
 
-    If time alone decides, and no event has a time in whole seconds, the result contains only the
-    visitor's best entry, or the best entry of each span. Otherwise, it may contain more entries
-    than `max_entries`, which indicates that some are left out.
+    If every run counts, these are all possible entries, from which `runs` chooses. If time alone
+    decides, and no event has a time in whole seconds, the result contains only the entries of runs,
+    or else only the visitor's best entry, or the best entry of each span. It may contain more
+    entries than `max_entries`, which indicates that some are left out.
     """
     if plan.steps[0].row.all_of:
-        return _group_entries(plan)
+        return group_entries(plan) if plan.repeats else _group_entries(plan)
     # No lambda may read `history` itself: the engine would copy it for every element.
     least = least_next_number("x.seq", "0")
     entries = (
@@ -37,7 +39,8 @@ def entries_of(plan: Plan) -> str:
         position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
     if time_decides(plan):
-        best = f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
+        positions = _entries_of_runs(plan) if plan.repeats else _best_entries(plan)
+        best = f"arrayMap(i -> {entries}[i], {positions})"
         if not plan.has_whole_seconds:
             return best
         every = f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
@@ -56,10 +59,10 @@ def max_entries(plan: Plan) -> str:
 def _starts(plan: Plan) -> str:
     """Whether `x` completes a plain step 1 and, for a visitor, is in the period and may enter.
 
-    An attempt's first entry is its only entry, whether or not it counts.
+    The entry of an attempt or a run is its only entry, whether or not it counts.
     """
     condition = plan.overlaps("x.mask", plan.steps[0].all)
-    if plan.by_attempt:
+    if plan.enters_once:
         return condition
     return f"{condition} AND {plan.in_period('x.ts')}{plan.may_enter('x.')}"
 
@@ -107,6 +110,8 @@ def open_parts(plan: Plan) -> str:
     first = plan.steps[0]
     if not first.row.all_of:
         return plan.mask(first.all)
+    if plan.repeats:
+        return "entry.open_parts"
     before = "arraySlice(history, entry.began, entry.at - entry.began)"
     earlier = f"arrayFilter(x -> x.ts < entry_ts, {before})"
     filled = f"arrayFold((s, x) -> bitOr(s, x.mask), {earlier}, {plan.mask(0)})"
@@ -129,24 +134,11 @@ def time_decides(plan: Plan) -> bool:
 def _best_entries(plan: Plan) -> str:
     """Return the position of the entry that leads furthest, overall or in each span.
 
-    Of several such entries, the earliest counts. Entries are not folded one by one. Instead, from
-    the last step to the first, each event gets the times at which the later steps would be
-    completed after it, always by the first strictly later match. The cost is therefore
-    proportional to the number of events, not to events times entries.
+    Of several such entries, the earliest counts.
     """
-    next_times = "arrayPushBack(arrayPopFront(history.ts), -1)"
-    last_of_its_time = f"arrayMap((now, next) -> now != next, history.ts, {next_times})"
-    matched = "if(bitAnd(x.mask, step) != 0, arrayPushFront(times, x.ts), [])"
-    at_matches = f"arrayMap((x, times) -> {matched}, history, s)"
-    at_or_after = f"arrayReverseFill(times -> notEmpty(times), {at_matches})"
-    after_next = f"arrayPushBack(arrayPopFront({at_or_after}), [])"
-    later = f"arrayReverseFill((times, last) -> last, {after_next}, {last_of_its_time})"
-    steps = ", ".join(plan.mask(step.all) for step in reversed(plan.steps[1:]))
-    nothing = "arrayMap(x -> CAST([], 'Array(Int64)'), history)"
-    times = f"arrayFold((s, step) -> {later}, [{steps}], {nothing})"
     inside = "1" if plan.window_ms is None else f"time <= x.ts + {plan.window_ms}"
     count = f"if({_starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
-    reached = f"arrayMap((x, times) -> {count}, history, {times})"
+    reached = f"arrayMap((x, times) -> {count}, history, {_completion_times(plan)})"
     if plan.spans is not None:
         ranks = f"arrayMap((reached, x, i) -> ({plan.span('x.ts')}, -toInt64(reached), i), "
         ranks += f"{reached}, history, arrayEnumerate(history))"
@@ -157,3 +149,41 @@ def _best_entries(plan: Plan) -> str:
     furthest = "if(arrayMax(reached) = 0, 0, indexOf(reached, arrayMax(reached)))"
     best = f"arrayMap(reached -> {furthest}, [{reached}])"
     return f"arrayFilter(i -> i != 0, {best})"
+
+
+def _completion_times(plan: Plan) -> str:
+    """Return for each event the times at which the later steps would be completed after it.
+
+    Entries are not folded one by one. Instead, from the last step to the first, each event gets
+    these times, always by the first strictly later match. The cost is therefore proportional to the
+    number of events, not to events times entries.
+    """
+    next_times = "arrayPushBack(arrayPopFront(history.ts), -1)"
+    last_of_its_time = f"arrayMap((now, next) -> now != next, history.ts, {next_times})"
+    matched = "if(bitAnd(x.mask, step) != 0, arrayPushFront(times, x.ts), [])"
+    at_matches = f"arrayMap((x, times) -> {matched}, history, s)"
+    at_or_after = f"arrayReverseFill(times -> notEmpty(times), {at_matches})"
+    after_next = f"arrayPushBack(arrayPopFront({at_or_after}), [])"
+    later = f"arrayReverseFill((times, last) -> last, {after_next}, {last_of_its_time})"
+    steps = ", ".join(plan.mask(step.all) for step in reversed(plan.steps[1:]))
+    nothing = "arrayMap(x -> CAST([], 'Array(Int64)'), history)"
+    return f"arrayFold((s, step) -> {later}, [{steps}], {nothing})"
+
+
+def _entries_of_runs(plan: Plan) -> str:
+    """Return the positions of the entries of runs, where time alone decides.
+
+    Each is the first after the end of the run before: its completion, or the end of its window.
+    """
+    end = f"x.ts + {plan.window_ms}"
+    is_done = f"length(times) = {len(plan.steps) - 1} AND times[-1] <= {end}"
+    ends = f"arrayMap((x, times) -> if({is_done}, times[-1], {end}), history, "
+    ends += f"{_completion_times(plan)})"
+    starts = f"arrayMap(x -> {_starts(plan)}, history)"
+    state = "Tuple(end Int64, entries Array(UInt32))"
+    opens = "starts AND ts > s.end AND length(s.entries) <= most"
+    step = f"if({opens}, tuple(end, arrayPushBack(s.entries, i)), tuple(s.end, s.entries))"
+    most = f"arrayWithConstant(length(history), {max_entries(plan)})"
+    return f"""arrayFold((s, starts, ts, end, i, most) -> CAST({step}, '{state}'),
+                   {starts}, history.ts, {ends}, arrayEnumerate(history), {most},
+                   CAST(({NO_END}, []), '{state}')).entries"""

@@ -5,7 +5,7 @@ from enum import StrEnum
 from penstock.funnels.statements.cohorts import in_cohort_filter
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import Plan, Statement
-from penstock.funnels.statements.unit_events import unit_events
+from penstock.funnels.statements.unit_events import chosen_columns, unit_events
 
 DEPTH = 3
 """Number of events in a path."""
@@ -34,7 +34,8 @@ def flows(counted: CountedUnits, where: Where, step: int, *, of_visitors: bool) 
     """
     plan = counted.plan
     chosen = f"""
-        SELECT unit, {_since(plan, where, step)} AS since, {_until(where, step)} AS until
+        SELECT {chosen_columns(plan)}, {_since(plan, where, step)} AS since,
+               {_until(where, step)} AS until
         FROM counted WHERE {in_cohort_filter(plan)} AND {_selected(plan, where, step)}"""
     relations, events = unit_events(plan, chosen, ("since", "until"), of_visitors=of_visitors)
     order = "-ts" if where is Where.BEFORE else "end_ts"

@@ -9,7 +9,8 @@ The fold reads the columns of `events.matched_events` and returns one row per co
     values      the entry values and the later events. If tied events have no usable order, only
                 values on which they agree count.
     folded      the progress after each entry (`penstock.funnels.statements.progress`)
-    units       the entry that counts, with the numbers of events that diagnostic rows counted
+    units       the entry that counts, or the entries of all runs, with the numbers of events that
+                diagnostic rows counted
 """
 
 from penstock.funnels.statements.entries import (
@@ -27,6 +28,7 @@ from penstock.funnels.statements.progress import (
     unit_ties,
 )
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
+from penstock.funnels.statements.runs import add_parts, own_events, runs
 from penstock.funnels.statements.times import all_ms, entry_time, late_time, ms
 
 UNIT_COLUMNS = (
@@ -86,22 +88,26 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
+    candidates = f"SELECT unit, history, has_more_events, {entries_of(plan)} AS entries"
+    if plan.repeats and plan.steps[0].row.all_of:
+        histories = add_parts(plan, histories)
     entries = f"""
         SELECT unit, history,
                has_more_events OR length(entries) > {max_entries(plan)} AS cut,
                arrayJoin(arraySlice(entries, 1, {max_entries(plan)})) AS entry,
                history[entry.at] AS first_event, first_event.ts AS entry_ts,
                {plan.window_end("entry_ts")} AS window_end
-        FROM (SELECT unit, history, has_more_events, {entries_of(plan)} AS entries
+        FROM ({candidates}
               FROM ({histories}))"""
     # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
     # its expression wherever it is used.
+    counts = "1" if plan.repeats else plan.in_period("entry_ts") + plan.may_enter("first_event.")
     tied_events = f"""
         SELECT *, {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
                            history) AS tied_events
         FROM ({entries})
-        WHERE {plan.in_period("entry_ts")}{plan.may_enter("first_event.")}"""
+        WHERE {counts}"""
     tied = f"""
         SELECT *, length(tied_events) > 1
                    AND (has(tied_events.seq, {UNUSABLE})
@@ -114,33 +120,42 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                         range(1, {plan.breadth + 1})) AS entry_keys,
                {_later_events(plan)} AS later
         FROM ({_add_served(plan, tied)})"""
+    own = "own" if plan.repeats else "history"
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
                {ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
                progress.skips AS skips, {unit_ties(plan)} AS ties,
                arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
-                          history) AS invalid,
+                          {own}) AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
-               {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan)} AS coarse,
+               {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_stored_columns(plan) if plan.keeps_more else ""}
+               {_run_columns(plan) if plan.repeats else ""}
                entry.at AS entry_at
-        FROM ({folded_units(plan, values, detailed=detailed)})"""
-    if not plan.by_attempt:
-        columns = UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS
+        FROM ({_folded(plan, values, detailed=detailed)})"""
+    columns = UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS
+    if plan.repeats:
+        outcome = runs(plan, outcome, columns)
+    elif not plan.by_attempt:
         outcome = _select_furthest(plan, outcome, columns)
     if not plan.params.settled:
         return outcome
     return f"SELECT * FROM ({outcome}) WHERE 1{plan.has_settled(plan.window_end('entry_ts'))}"
 
 
-def _coarse_times(plan: Plan) -> str:
-    """Count a unit's coarse times. Source: semantics, "Data quality"."""
+def _folded(plan: Plan, values: str, *, detailed: bool) -> str:
+    folded = folded_units(plan, values, detailed=detailed)
+    return own_events(plan, folded) if plan.repeats else folded
+
+
+def _coarse_times(plan: Plan, events: str) -> str:
+    """Count the coarse times among a unit's events. Source: semantics, "Data quality"."""
     if not plan.has_whole_seconds:
         return "toUInt32(0)"
-    required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
+    required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, {events})"
     seconds = "arrayMap(x -> intDiv(x.ts, 1000), own)"
     neighbours = f"""arrayPushFront(arrayPopBack({seconds}), -1),
                    arrayPushBack(arrayPopFront({seconds}), -1)"""
@@ -178,6 +193,8 @@ def _add_served(plan: Plan, entries: str) -> str:
     order.
     """
     first = plan.steps[0]
+    if first.row.all_of and plan.repeats:
+        return f"SELECT *, entry.served AS served FROM ({entries})"
     if not first.row.all_of:
         if not (plan.has_whole_seconds or plan.definition.in_step_order):
             return entries
@@ -233,6 +250,15 @@ def _stored_columns(plan: Plan) -> str:
     """Select the time of a unit's first event, and its visitors if it has several."""
     visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
     return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"
+
+
+def _run_columns(plan: Plan) -> str:
+    """Select what `runs` reads of a possible run."""
+    alone = "entry.alone" if plan.steps[0].row.all_of else "toUInt8(0)"
+    began = "entry.began" if plan.steps[0].row.all_of else "entry.at"
+    passes = "first_event.passes" if plan.has_entry_filters else "toUInt8(1)"
+    return f"""{began} AS began, {alone} AS alone, {passes} AS passes,
+               began_time, began_seq, end_time, end_seq, first_event.event_id AS entry_id,"""
 
 
 def _diagnostic_counts(plan: Plan) -> str:

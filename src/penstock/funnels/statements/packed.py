@@ -88,14 +88,15 @@ class Layout:
 def layout_of(plan: Plan) -> Layout | None:
     """Return a layout with room for every event of the query.
 
-    Returns None if the funnel contains a group, if there are no events, or if their time span does
-    not fit into 64 bits.
+    Returns None if the funnel contains a group or counts every run, if there are no events, or if
+    their time span does not fit into 64 bits.
     """
     profile = plan.profile
     if (
         profile.first_event_ms is None
         or profile.last_event_ms is None
         or any(step.row.all_of for step in plan.steps)
+        or plan.repeats
     ):
         return None
     base_ms = profile.first_event_ms - 1  # position 0 stands for "no event"

@@ -180,11 +180,13 @@ class Plan:
         matches = sum(len(bits.each) for bits in self.rows)
         self.mask_type = "UInt64" if matches <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        self.repeats = definition.repeat
+        self.enters_once = definition.enters_once
         # Other payment provider events have the kind `provider`, which matches nothing.
         self.has_whole_seconds = profile.has_provider_events and any(
             match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
         )
-        self.spans = None if self.by_attempt else edges_ms
+        self.spans = None if self.enters_once else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
         self.has_entry_filters = bool(definition.entry_filters or definition.internal_traffic)
 

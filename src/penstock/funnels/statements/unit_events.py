@@ -11,15 +11,26 @@ from penstock.funnels.statements.sources import event_scope, event_source, visit
 from penstock.funnels.statements.unit_keys import unit_key
 
 
+def owner_of(plan: Plan) -> str:
+    """Return the column of `counted` with the key that a unit's events have."""
+    return "visitor" if plan.repeats else "unit"
+
+
+def chosen_columns(plan: Plan) -> str:
+    """Return the columns of `counted` that a query over chosen units needs for `unit_events`."""
+    return "unit, visitor" if plan.repeats else "unit"
+
+
 def unit_events(
     plan: Plan, units: str, columns: tuple[str, ...], *, of_visitors: bool
 ) -> tuple[dict[str, str], str]:
     """Return the relations `chosen` and `owners`, and a query over them for the units' events.
 
-    units: a query that selects units with `columns`. The result has these columns, and for each
-    event kind, name, event_id, ts and end_ts (the last millisecond of an event's time, which may
-    stand for a whole second). of_visitors: read all events of the attempts' visitors, instead of
-    the events that have the attempt's ID.
+    units: a query that selects units with `chosen_columns` and `columns`. The result has these
+    columns, and for each event kind, name, event_id, ts and end_ts (the last millisecond of an
+    event's time, which may stand for a whole second). of_visitors: read all events of the attempts'
+    visitors, instead of the events that have the attempt's ID. The events of a run are those of its
+    visitor.
     """
     more = "".join(f", chosen.{column} AS {column}" for column in columns)
     relations = {"chosen": units}
@@ -40,7 +51,7 @@ def unit_events(
         FROM {members} AS members INNER JOIN chosen ON members.unit = chosen.unit"""
         events = f"SELECT *, visitor AS owner FROM ({events}) WHERE owner != 0"
     else:
-        relations["owners"] = f"SELECT unit, unit AS owner{more} FROM chosen"
+        relations["owners"] = f"SELECT unit, {owner_of(plan)} AS owner{more} FROM chosen"
         taking_part = _participating_events(plan, f"({events})")
         events = f"SELECT *, unit AS owner FROM {taking_part} WHERE owner != 0"
     carried = "".join(f", owners.{column} AS {column}" for column in columns)

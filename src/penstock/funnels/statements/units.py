@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
-from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
+from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.query import (
     LARGEST_NUMBER,
@@ -19,7 +19,7 @@ from penstock.funnels.statements.query import (
     Statement,
 )
 from penstock.funnels.statements.relations import with_relations
-from penstock.funnels.statements.unit_events import unit_events
+from penstock.funnels.statements.unit_events import chosen_columns, unit_events
 
 _ELIGIBLE = "excluded_after < 0"
 """Whether a unit is not excluded."""
@@ -118,7 +118,7 @@ def units_page(
     relations: dict[str, str] = {}
     source, at = f"counted WHERE {condition}", _sort_time(plan, order)
     if order.sort is UnitSort.LAST_ACTIVITY:
-        chosen = f"SELECT unit FROM {source}"
+        chosen = f"SELECT {chosen_columns(plan)} FROM {source}"
         relations, events = unit_events(plan, chosen, (), of_visitors=False)
         source = f"""counted LEFT ANY JOIN (
                 SELECT unit, max(ts) AS last_ts FROM ({events}) GROUP BY unit
@@ -130,7 +130,7 @@ def units_page(
             plan.binder.bind("UInt64", after.unit),
         )
         beyond = f"(sorted_by, unit) {'<' if order.descending else '>'} ({at_ms}, {unit})"
-    columns = ", ".join(f"counted.{column} AS {column}" for column in COLUMNS)
+    columns = ", ".join(f"counted.{column} AS {column}" for column in counted.columns)
     ordered = f"ORDER BY sorted_by {order.direction}, unit {order.direction}"
     page = f"""
         SELECT * FROM (
@@ -176,7 +176,7 @@ def last_activity(
 def all_units(counted: CountedUnits) -> Statement:
     """Select all units, in no order. Columns: see `units_page`, without `total`."""
     plan = counted.plan
-    selected = f"SELECT {', '.join(COLUMNS)} FROM counted WHERE {in_cohort_filter(plan)}"
+    selected = f"SELECT {', '.join(counted.columns)} FROM counted WHERE {in_cohort_filter(plan)}"
     if not plan.breadth:
         return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({selected})")
     return counted.statement(f"""
@@ -333,7 +333,8 @@ def next_events(
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
     conditions.append(_ELIGIBLE if outcome is None else _outcome(plan, outcome, len(plan.steps)))
     stopped = f"""
-        SELECT unit, done_ts, window_end FROM counted WHERE {" AND ".join(conditions)}"""
+        SELECT {chosen_columns(plan)}, done_ts, window_end
+        FROM counted WHERE {" AND ".join(conditions)}"""
     relations, events = unit_events(
         plan, stopped, ("done_ts", "window_end"), of_visitors=of_visitors
     )

@@ -75,7 +75,7 @@ def _explain(
             place, sentence = _explain_exclusion(definition, event, verdict.step)
         else:
             place, row = required_rows(definition)[verdict.step - 1]
-            sentence = _explain_verdict(row, path, event, verdict)
+            sentence = _explain_verdict(definition, row, path, event, verdict)
             if event in path.assumed:
                 sentence += " Its order is assumed: equal times count in the order of the steps."
         if event.coarse:
@@ -92,7 +92,7 @@ def _explain(
 def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -> tuple[int, str]:
     """Return the row that excludes the unit, and why. step: the last completed step."""
     exclusion = exclusion_row(definition, step)
-    unit = definition.counting_unit
+    unit = definition.unit_word
     if exclusion is not None and event.matched[exclusion]:
         reason = f"it matches the exclusion row after step {step}"
         place = exclusion
@@ -102,7 +102,9 @@ def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -
     return place, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
 
 
-def _explain_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
+def _explain_verdict(
+    definition: Definition, row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict
+) -> str:
     step = f"step {verdict.step}"
     match verdict.decision:
         case Decision.ENTRY:
@@ -126,7 +128,8 @@ def _explain_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: V
             return f"Matches {step}, but comes after the window, which ended at {end}."
         case _:
             is_rival = path.excluded_by is not None and path.excluded_by is verdict.against
-            did = "excluded the unit" if is_rival else f"completed step {verdict.step - 1}"
+            excluded = f"excluded the {'run' if definition.repeat else 'unit'}"
+            did = excluded if is_rival else f"completed step {verdict.step - 1}"
             refused = "Excludes nothing" if verdict.excludes else f"Not accepted for {step}"
             return f"{refused}: {_explain_tie(event, verdict, did)}"
 
@@ -160,6 +163,8 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
     if event.late_order < path.entry.order:
         if 1 in steps and not event.passes:
             return f"Matches step 1, but {reason_not_to_enter(definition)}."
+        if definition.repeat:
+            return f"{matches}it comes before the entry of this run."
         if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
             return (
                 "Matches step 1, but another entry of this visitor counts: the one that leads "
@@ -168,12 +173,16 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
         return f"{matches}it comes before the entry."
     exclusion = path.excluded_by
     if exclusion is not None and event.late_order > exclusion.late_order:
-        return f"{matches}the {definition.counting_unit} was already excluded."
+        return f"{matches}the {definition.unit_word} was already excluded."
     if path.reached == n and event.late_order > path.done[-1]:
-        return f"{matches}the funnel was already completed."
+        return f"{matches}the {'run' if definition.repeat else 'funnel'} was already completed."
+    if definition.repeat and not path.in_window(event.at_ms):
+        return f"{matches}it comes after the window of this run."
     next_step = 1 + sum(done < event.late_order for done in path.done)
     if steps == [1] and definition.counting_unit is CountingUnit.ATTEMPT:
         return f"Matches step 1, but an attempt enters only once; step {next_step} was next."
+    if steps == [1] and definition.repeat:
+        return f"Matches step 1, but a run is open; step {next_step} was next."
     if next_step in steps:
         return f"Matches step {next_step}, but its part of the group was already filled."
     return f"{matches}step {next_step} was next."

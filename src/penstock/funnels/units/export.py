@@ -9,12 +9,14 @@ from typing import IO, Any, NamedTuple
 from penstock.base.chunks import chunks
 from penstock.base.errors import Malformed
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.tables import Column, Format, TableRow, write_rows
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.runs import RUN_COLUMNS
 from penstock.funnels.statements.units import units_page
 from penstock.funnels.units.schema import UnitExportQuery, UnitRecord
 from penstock.funnels.units.service import UnitService, unit_conditions, unit_order, unit_record
@@ -50,8 +52,7 @@ _READ = (
     "unit", "entry_ts", "done_ts", "window_end", "reached", "excluded_after", "texts", "skips",
     "ties", "assumed", "invalid", "tied", "conflicts", "several", "coarse",
 )  # fmt: skip
-"""Columns of `units_page` that `unit_record` reads."""
-_read_columns = itemgetter(*_READ)
+"""Columns of `units_page` that `unit_record` reads. Of a run, it reads `RUN_COLUMNS` as well."""
 
 
 class UnitFile(NamedTuple):
@@ -81,13 +82,14 @@ class UnitExporter:
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         conditions = unit_conditions(context.definition, query)
+        columns = _columns_of(context.definition)
         rows: list[tuple[Any, ...]] = []  # Tuples take a third of the memory of dictionaries.
 
         def read(blocks: RowBlocks) -> None:
             rows.clear()
             for block in blocks:
                 _check_total(block[0]["total"] if block else 0)
-                rows.extend(map(_read_columns, block))
+                rows.extend(map(itemgetter(*columns), block))
 
         self._runner.stream(
             context,
@@ -109,7 +111,7 @@ class UnitExporter:
             raise
         file.seek(0)
         params = context.params
-        title = f"{title} {context.definition.counting_unit}s"
+        title = f"{title} {context.definition.unit_word}s"
         name = file_name(title, params.start_ms, params.end_ms, query.format)
         return UnitFile(file, name)
 
@@ -126,9 +128,14 @@ class UnitExporter:
         write_rows(properties, columns, blocks, table_format, file, label="unit")
 
     def _block(self, context: QueryContext, values: Sequence[tuple[Any, ...]]) -> list[TableRow]:
-        rows = [dict(zip(_READ, row, strict=True)) for row in values]
+        columns = _columns_of(context.definition)
+        rows = [dict(zip(columns, row, strict=True)) for row in values]
         details = self._units.details(context, rows)
         return list(_table_rows(unit_record(context, row, details) for row in rows))
+
+
+def _columns_of(definition: Definition) -> tuple[str, ...]:
+    return (*_READ, *RUN_COLUMNS) if definition.repeat else _READ
 
 
 def _table_rows(records: Iterator[UnitRecord]) -> Iterator[TableRow]:

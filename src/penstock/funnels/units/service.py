@@ -31,6 +31,7 @@ from penstock.funnels.statements.units import (
     units_page,
 )
 from penstock.funnels.units.attempt_names import attempt_name
+from penstock.funnels.units.run_names import run_name
 from penstock.funnels.units.schema import UnitListQuery, UnitRecord, UnitsQuery, UnitsRecord
 
 _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
@@ -107,16 +108,40 @@ class UnitService:
         """Return what a list shows of units in addition to the rows of `units_page`."""
         if not rows:
             return UnitDetails({}, {}, None)
-        units = [row["unit"] for row in rows]
-        names = self.names(context, units, entries_ms=[row["entry_ts"] for row in rows])
+        names = self.names_of(context, rows)
+        definition, owner = context.definition, "unit"
+        if definition.repeat:  # A run has the events of its visitor.
+            definition, owner = by_visitor(definition), "visitor"
+        keys = sorted({row[owner] for row in rows})
         active = self._runner.fetch_events(
-            context, last_activity(context.definition, context.params, context.profile, units)
+            context, last_activity(definition, context.params, context.profile, keys)
         )
         provenance = active.provenance
         if names.provenance is not None:
             provenance += names.provenance
         last_ms = {row["unit"]: row["last_ts"] for row in active.rows}
-        return UnitDetails(names.by_unit, last_ms, provenance)
+        return UnitDetails(
+            names.by_unit,
+            {row["unit"]: last_ms[row[owner]] for row in rows if row[owner] in last_ms},
+            provenance,
+        )
+
+    def names_of(self, context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> UnitNames:
+        """Return the names of counted units.
+
+        rows: their unit and entry_ts; of runs, also visitor and entry_id.
+        """
+        if not context.definition.repeat:
+            entries_ms = [row["entry_ts"] for row in rows]
+            return self.names(context, [row["unit"] for row in rows], entries_ms=entries_ms)
+        visitors = self.names(
+            context, sorted({row["visitor"] for row in rows}), by_visitor(context.definition)
+        )
+        runs = {
+            row["unit"]: run_name(visitors.by_unit.get(row["visitor"], ""), row["entry_id"])
+            for row in rows
+        }
+        return UnitNames(runs, visitors.provenance)
 
     def names(
         self,
@@ -162,7 +187,7 @@ class UnitService:
 
 def by_visitor(definition: Definition) -> Definition:
     """Return the definition, but with visitors as units."""
-    return replace(definition, counting_unit=CountingUnit.VISITOR, attempt_keys=())
+    return replace(definition, counting_unit=CountingUnit.VISITOR, attempt_keys=(), repeat=False)
 
 
 def unit_conditions(definition: Definition, query: UnitListQuery) -> UnitConditions:

@@ -21,6 +21,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, Statement
+from penstock.funnels.statements.runs import RUN_COLUMNS
 from penstock.funnels.statements.units import Outcome, all_units
 from penstock.funnels.units.schema import UnitTableQuery
 from penstock.funnels.units.service import UnitService, outcome_of
@@ -44,7 +45,8 @@ class UnitTableWriter:
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         with TemporaryFile() as spool:
-            self._runner.stream(context, partial(_statement, context), partial(_save, spool))
+            save = partial(_save, context.definition, spool)
+            self._runner.stream(context, partial(_statement, context), save)
             spool.seek(0)
             file = TemporaryFile()  # noqa: SIM115 - the caller closes it
             try:
@@ -59,11 +61,7 @@ class UnitTableWriter:
     def _named(self, context: QueryContext, spool: IO[bytes]) -> Iterator[Sequence[Row]]:
         while lines := list(islice(spool, _NAMES_AT_ONCE)):
             units = [json.decode(line) for line in lines]
-            names = self._units.names(
-                context,
-                [unit["unit"] for unit in units],
-                entries_ms=[unit["entry_ts"] for unit in units],
-            )
+            names = self._units.names_of(context, units)
             yield [_row(context, unit, names.by_unit.get(unit["unit"], "")) for unit in units]
 
 
@@ -71,11 +69,12 @@ def _statement(context: QueryContext, profile: DataProfile) -> Statement:
     return all_units(CountedUnits(context.definition, context.params, profile))
 
 
-def _save(spool: IO[bytes], blocks: RowBlocks) -> None:
+def _save(definition: Definition, spool: IO[bytes], blocks: RowBlocks) -> None:
+    needed = (*_NEEDED, *RUN_COLUMNS) if definition.repeat else _NEEDED
     spool.seek(0)
     spool.truncate()
     for rows in blocks:
-        spool.writelines(json.encode({name: row[name] for name in _NEEDED}) + b"\n" for row in rows)
+        spool.writelines(json.encode({name: row[name] for name in needed}) + b"\n" for row in rows)
 
 
 def _columns(definition: Definition) -> dict[str, Cell]:

@@ -27,7 +27,7 @@ from penstock.funnels.units.path import (
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
-    """Yield a path for each completion of step 1, earliest first.
+    """Yield a path for each completion of step 1, earliest first; or for each run, if all count.
 
     events: the events of one unit, in reading order.
     """
@@ -37,9 +37,21 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     filled_before: frozenset[int] = frozenset()
     verdicts: dict[str, Verdict] = {}
     now_ms, now_index, number = None, 0, None
-    for index, event in enumerate(events):
+    run: FunnelPath | None = None
+    most, possible = _max_possible_runs(definition, events), 0
+    limits_runs = _max_entries(definition, events) is None
+    index = furthest = -1
+    while (index := index + 1) < len(events):
+        event = events[index]
         if event.at_ms != now_ms:
             now_ms, now_index, filled_before = event.at_ms, index, filled
+        if event.matched[place] and definition.repeat and index > furthest:
+            furthest = index
+            if not filled and possible >= most:
+                return
+            possible += 0 if limits_runs else 1 + (step.all_of and event.number is not None)
+        if run is not None and not _is_after_end(definition, run, event):
+            continue
         matches = event.matched[place] - filled
         if not matches:
             continue
@@ -56,8 +68,34 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
         start = _Start(index, matches, number, candidates, verdicts)
-        yield _follow(definition, events, sequel, start)
+        path = _follow(definition, events, sequel, start)
+        yield path
+        if definition.repeat:
+            run, possible = path, possible + limits_runs
+            now_ms, index = None, _first_after(events, path, len(required_rows(definition))) - 1
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
+
+
+def _first_after(events: Sequence[MatchedEvent], run: FunnelPath, steps: int) -> int:
+    """Return the index of the first event that may come after the end of a run."""
+    end_ms = run.window_end_ms
+    if run.excluded_ms is not None:
+        end_ms = run.excluded_ms
+    elif run.reached == steps:
+        end_ms = run.done_ms[-1]
+    assert end_ms is not None  # A funnel that counts every run has a window.
+    return bisect_left(events, end_ms, key=lambda event: event.at_ms)
+
+
+def _is_after_end(definition: Definition, run: FunnelPath, event: MatchedEvent) -> bool:
+    """Whether an event is provably after the end of a run: its completion, its exclusion, or the
+    end of its window.
+    """
+    if run.excluded_by is not None:
+        return is_provably_after(event.order, run.excluded_by.late_order)
+    if run.reached == len(required_rows(definition)):
+        return is_provably_after(event.order, run.done[-1])
+    return not run.in_window(event.at_ms)
 
 
 def _events_at_once(events: Sequence[MatchedEvent], first: int) -> Iterator[MatchedEvent]:
@@ -372,10 +410,10 @@ def chosen_path(
 ) -> FunnelPath | None:
     """Return the path that counts for a unit, if its entry is inside the period and may count.
 
-    For an attempt it is the first path (R12, R13); for a visitor, the path that leads furthest,
-    among equals one that is not excluded, and the earliest of those. check: called for each path;
-    raises when no time is left.
-    is_filtered: whether an entry must pass the query's entry filters.
+    For an attempt it is the first path (R12, R13). For a visitor it is the path that leads
+    furthest, among equals one that is not excluded, and the earliest of those. check: called for
+    each path; raises when no time is left. is_filtered: whether an entry must pass the query's
+    entry filters.
     """
 
     def inside(path: FunnelPath) -> bool:
@@ -391,6 +429,35 @@ def chosen_path(
         key=lambda path: (path.reached, path.excluded_by is None),
         default=None,
     )
+
+
+def visitor_runs(
+    definition: Definition, events: Sequence[MatchedEvent], check: Callable[[], None]
+) -> list[FunnelPath]:
+    """Return all runs of a visitor, earliest first. events, check: see `chosen_path`."""
+    runs = []
+    for path in funnel_paths(definition, events):
+        check()
+        runs.append(path)
+    return runs
+
+
+def run_of(runs: Sequence[FunnelPath], event: MatchedEvent) -> FunnelPath | None:
+    """Return the run that an event belongs to: one that used or refused it, or else the last that
+    began before. An event before the first run belongs to the first; None if there is no run.
+    """
+    for run in reversed(runs):
+        verdict = run.verdicts.get(event.event_id)
+        if verdict is not None and verdict.decision is not Decision.OUTSIDE_WINDOW:
+            return run
+    started = [run for run in runs if run.entry.order <= event.order]
+    return started[-1] if started else next(iter(runs), None)
+
+
+def _max_possible_runs(definition: Definition, events: Sequence[MatchedEvent]) -> int:
+    """Return the maximum number of events that may begin a run, as in a report."""
+    matched = max(1, sum(any(event.matched) for event in events)) if definition.repeat else 1
+    return max(1, MAX_COMPARISONS // (matched * definition.most_readings))
 
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:

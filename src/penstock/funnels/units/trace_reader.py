@@ -1,6 +1,7 @@
 """Traces of single units, and explanations of why a stored event counts or not."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.base.errors import NotFound
@@ -20,14 +21,22 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.units.attempt_names import read_attempt_name
+from penstock.funnels.units.run_names import read_run_name
 from penstock.funnels.units.schema import ExplainQuery, ExplainRecord, TraceRecord
 from penstock.funnels.units.service import UnitService, by_visitor
+from penstock.funnels.units.trace import run_of
 from penstock.funnels.units.trace_records import (
     explain_record,
     record_without_attempt,
     trace_record,
 )
-from penstock.funnels.units.traced_unit import Unit, trace_unit
+from penstock.funnels.units.traced_unit import (
+    ChooseRun,
+    Unit,
+    choose_run,
+    matched_event,
+    trace_unit,
+)
 
 MAX_EVENTS = 5_000
 
@@ -58,7 +67,13 @@ class TraceReader:
         context = self._prepare(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
             raise _unknown_unit(context.definition)
-        traced, provenance = self._unit(context, unit, self._selector(context, unit))
+        entry_id = None
+        if context.definition.repeat:
+            unit, entry_id = read_run_name(unit)
+        choose = partial(choose_run, entry_id=entry_id)
+        traced, provenance = self._unit(context, unit, self._selector(context, unit), choose)
+        if entry_id is not None and traced.path is None:
+            raise _unknown_run(traced)
         names = self._units.names(
             context,
             sorted({row["visitor"] for row in traced.rows}),
@@ -93,7 +108,8 @@ class TraceReader:
         [name] = names.by_unit.values()
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         selector = self._selector(context, name) if by_attempt else UnitSelector((event["unit"],))
-        unit, provenance = self._unit(context, name, selector, also=event)
+        choose = partial(run_of, event=matched_event(definition, event))
+        unit, provenance = self._unit(context, name, selector, choose, also=event)
         provenance += result.provenance
         if names.provenance is not None:
             provenance += names.provenance
@@ -130,12 +146,14 @@ class TraceReader:
         context: QueryContext,
         name: str,
         selector: UnitSelector,
+        choose: ChooseRun,
         also: Mapping[str, Any] | None = None,
     ) -> tuple[Unit, Provenance]:
         """Read and trace a unit.
 
         Raises NotFound if it has no events, and Malformed if several visitors have this visitor ID.
-        also: an event of the unit that needs a decision even if the limit leaves it out.
+        choose: chooses among the runs of a visitor, if every run counts. also: an event of the unit
+        that needs a decision even if the limit leaves it out.
         """
         definition, params = context.definition, context.params
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
@@ -163,6 +181,7 @@ class TraceReader:
             name,
             events.rows,
             visitors,
+            choose=choose,
             matching_only=events.matching_only,
             truncated=events.truncated,
             also=also if also is not None and also["mask"] and events.truncated else None,
@@ -204,6 +223,15 @@ def _only_event(event_id: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str
             }
         )
     return rows[0]
+
+
+def _unknown_run(visitor: Unit) -> NotFound:
+    message = "No run of this visitor began with this event. /units lists the runs."
+    if visitor.truncated:
+        message += (
+            f" Only the first {MAX_EVENTS:,} events of a visitor that match the funnel are traced."
+        )
+    return NotFound(message, code="unit_not_found")
 
 
 def _unknown_unit(definition: Definition) -> NotFound:

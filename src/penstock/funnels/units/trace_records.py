@@ -7,7 +7,7 @@ from penstock.base.clock import iso, iso_or_none
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
 from penstock.base.wording import listed
 from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, SESSION_KEY
-from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
@@ -15,6 +15,7 @@ from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.units.explanation import Explanation, reason_not_to_enter
 from penstock.funnels.units.path import Decision, FunnelPath, conflicts
+from penstock.funnels.units.run_names import run_name
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
     ConflictRecord,
@@ -48,9 +49,7 @@ def trace_record(
     return TraceRecord.model_validate(
         {
             **head_of(context, provenance),
-            "unit": unit.name
-            if definition.attempt_keys
-            else next(iter(visitors.values()), unit.name),
+            "unit": _name(definition, unit, visitors),
             "selected": unit.selected,
             "summary": _summary(context, unit),
             "visitors": sorted(visitors.values()),
@@ -71,6 +70,15 @@ def trace_record(
             ],
         }
     )
+
+
+def _name(definition: Definition, unit: Unit, visitors: Mapping[int, str]) -> str:
+    if definition.attempt_keys:
+        return unit.name
+    visitor_id = next(iter(visitors.values()), unit.name)
+    if not definition.repeat or unit.path is None:
+        return visitor_id
+    return run_name(visitor_id, unit.path.entry.event_id)
 
 
 def explain_record(
@@ -103,7 +111,7 @@ def explain_record(
         {
             **head_of(context, provenance),
             **_ids(event),
-            "unit": unit.name,
+            "unit": _name(context.definition, unit, {}),
             **decided,
             "truncated": unit.truncated,
             "unitSummary": _summary(context, unit),
@@ -239,9 +247,8 @@ def _summary(context: QueryContext, unit: Unit) -> str:
 
 def _outcome(context: QueryContext, unit: Unit) -> str:
     definition, params, path = context.definition, context.params, unit.path
-    kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
     if path is None:
-        return f"The {kind} never completed step 1, so it is not in the report."
+        return f"The {definition.counting_unit} never completed step 1, so it is not in the report."
     n, reached = len(definition.steps), path.reached
     entry = f"Entered at {iso(path.entry_ms)}"
     if path.excluded_ms is not None:

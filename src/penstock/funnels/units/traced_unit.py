@@ -9,17 +9,26 @@ from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.statements.query import UNUSABLE, QueryParams
 from penstock.funnels.units.explanation import Explanation, explain_events, explain_left_out
 from penstock.funnels.units.path import FunnelPath, MatchedEvent
-from penstock.funnels.units.trace import chosen_path
+from penstock.funnels.units.trace import chosen_path, is_in_period, visitor_runs
+
+ChooseRun = Callable[[Sequence[FunnelPath]], FunnelPath | None]
+"""A function that chooses among the runs of a visitor, earliest first."""
+
+
+def choose_run(runs: Sequence[FunnelPath], entry_id: str | None = None) -> FunnelPath | None:
+    """Return the run with the given entry, or the last run."""
+    named = [run for run in runs if entry_id in (None, run.entry.event_id)]
+    return named[-1] if named else None
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The events of a unit, and the decisions on them.
 
-    path: the path that counts; for a unit that does not count, the path that would count without
-    the period and the query's entry filters. selected: whether the unit counts. matching_only:
-    whether events that match no row are left out. truncated: whether only the first of the events
-    that match a row were read.
+    path: the path that counts, or of a visitor whose runs all count, the path of one run; for a
+    unit that does not count, the path that would count without the period and the query's entry
+    filters. selected: whether the unit counts. matching_only: whether events that match no row are
+    left out. truncated: whether only the first of the events that match a row were read.
     """
 
     name: str
@@ -38,6 +47,7 @@ def trace_unit(
     rows: Sequence[Mapping[str, Any]],
     visitors: Collection[int],
     *,
+    choose: ChooseRun = choose_run,
     matching_only: bool = False,
     truncated: bool = False,
     also: Mapping[str, Any] | None = None,
@@ -46,8 +56,9 @@ def trace_unit(
     """Return a unit with the decision on each of its events.
 
     visitors: keys of the visitors of the attempt's events that do not come from a payment provider
-    (R18). matching_only, truncated: see `Unit`. also: another event of a truncated unit; it gets a
-    decision unless an event that was not read can change it. check: see `chosen_path`.
+    (R18). choose: chooses the path, if every run counts. matching_only, truncated: see `Unit`.
+    also: another event of a truncated unit; it gets a decision unless an event that was not read
+    can change it. check: see `chosen_path`.
     """
     in_order = sorted(
         ((matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
@@ -57,9 +68,18 @@ def trace_unit(
     events = [event for event, _ in in_order if event.event_id not in outside_ids]
     period = params.start_ms, params.end_ms
     is_filtered = True
-    path = chosen_path(definition, events, *period, check)
-    selected = path is not None and fits_settled(path, params)
-    if path is None:
+    if definition.repeat:
+        path = choose(visitor_runs(definition, events, check))
+        selected = (
+            path is not None
+            and path.entry.passes
+            and is_in_period(path.entry_ms, *period)
+            and fits_settled(path, params)
+        )
+    else:
+        path = chosen_path(definition, events, *period, check)
+        selected = path is not None and fits_settled(path, params)
+    if path is None and not definition.repeat:
         period, is_filtered = (None, None), False
         path = chosen_path(definition, events, *period, check, is_filtered=is_filtered)
     decisions = explain_events(definition, path, events)
@@ -91,7 +111,7 @@ def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collec
 
 def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, at_ms: int) -> bool:
     """Whether the events up to `read_ms` settle an event at `at_ms`, whatever is in between."""
-    if path is None or at_ms <= read_ms:
+    if path is None or at_ms <= read_ms or definition.repeat:
         return False
     if path.reached == len(definition.steps):  # no later entry leads further
         return True

@@ -262,4 +262,5 @@ def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
 
 def _units(report: ResultsRecord, count: int, kind: str = "") -> str:
     """Return a count of units: `1,200 settled attempts`."""
-    return f"{count:,} {kind}{report.counting_unit}{'' if count == 1 else 's'}"
+    unit = "run" if report.repeat else report.counting_unit
+    return f"{count:,} {kind}{unit}{'' if count == 1 else 's'}"

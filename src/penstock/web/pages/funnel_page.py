@@ -197,8 +197,8 @@ class FunnelPage:
         return f"/funnels/{self.funnel.id}"
 
     def noun(self, count: int = 2) -> str:
-        """Return the word for counted units: attempt, attempts, visitor or visitors."""
-        return f"{self.definition.counting_unit}{'' if count == 1 else 's'}"
+        """Return the word for counted units: attempt, visitor or run, or its plural."""
+        return f"{self.definition.unit_word}{'' if count == 1 else 's'}"
 
     def outcome(self, outcome: str) -> str:
         """Describe an outcome in words."""

@@ -81,7 +81,7 @@ def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
     if record.coverage is None or funnel is None:
         return []
     return [
-        no_window_note(f"{funnel.counting_unit}s") if code is NoteCode.NO_WINDOW else note
+        no_window_note(f"{funnel.unit_word}s") if code is NoteCode.NO_WINDOW else note
         for note, code in zip(record.coverage.notes, record.coverage.note_codes, strict=True)
     ]
 

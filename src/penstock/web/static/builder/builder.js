@@ -47,7 +47,8 @@ function update() {
   if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
   showOtherWindow(window_s.value === "other");
-  const { attemptProperty, attemptProperties, equalTimes } = form.elements;
+  const { attemptProperty, attemptProperties, equalTimes, repeat } = form.elements;
+  repeat.closest(".field").hidden = repeat.disabled = attempts || window_s.value === "";
   equalTimes.closest(".field").hidden = equalTimes.disabled = attempts;
   attemptProperty.closest(".field").hidden = attemptProperty.disabled = !attempts || hasKeys;
   form.querySelector("#attempt-keys").hidden = attemptProperties.disabled = !attempts || !hasKeys;

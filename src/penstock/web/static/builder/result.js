@@ -4,9 +4,9 @@ import { formatNumber, formatTimesIn } from "../formats.js";
 export function showResult(
   panel,
   definition,
-  { aggregate, asked, coverage, countingUnit, impossibleSteps },
+  { aggregate, asked, coverage, countingUnit, repeat, impossibleSteps },
 ) {
-  const noun = countingUnit;
+  const noun = repeat ? "run" : countingUnit;
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
   panel.querySelector("[data-rate]").textContent = dash(

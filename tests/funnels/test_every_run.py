@@ -1,0 +1,466 @@
+"""Every run of a visitor (`repeat`), by the reference evaluation, traces, engine and API."""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from io import StringIO
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.engine import ENGINE_SETTINGS
+from penstock.funnels.queries.profiles import read_profile
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.query import QueryParams
+from penstock.funnels.statements.units import UnitConditions, UnitOrder, units_page
+from penstock.funnels.units.trace import funnel_paths
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.funnels import reference
+from tests.funnels.definitions import resolved
+from tests.funnels.reference.report import Units, read_units
+from tests.funnels.reference.runs import all_runs, coarse_times, seen_by
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
+from tests.funnels.seed import store_case
+from tests.funnels.traces import matched_event
+from tests.tenant import Tenant
+from tests.waiting import eventually
+
+GROUP = step("A", "B", mode="all_of")
+STORIES = [
+    # rows, story, steps that each run reached
+    (["A", "B"], "0/A 10/B 20/A 30/B 40/A 50/B", [2, 2, 2], "three purchases are three"),
+    (["A", "B"], "0/A 10/B 20/A", [2, 1], "the last run is in progress"),
+    (["A", "B"], "0/A 10/A 20/B 30/B", [2], "events between belong to the open run"),
+    (["A", "B"], "0/A 3600/A 3601/A 3602/B", [1, 2], "a run ends with its window, which is inside"),
+    (["A", "B"], "0/A 3601/B 3602/A 3603/B", [1, 2], "an event between two runs"),
+    (["A", "B"], "0/B 10/A 20/B", [2], "an event before the first run"),
+    (["A", "B"], "0/A 10/B 10/A 20/B", [2], "a tie with the end opens no run"),
+    (["A", "B"], "0/A(1) 10/B(2) 10/A(3) 20/B", [2, 2], "numbers prove an entry after the end"),
+    (["A", "B"], "0/A(5) 10/B(6) 20/A(1) 30/B(2)", [2, 2], "numbers begin anew with each run"),
+    (["A", "A"], "0/A 1/A 2/A 3/A 4/A", [2, 2, 1], "an event serves one run"),
+    ([GROUP, "C"], "0/A 1/B 2/C 3/B 4/A 5/C", [2, 2], "a group in each run"),
+    ([GROUP, "C"], "0/A 1/B 2/A 3/C 4/B 5/C", [2], "a part before the end fills no later group"),
+    ([GROUP, "C"], "0/A 1/B 2/C 2/A 3/B 4/A", [2, 1], "a part tied with the end fills none"),
+    ([GROUP, "C"], "0/A 1/B 2/C(1) 2/A(2) 2/B 3/B", [2, 1], "numbers prove a part after the end"),
+    (
+        ["A", step("X", exclude=True), "B"],
+        "0/A 1/X 2/B 3/A 4/B",
+        [1, 2],
+        "an exclusion ends a run",
+    ),
+    (
+        ["A", step("B", strict=True), "C"],
+        "0/A 1/A 2/A 3/B 4/C",
+        [1, 3],
+        "an event that excludes opens no run",
+    ),
+]
+stories = pytest.mark.parametrize(
+    ("rows", "story", "reached"), [case[:3] for case in STORIES], ids=[case[3] for case in STORIES]
+)
+
+
+def funnel_of(rows: Sequence[str | Json], **more: Any) -> Json:
+    return {
+        "sequenceProperty": "n",
+        "conversionWindowSeconds": HOUR_S,
+        "repeat": True,
+        "steps": [step(row) if isinstance(row, str) else row for row in rows],
+        **more,
+    }
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+@stories
+def test_story_in_the_reference_evaluation_and_in_traces(
+    rows: list[str | Json], story: str, reached: list[int]
+) -> None:
+    events = []
+    for place, text in enumerate(story.split()):
+        time, _, item = text.partition("/")
+        properties = {"n": int(item[2:-1])} if len(item) > 1 else {}
+        event = reference.Event(
+            f"e{place}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
+        )
+        events.append(event)
+    history, funnel = reference.History(tuple(events)), funnel_of(rows)
+    report = reference.evaluate(history, funnel, website_ids=["w"], evaluated_at_ms=DAY_S * 1000)
+    assert counts(report) == counts_of(reached, len(report["aggregate"]["steps"]))
+    [own] = read_units(history, funnel, ["w"], DAY_S * 1000).by_unit.values()
+    in_order = sorted(map(matched_event, own), key=lambda event: event.order)
+    paths = list(funnel_paths(resolved(funnel), in_order))
+    assert [path.reached for path in paths] == reached
+
+
+@pytest.mark.parametrize("number", [0, 3, 6, 13, 15])
+def test_story_over_the_api(scene: Scene, number: int) -> None:
+    rows, story, reached, _ = STORIES[number]
+    scene.story(story, attempt=None)
+    definition = funnel_of(rows)
+    report = scene.results(scene.funnel(*definition.pop("steps"), **definition))
+    assert counts(report) == counts_of(reached, len(report["aggregate"]["steps"]))
+
+
+def counts(report: Json) -> list[int]:
+    return [row["count"] for row in report["aggregate"]["steps"]]
+
+
+def counts_of(reached: Sequence[int], steps: int) -> list[int]:
+    return [sum(each >= number for each in reached) for number in range(1, steps + 1)]
+
+
+# -- Many visitors at once -----------------------------------------------------------------------
+
+FUNNELS = {
+    "plain": funnel_of(["A", "B", "C"]),
+    "without numbers": funnel_of(["A", "B"], sequenceProperty=None),
+    "an option of step 1": funnel_of([step("A", "C"), "B"], sequenceProperty=None),
+    "one event for both steps": funnel_of(["A", step("A", "B")]),
+    "a group first": funnel_of([GROUP, "C"]),
+    "a large group first": funnel_of([step("A", "B", "C", mode="all_of"), "A"]),
+    "a group first, without numbers": funnel_of([GROUP, "C"], sequenceProperty=None),
+    "a group later": funnel_of(["A", step("B", "C", mode="all_of")]),
+    "an exclusion": funnel_of(["A", step("C", exclude=True), "B"]),
+    "an exclusion after a group": funnel_of([GROUP, step("C", exclude=True), "A"]),
+    "strict": funnel_of(["A", step("B", strict=True), "C"]),
+    "step order": funnel_of(["A", "B", "C"], equalTimes="inStepOrder"),
+    "step order and a group": funnel_of([GROUP, "C"], equalTimes="inStepOrder"),
+    "a diagnostic row": funnel_of(["A", step("C", diagnostic=True), "B"], sequenceProperty=None),
+}
+PURCHASE = {"type": "Transaction", "value": "A"}
+FUNNELS["whole seconds"] = funnel_of([PURCHASE, {"type": "Transaction", "value": "B"}])
+FUNNELS["whole seconds and a group"] = funnel_of(
+    [
+        {**PURCHASE, "mode": "all_of", "or": [{"type": "Transaction", "value": "B"}]},
+        {"type": "Transaction", "value": "C"},
+    ]
+)
+VISITORS = 300
+START_MS = 1_704_164_640_000
+
+
+@pytest.mark.parametrize("name", FUNNELS)
+def test_runs_of_many_visitors_agree_with_the_reference_evaluation(
+    warehouse: Warehouse, name: str
+) -> None:
+    funnel = FUNNELS[name]
+    events = random_events(Random(name), kind="transaction" if "seconds" in name else "event")
+    history, mark = store_case(warehouse, reference.History(tuple(events)), inserts=1)
+    websites, at_ms = (mark + "shop",), START_MS + 100 * HOUR_S * 1000
+    units = read_units(history, funnel, websites, at_ms)
+    definition = resolved(funnel)
+    assert_traces(definition, units)
+    params = QueryParams(websites, (mark + "people",), None, None, at_ms)  # type: ignore[arg-type]
+    counted = CountedUnits(definition, params, read_profile(warehouse, params))
+    statement = units_page(counted, UnitConditions(), UnitOrder(), None, 100_000)
+    settings = {**ENGINE_SETTINGS, **statement.settings}
+    names, rows = warehouse.query(statement.sql, statement.parameters, settings)
+    listed = Counter(
+        (
+            row["entry_id"], row["entry_ts"], row["reached"], tuple(row["done"]), row["skips"],
+            row["ties"], row["invalid"], bool(row["tied"]), row["excluded_after"], row["assumed"],
+            row["coarse"], tuple(row["seen"]), row["cut"],
+        )
+        for row in (dict(zip(names, values, strict=True)) for values in rows)
+    )  # fmt: skip
+    expected = Counter(expected_rows(units))
+    assert listed == expected
+    assert len(expected) > VISITORS
+
+
+def random_events(random: Random, kind: str) -> list[reference.Event]:
+    """Return the events of visitors who repeat few steps in little time, often at equal times."""
+    events: list[reference.Event] = []
+    for visitor in range(VISITORS):
+        pauses = random.choices((0, 1, 500, 1000, 3_600_000, 3_600_001), (6, 2, 1, 3, 1, 1), k=12)
+        for at_ms in accumulate(pauses, initial=START_MS):
+            number = random.choice((None, None, 1, 2, 3, 4, 5, "x"))
+            properties: Json = {} if number is None else {"n": number}
+            stripe = kind == "transaction" and random.random() < 0.4
+            if stripe:
+                at_ms -= at_ms % 1000
+                properties["provider"] = "stripe"
+            events.append(
+                reference.Event(
+                    f"evt_{random.randrange(10**9):09}_{len(events)}",
+                    "shop",
+                    kind,
+                    random.choice("AABBC"),
+                    at_ms,
+                    f"v{visitor}",
+                    "people",
+                    source="provider" if stripe else "browser",
+                    properties=properties,
+                )
+            )
+    return events
+
+
+def expected_rows(units: Units) -> list[tuple[Any, ...]]:
+    funnel, rows = units.funnel, []
+    for (visitor, entry_id), run in units.counted(None, None).items():
+        own = units.own((visitor, entry_id), run)
+        diagnostics = [row for row in funnel.rows if row.is_diagnostic]
+        rows.append(
+            (
+                entry_id, run.entry_ms, run.reached, tuple(run.done_ms), len(run.skipped),
+                len(run.tied), sum(it.is_invalid and it.is_required(funnel) for it in own),
+                run.by_agreement,
+                -1 if run.excluded_by is None else run.excluded_by.last_ms - run.entry_ms,
+                len(run.assumed), coarse_times(funnel, own),
+                tuple(len(seen_by(funnel, units.by_unit[visitor], run, it)) for it in diagnostics),
+                0,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def assert_traces(definition: Definition, units: Units) -> None:
+    for events in units.by_unit.values():
+        in_order = sorted(map(matched_event, events), key=lambda event: event.order)
+        assert [
+            (path.entry.event_id, path.done_ms, path.skips, path.ties)
+            for path in funnel_paths(definition, in_order)
+        ] == [
+            (run.entry.id, run.done_ms, len({event.id for event in run.skipped}), len(run.tied))
+            for run in all_runs(units.funnel, events)
+        ]
+
+
+# -- The API -------------------------------------------------------------------------------------
+
+
+def get(scene: Scene, funnel_id: str, path: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def shop_funnel(scene: Scene, **more: Any) -> str:
+    rows = more.pop("rows", ("A", "B"))
+    return scene.funnel(*rows, repeat=True, conversionWindowSeconds=HOUR_S, **more)
+
+
+def test_repeat_is_a_field_of_visitor_funnels_with_a_window(scene: Scene) -> None:
+    body: Json = {"name": "F", "steps": [step("A"), step("B")], "conversionWindowSeconds": HOUR_S}
+    created = scene.client.post("/api/funnels", json={**body, "repeat": True}).json()
+    assert created["repeat"] is True
+    replaced = scene.client.put(
+        f"/api/funnels/{created['id']}", json={**body, "repeat": False}
+    ).json()
+    assert "repeat" not in replaced
+    latest = scene.client.get(f"/api/funnels/{created['id']}/revisions").json()["data"][0]
+    assert latest["changes"] == ["Counts each visitor once"]
+    window = {"value": 30, "unit": "minute"}
+    other = {"name": "F", "steps": body["steps"], "repeat": True, "conversionWindow": window}
+    assert scene.client.post("/api/funnels", json=other).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, "window_required"),
+        ({"conversionWindowSeconds": None}, "window_required"),
+        ({"countingUnit": "attempt", "attemptProperty": "a"}, "not_allowed"),
+    ],
+    ids=["no window", "an unlimited window", "attempts"],
+)
+def test_repeat_is_refused_where_runs_cannot_end_or_always_count(
+    scene: Scene, more: Json, code: str
+) -> None:
+    body = {"name": "F", "steps": [step("A"), step("B")], "repeat": True, **more}
+    answer = scene.client.post("/api/funnels", json=body)
+    [fault] = answer.json()["errors"]
+    assert (answer.status_code, fault["field"], fault["code"]) == (422, "repeat", code)
+
+
+def test_each_run_is_a_unit_with_a_name_a_trace_and_an_outcome(scene: Scene) -> None:
+    scene.story("0/A 10/B 20/x 30/A 3700/B 3800/A 3810/B", attempt=None)
+    funnel = shop_funnel(scene)
+    report = scene.results(funnel)
+    assert report["repeat"] is True
+    assert [report["aggregate"][name] for name in ("entered", "completed", "droppedOff")] == [
+        3,
+        2,
+        1,
+    ]
+    listed = get(scene, funnel, "units")["data"]
+    assert [unit["entryAt"] for unit in listed] == [scene.at(it) for it in (3800, 30, 0)]
+    assert [unit["outcome"] for unit in listed] == ["completed", "droppedOff", "completed"]
+    names = [unit["unit"] for unit in listed]
+    assert len(set(names)) == 3
+    for unit in listed:
+        trace = get(scene, funnel, f"units/{unit['unit']}")
+        assert trace["unit"] == unit["unit"]
+        [entry] = [it for it in trace["events"] if it["decision"] == "entry"]
+        assert unit["unit"] == f"ann@{entry['eventId']}"
+        assert [trace[name] for name in ("outcome", "reached", "entryAt", "selected")] == [
+            unit["outcome"],
+            unit["reached"],
+            unit["entryAt"],
+            True,
+        ]
+    last = get(scene, funnel, "units/ann")
+    assert last["unit"] == names[0]  # a visitor's ID alone stands for the last run
+    assert [it["explanation"] for it in get(scene, funnel, f"units/{names[1]}")["events"]] == [
+        "Matches step 1, but it comes before the entry of this run.",
+        "Matches step 2, but it comes before the entry of this run.",
+        "Matches no step.",
+        f"Completes step 1: the entry. The window lasts until {scene.at(3630)}, inclusive.",
+        f"Matches step 2, but comes after the window, which ended at {scene.at(3630)}.",
+        "Matches step 1, but it comes after the window of this run.",
+        f"Matches step 2, but comes after the window, which ended at {scene.at(3630)}.",
+    ]
+
+
+def test_an_unknown_run_is_404(scene: Scene) -> None:
+    scene.story("0/A 10/B", attempt=None)
+    funnel = shop_funnel(scene)
+    step_2 = get(scene, funnel, "units/ann")["events"][1]["eventId"]
+    for unit in (f"ann@{step_2}", "ann@evt_1", f"bob@{step_2}", "bob"):
+        answer = scene.client.get(f"/api/funnels/{funnel}/units/{unit}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+
+
+def test_an_event_is_explained_by_the_run_that_it_belongs_to(scene: Scene) -> None:
+    scene.story("0/A 10/A 20/B 30/B 40/A", attempt=None)
+    funnel = shop_funnel(scene)
+    events = get(scene, funnel, "units/ann")["events"]
+    explained = [get(scene, funnel, "explain", eventId=it["eventId"]) for it in events]
+    assert [it["explanation"] for it in explained] == [
+        f"Completes step 1: the entry. The window lasts until {scene.at(HOUR_S)}, inclusive.",
+        "Matches step 1, but a run is open; step 2 was next.",
+        "Accepted: completes step 2.",
+        "Matches step 2, but the run was already completed.",
+        f"Completes step 1: the entry. The window lasts until {scene.at(HOUR_S + 40)}, inclusive.",
+    ]
+    first, second = f"ann@{events[0]['eventId']}", f"ann@{events[4]['eventId']}"
+    assert [it["unit"] for it in explained] == [first] * 4 + [second]
+    assert [it["counts"] for it in explained] == [True, False, True, False, True]
+
+
+def test_a_merge_of_visitors_changes_their_runs(scene: Scene) -> None:
+    scene.story("0/A", visitor="phone", attempt=None)
+    scene.story("5/A 10/B 20/A", visitor="laptop", attempt=None)
+    funnel = shop_funnel(scene)
+    assert scene.counts(funnel) == [3, 1]
+    for visitor in ("laptop", "phone"):
+        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u-1"}
+        assert scene.client.post("/api/identify", json=body).status_code == 200
+    assert scene.counts(funnel) == [2, 1]
+    assert {unit["unit"].split("@")[0] for unit in get(scene, funnel, "units")["data"]} == {
+        "laptop"
+    }
+
+
+@pytest.mark.slow("the engine analyses nine statements")
+def test_the_period_and_filters_choose_runs_by_their_own_entry(scene: Scene) -> None:
+    scene.story("0/A", attempt=None, plan="basic")
+    scene.story("1800/A", attempt=None, plan="pro")
+    scene.story("1900/B 2000/A 2100/B", attempt=None, plan="pro")
+    funnel = shop_funnel(scene, breakdownProperties=["plan"])
+    assert scene.counts(funnel) == [2, 2]
+    later = {"startAt": scene.at(1800), "endAt": scene.at(DAY_S)}
+    assert scene.counts(funnel, **later) == [1, 1]  # the event at 1800 belongs to the run from 0
+    plan = '[{"property": "plan", "operator": "equals", "value": "pro"}]'
+    assert scene.counts(funnel, filters=plan) == [1, 1]
+    cohorts = scene.results(funnel)["cohorts"]["data"]
+    assert {it["cohort"]["plan"]: it["entered"] for it in cohorts} == {"basic": 1, "pro": 1}
+    unit = get(scene, funnel, "units", filters=plan)["data"][0]["unit"]
+    assert get(scene, funnel, f"units/{unit}", filters=plan)["selected"] is True
+    first = get(scene, funnel, "units")["data"][1]["unit"]
+    assert get(scene, funnel, f"units/{first}", filters=plan)["selected"] is False
+
+
+def test_a_trend_of_runs_adds_up_to_the_report(scene: Scene) -> None:
+    scene.story("0/A 10/B 100/A 110/B", attempt=None)
+    scene.story(f"{DAY_S}/A {DAY_S + 10}/B {2 * DAY_S}/A", attempt=None)
+    funnel = shop_funnel(scene)
+    period = {"startAt": scene.at(0), "endAt": scene.at(3 * DAY_S)}
+    trend = get(scene, funnel, "trend", interval="day", **period)
+    assert trend["note"] is None
+    report = scene.results(funnel, **period)["aggregate"]
+    for name in ("entered", "completed"):
+        assert sum(bucket[name] for bucket in trend["data"]) == report[name]
+    assert (report["entered"], report["completed"]) == (4, 3)
+    assert get(scene, funnel, "timing")["overall"]["units"] == 3
+
+
+@pytest.mark.slow("the engine analyses five statements")
+def test_next_events_flows_and_drivers_count_each_run(scene: Scene) -> None:
+    scene.story("0/x 10/A 20/y 3000/x 3800/A 3810/y 8000/A 8005/z 8010/B", attempt=None)
+    funnel = shop_funnel(scene)
+    following = get(scene, funnel, "next", step=1)
+    assert (following["stopped"], following["silent"]) == (2, 0)
+    assert [(it["name"], it["units"]) for it in following["data"]] == [("y", 2), ("x", 1)]
+    before = get(scene, funnel, "flows", where="before")
+    assert (before["units"], before["data"][0]["name"], before["data"][0]["units"]) == (3, "x", 2)
+    between = get(scene, funnel, "flows", where="between", step=1)
+    assert (between["units"], between["data"][0]["name"]) == (1, "z")
+    drivers = get(scene, funnel, "drivers", step=1)
+    assert (drivers["atRisk"], drivers["lost"]) == (3, 2)
+
+
+def test_the_data_quality_of_a_run_is_that_of_its_own_events(scene: Scene) -> None:
+    for time, name, number in ((0, "A", 1), (10, "B", "x"), (20, "A", 1), (30, "B", 2)):
+        scene.send_event(time, name, n=number)
+    funnel = shop_funnel(scene, sequenceProperty="n")
+    quality = scene.results(funnel)["dataQuality"]
+    assert (quality["invalidSequenceValues"], quality["unitsWithOrderingIssues"]) == (1, 1)
+    listed = get(scene, funnel, "units")["data"]
+    assert [unit["invalidSequenceValues"] for unit in listed] == [0, 1]
+
+
+@pytest.mark.slow("the engine analyses six statements")
+def test_the_list_of_runs_has_activity_and_a_file(scene: Scene) -> None:
+    scene.story("0/A 10/B 20/A 30/x", attempt=None)
+    scene.story("5/A 100/x", visitor="bob", attempt=None)
+    funnel = shop_funnel(scene)
+    listed = get(scene, funnel, "units", sort="lastActivity", order="asc")["data"]
+    assert [unit["lastActivityAt"] for unit in listed] == [scene.at(it) for it in (30, 30, 100)]
+    answer = scene.client.get(f"/api/funnels/{funnel}/export/units", params={"format": "csv"})
+    assert "runs" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(StringIO(answer.text)))
+    assert {row["unit"] for row in rows} == {unit["unit"] for unit in listed}
+
+
+@pytest.mark.slow("the engine analyses several statements for a verdict")
+def test_exports_and_the_verdict_count_runs(scene: Scene) -> None:
+    scene.story("0/A 10/B 20/A 30/B 40/A", attempt=None)
+    funnel = shop_funnel(scene)
+    export = scene.client.get(f"/api/funnels/{funnel}/export", params={"format": "csv"}).text
+    total = next(csv.DictReader(StringIO(export)))
+    assert (total["entered"], total["completed"], total["dropped_off"]) == ("3", "2", "1")
+    verdict = get(scene, funnel, "verdict")
+    assert "visitor" not in str(verdict["sentences"])
+
+
+def test_coverage_notes_that_runs_shift_where_earlier_events_were_removed(scene: Scene) -> None:
+    scene.story("0/A 10/B", attempt=None)
+    scene.story(f"{DAY_S}/A {DAY_S + 10}/B", attempt=None)
+    period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
+    funnel = shop_funnel(scene)
+    assert "runs_shift" not in scene.results(funnel, **period)["coverage"]["noteCodes"]
+    span = {"from": scene.at(-10), "to": scene.at(100)}
+    body = {"websiteId": scene.tenant.website_id, **span}
+    deletion = scene.tenant.browser.post("/api/deletions", json=body)
+    assert deletion.status_code == 201, deletion.text
+    path = f"/api/deletions/{deletion.json()['id']}"
+    eventually(lambda: scene.client.get(path).json()["state"] == "done")
+    coverage = scene.results(funnel, **period)["coverage"]
+    assert coverage["noteCodes"] == ["runs_shift"]
+    assert coverage["notes"] == [
+        "Earlier events were removed, so runs may begin at other events than before: each begins "
+        "after the end of the one before it."
+    ]
+    once = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    assert scene.results(once, **period)["coverage"]["noteCodes"] == []
