@@ -154,6 +154,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
             {
                 "type": row["type"],
                 "value": row["value"],
+                "name": row.get("name"),
                 "mode": row.get("mode"),
                 "diagnostic": row.get("diagnostic", False),
                 "exclude": row.get("exclude", False),
@@ -380,6 +381,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                 "row": row.place,
                 "type": units.definition["steps"][row.place]["type"],
                 "value": units.definition["steps"][row.place]["value"],
+                "name": units.definition["steps"][row.place]["name"],
                 "count": counts[number - 1],
                 "pending": sum(run.reached == number for run in pending),
                 "droppedOff": sum(run.reached == number for run in dropped),
@@ -442,6 +444,7 @@ def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str,
         "where": where,
         "type": units.definition["steps"][row.place]["type"],
         "value": units.definition["steps"][row.place]["value"],
+        "name": units.definition["steps"][row.place]["name"],
         "units": sum(is_seen(row, events) for events in seen),
         "events": sum(map(len, seen)),
     }
