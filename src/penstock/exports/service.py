@@ -46,6 +46,7 @@ _ENGINE_SETTINGS = {
     "date_time_output_format": "iso",
 }
 _IDENTITY_COLUMNS = {
+    "scope_id": Cell.TEXT,
     "visitor_id": Cell.TEXT,
     "canonical_id": Cell.TEXT,
     "user_id": Cell.TEXT,
@@ -123,4 +124,4 @@ class ExportService:
         while after is not None:
             with self._database.read() as db:
                 identities, after = profiles.identities_page(db, website.scope_id, after)
-            yield [identity._asdict() for identity in identities]
+            yield [{"scope_id": website.scope_id, **identity._asdict()} for identity in identities]

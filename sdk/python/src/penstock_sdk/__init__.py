@@ -4,6 +4,7 @@ from penstock_sdk.calls import PenstockError
 from penstock_sdk.client import AsyncPenstock, Penstock
 from penstock_sdk.events import JSON, Refusal, metadata
 from penstock_sdk.outbox import Full
+from penstock_sdk.results import Results
 from penstock_sdk.sending import Attempt
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Penstock",
     "PenstockError",
     "Refusal",
+    "Results",
     "metadata",
 ]

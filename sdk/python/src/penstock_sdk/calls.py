@@ -1,8 +1,7 @@
 """Requests that wait for a response, and their responses. Both clients share this module."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 import httpx
 
@@ -15,16 +14,6 @@ class PenstockError(Exception):
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
         self.status, self.problem, self.code = status, problem, problem.get("code")
-
-
-class ResultsQuery(TypedDict, total=False):
-    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` is at most 100."""
-
-    start_at: datetime
-    end_at: datetime
-    website_id: str
-    page: int
-    page_size: int
 
 
 def read_answer(response: httpx.Response) -> Json:

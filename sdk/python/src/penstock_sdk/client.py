@@ -2,9 +2,10 @@
 
 from asyncio import to_thread
 from collections.abc import Awaitable
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from penstock_sdk.calls import Json
+from penstock_sdk.results import Results, ResultsQuery
 from penstock_sdk.sending import EXIT_S, Sending
 
 
@@ -16,6 +17,10 @@ class Penstock(Sending[Json]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def results(self, funnel_id: str, **query: Unpack[ResultsQuery]) -> Results:
+        """Return the results of a saved funnel. Raises `PenstockError` or an error from httpx."""
+        return self._results(funnel_id, query)
 
     flush = Sending._flush
     close = Sending._close
@@ -33,6 +38,10 @@ class AsyncPenstock(Sending[Awaitable[Json]]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def results(self, funnel_id: str, **query: Unpack[ResultsQuery]) -> Results:
+        """Like `Penstock.results`."""
+        return await to_thread(self._results, funnel_id, query)
 
     async def flush(self, timeout_s: float = EXIT_S) -> bool:
         """Like `Penstock.flush`."""

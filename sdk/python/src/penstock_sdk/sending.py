@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, Unpack
 
 import httpx
 
-from penstock_sdk import calls, events
+from penstock_sdk import calls, events, results
 from penstock_sdk.delivery import Delivery
 from penstock_sdk.outbox import Outbox
 
@@ -91,9 +91,9 @@ class Sending(ABC, Generic[Answer]):
         """Queue a call that links a visitor to a user. It is sent after all earlier events."""
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
-    def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
-        """Return the results of a saved funnel. Raises `PenstockError` or an error from httpx."""
-        return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
+    def _results(self, funnel_id: str, query: results.ResultsQuery) -> results.Results:
+        path = f"/api/funnels/{funnel_id}/results"
+        return results.Results(self._request("GET", path, params=events.named(query)))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
         """Start an import of NDJSON. To follow its progress, pass its `id` to `import_state`."""
