@@ -36,6 +36,8 @@ def record_examples(recorder: Recorder) -> list[Json]:
     _use_links(recorder, app["id"])
     _use_jobs(recorder)
     call("GET", "/api/attribution", query=shop)
+    two_days = {"startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
+    call("GET", "/api/attribution/trend", query={**shop, **two_days})
     call("GET", "/api/attribution/export", query={**shop, "groupBy": "source"})
     _use_imports(recorder, shop)
     _use_providers(recorder, website["id"])

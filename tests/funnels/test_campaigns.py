@@ -172,6 +172,34 @@ def test_the_period_selects_clicks_opens_and_entries(
     assert ask(shop, **around).json()["totals"]["clicks"] == 5
 
 
+def test_traffic_over_time_has_each_day_and_the_most_clicked_values(shop: Scene) -> None:
+    yesterday = shop.at(0)[:10]
+    period = {"startAt": shop.at(-DAY_S), "endAt": shop.at(DAY_S)}
+    for group, values in (
+        ("source", {"mail": 3, "ads": 1}),
+        ("medium", {"email": 3, None: 1}),
+        ("campaign", {"may": 4}),
+        ("link", {"spring": 3, "summer": 1}),
+    ):
+        report = ask(shop, "/api/attribution/trend", groupBy=group, **period).json()
+        assert len(report["data"]) == 3
+        assert {row["value"]: sum(row["clicks"]) for row in report["values"]} == values
+        assert report["values"][0]["value"] == next(iter(values))
+        assert [sum(row[name] for row in report["data"]) for name in FIGURES[:3]] == [4, 2, 1]
+        busy = [row for row in report["data"] if row["clicks"]]
+        assert {row["from"][:10] for row in busy} <= {yesterday, shop.at(600)[:10]}
+    before = {"startAt": shop.at(-9 * DAY_S), "endAt": shop.at(-8 * DAY_S)}
+    quiet = ask(shop, "/api/attribution/trend", interval="month", **before).json()
+    assert {row["clicks"] for row in quiet["data"]} == {0}
+    assert quiet["values"] == []
+
+
+def test_traffic_over_time_needs_a_period(workspace: Tenant) -> None:
+    answer = workspace.client.get("/api/attribution/trend")
+    assert answer.status_code == 400
+    assert [fault["field"] for fault in answer.json()["errors"]] == ["startAt", "endAt"]
+
+
 def test_the_export_has_every_row(shop: Scene) -> None:
     funnel_id = shop.funnel("A", "B", conversionWindowSeconds=DAY_S)
     query = {"funnelId": funnel_id, "groupBy": "campaign", "page": 2, "pageSize": 1}

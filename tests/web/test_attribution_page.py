@@ -1,10 +1,14 @@
 """The attribution page: its figures, and how it leads on."""
 
 import re
+from html import unescape
 
 import pytest
+from msgspec.json import decode
 
+from tests import user_agents
 from tests.funnels.scenario import Scene, step
+from tests.tenant import visitor
 
 
 @pytest.fixture
@@ -65,3 +69,19 @@ def test_the_page_names_what_it_cannot_use_and_asks_for_no_numbers_of_an_invalid
     assert workspace.browser.get("/attribution?funnelId=fun_x").status_code == 404
     invalid = "period=custom&start=2026-05-05&end=2026-05-01"
     assert "must not be before" in figures_of(workspace, invalid)
+
+
+def test_clicks_are_drawn_over_time_and_shown_as_a_table(workspace, server):
+    app = workspace.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"})
+    link = {"name": "x", "slug": f"x-{workspace.website_id[-12:].lower()}", "utmSource": "<b>mail"}
+    body = {**link, "destinationPath": "/", "websiteId": app.json()["id"]}
+    workspace.client.post("/api/mobile/deferred-links", json=body).raise_for_status()
+    phone = visitor(server, {"User-Agent": user_agents.IOS["safari"]})
+    for _ in range(2):
+        phone.get(f"/l/{link['slug']}", follow_redirects=False)
+    text = figures_of(workspace, "period=7d&timezone=UTC")
+    chart = decode(unescape(re.search(r'data-chart="([^"]*)"', text)[1]))
+    assert [(line["label"], sum(line["values"])) for line in chart["series"]] == [("<b>mail", 2)]
+    table = text[text.index("Traffic over time") :]
+    assert ["2", "2", "0", "0"] in [row[1:] for row in cells(table)]
+    assert "clicks-trend" not in figures_of(workspace, "period=all")

@@ -12,6 +12,8 @@ from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
     AttributionQuery,
     AttributionRecord,
+    AttributionTrendQuery,
+    AttributionTrendRecord,
 )
 from penstock.funnels.campaigns.service import CampaignService
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
@@ -50,6 +52,27 @@ async def read_attribution(
 
 
 @get(
+    "/api/attribution/trend",
+    opt=described(
+        "Traffic over time",
+        answers=AttributionTrendRecord,
+        query=AttributionTrendQuery,
+        job=JobRecord,
+        tag="attribution",
+    ),
+)
+async def read_attribution_trend(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    campaigns: NamedDependency[CampaignService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """Returns clicks, installs and opens over time, and the clicks of the most clicked values."""
+    query = read_query(request, AttributionTrendQuery)
+    return await respond(partial(campaigns.trend, caller.workspace_id, query))
+
+
+@get(
     "/api/attribution/export",
     opt=described(
         "Export of the attribution report",
@@ -80,4 +103,4 @@ async def export_attribution(
     return await respond(export)
 
 
-ROUTES = (read_attribution, export_attribution)
+ROUTES = (read_attribution, read_attribution_trend, export_attribution)

@@ -1,16 +1,17 @@
 """Wire types for the attribution report."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
+from penstock.base.calendar import Interval
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
-from penstock.http.period import InPeriod
-from penstock.http.schema import PageQuery, Record, without_nul
+from penstock.http.period import AS_TIME, TIME, InBuckets, InPeriod
+from penstock.http.schema import PageQuery, Record, RuleBroken, without_nul
 
 
 class GroupBy(StrEnum):
@@ -25,13 +26,18 @@ class GroupBy(StrEnum):
         return self.value if self is GroupBy.LINK else f"utm_{self.value}"
 
 
-class AttributionSelection(InPeriod):
-    """The query parameters that select and group the report's figures."""
+class TrafficSelection(InPeriod):
+    """The query parameters that select and group clicks, installs and opens."""
 
     website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
     group_by: Annotated[GroupBy, Field(description="Field by which rows are grouped.")] = (
         GroupBy.SOURCE
     )
+
+
+class AttributionSelection(TrafficSelection):
+    """The query parameters that select and group the report's figures."""
+
     funnel_id: Annotated[
         Annotated[str, AfterValidator(without_nul)] | None,
         Field(description="Funnel whose entries and completions are counted."),
@@ -67,14 +73,33 @@ class AttributionExportQuery(AttributionSelection):
     page_size: _Ignored = None
 
 
-class CampaignFiguresRecord(Record):
-    """The figures for one value or for all values. Funnel figures are null without a funnel."""
+class AttributionTrendQuery(TrafficSelection, InBuckets):
+    """Query parameters for traffic over time."""
+
+    start_at: Annotated[int, AS_TIME, Field(description=f"Start of the period: {TIME}.")]
+    end_at: Annotated[int, AS_TIME, Field(description="End of the period.")]
+
+    @field_validator("start_at", "end_at", mode="before")
+    @classmethod
+    def _is_sent(cls, sent: Any) -> Any:
+        if sent is None:
+            raise RuleBroken("required", "Send startAt and endAt, the period of the trend.")
+        return sent
+
+
+class TrafficRecord(Record):
+    """Clicks on managed links, and the installs and opens that they led to."""
 
     clicks: Annotated[int, Field(description="Clicks by people on managed links.")]
     installs: Annotated[
         int, Field(description="`install` events of apps that were matched to a link.")
     ]
     opens: Annotated[int, Field(description="`open` events of apps that were matched to a link.")]
+
+
+class CampaignFiguresRecord(TrafficRecord):
+    """The figures for one value or for all values. Funnel figures are null without a funnel."""
+
     entered: Annotated[int | None, Field(description="Units that entered the funnel.")]
     completed: int | None
     pending: int | None
@@ -95,7 +120,7 @@ class CampaignFiguresRecord(Record):
     ]
 
 
-class CampaignRecord(CampaignFiguresRecord):
+class CampaignValueRecord(Record):
     value: Annotated[
         str | None,
         Field(
@@ -104,6 +129,37 @@ class CampaignRecord(CampaignFiguresRecord):
         ),
     ]
     label: Annotated[str, Field(description="The value for people; Unknown if it is missing.")]
+
+
+class CampaignRecord(CampaignFiguresRecord, CampaignValueRecord):
+    """The figures for one value."""
+
+
+class TrafficBucketRecord(TrafficRecord):
+    """Traffic from `from` on, but before `to`."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+
+
+class CampaignClicksRecord(CampaignValueRecord):
+    clicks: Annotated[list[int], Field(description="Clicks in each bucket of `data`.")]
+
+
+class AttributionTrendRecord(Record):
+    """Traffic over time. It may be cut at both ends of the period."""
+
+    group_by: GroupBy
+    website_id: str | None
+    period: PeriodRecord
+    interval: Interval
+    timezone: str
+    computed_at: str
+    data: list[TrafficBucketRecord]
+    values: Annotated[
+        list[CampaignClicksRecord],
+        Field(description="The five values with the most clicks in the period."),
+    ]
 
 
 class AttributionRecord(Record):

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.rates import rate
 from penstock.funnels.campaigns.schema import (
@@ -16,7 +17,12 @@ from penstock.funnels.campaigns.schema import (
     AttributionQuery,
     AttributionRecord,
     AttributionSelection,
+    AttributionTrendQuery,
+    AttributionTrendRecord,
+    CampaignClicksRecord,
     GroupBy,
+    TrafficBucketRecord,
+    TrafficSelection,
 )
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -26,16 +32,23 @@ from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import CoverageRecord, ServedFrom
+from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.results.schema import SettledRecord
 from penstock.funnels.results.settled import settled_figures
 from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
-from penstock.funnels.statements.campaigns import FIGURES, Traffic, campaigns, clicked_links
+from penstock.funnels.statements.campaigns import (
+    FIGURES,
+    Traffic,
+    campaigns,
+    clicked_links,
+    traffic_trend,
+)
 from penstock.funnels.statements.query import Plan, Statement
 from penstock.http.bodies import bad_parameter
 
 MAX_CLICKED_LINKS = 5_000
+MAX_TREND_VALUES = 5
 
 ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
 """Returns the slugs of a workspace's links by ID. Provided by the links room."""
@@ -146,6 +159,46 @@ class CampaignService:
         provenance = Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
         return coverage_of(context, provenance, gaps, pending)
 
+    def trend(
+        self, workspace_id: WorkspaceId, query: AttributionTrendQuery
+    ) -> AttributionTrendRecord:
+        """Count traffic over time. Raises Malformed for too many links or buckets."""
+        self._wait_for_clicks()
+        edges = query.edges(query.start_at, query.end_at - 1, "The period")
+        scope = authorise_websites(self._websites, workspace_id, query.website_id)
+        traffic = self._traffic(workspace_id, scope.website_ids, query)
+        result = self._engine.run(traffic_trend(traffic, edges[:-1], MAX_TREND_VALUES))
+        rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]
+        totals = {row["bucket"]: row for row in rows if row["is_total"]}
+        clicks: dict[str, dict[int, int]] = {}
+        for row in rows:
+            if not row["is_total"]:
+                clicks.setdefault(row["value"], {})[row["bucket"]] = row["clicks"]
+        return AttributionTrendRecord(
+            group_by=query.group_by,
+            website_id=query.website_id,
+            period=PeriodRecord(start_at=iso(query.start_at), end_at=iso(query.end_at)),
+            interval=query.interval,
+            timezone=query.timezone,
+            computed_at=iso(result.computed_at_ms),
+            data=[
+                TrafficBucketRecord(
+                    from_=iso(start_ms),
+                    to=iso(end_ms),
+                    **{name: totals.get(start_ms, _NOTHING)[name] for name in _TRAFFIC_FIGURES},
+                )
+                for start_ms, end_ms in pairwise(edges)
+            ],
+            values=[
+                CampaignClicksRecord(
+                    value=value or None,
+                    label=value or UNKNOWN,
+                    clicks=[own.get(start_ms, 0) for start_ms in edges[:-1]],
+                )
+                for value, own in clicks.items()
+            ],
+        )
+
     def export(self, workspace_id: WorkspaceId, query: AttributionExportQuery) -> IO[bytes]:
         """Write the whole table to a temporary file, and return the file, rewound.
 
@@ -185,10 +238,15 @@ class CampaignService:
         else:
             scope = authorise_websites(self._websites, workspace_id, query.website_id)
             websites = scope.website_ids
+        return _Report(self._traffic(workspace_id, websites, query), context, query)
+
+    def _traffic(
+        self, workspace_id: WorkspaceId, websites: tuple[WebsiteId, ...], query: TrafficSelection
+    ) -> Traffic:
         traffic = Traffic(websites, query.group_by.column, query.start_at, query.end_at)
         if query.group_by is GroupBy.LINK:
             traffic = replace(traffic, slugs=self._slugs(workspace_id, traffic))
-        return _Report(traffic, context, query)
+        return traffic
 
     def _slugs(self, workspace_id: WorkspaceId, traffic: Traffic) -> Mapping[str, str]:
         """Return the clicked links' slugs by ID. Clicks store link IDs, but events store slugs."""

@@ -7,7 +7,7 @@ traffic   clicks of links, and the installs and opens that they led to, by value
 With a funnel, the relations of its report come first. Its cohorts are values of the touch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -77,6 +77,33 @@ def campaigns(
     return Statement(with_relations(relations, tail), binder.values)
 
 
+def traffic_trend(traffic: Traffic, starts_ms: Sequence[int], values: int) -> Statement:
+    """Count traffic over time, for all values and for those with the most clicks.
+
+    starts_ms: starts of the buckets in ascending order; the first is at or before the period's.
+    values: maximum number of values. Columns: is_total, value, bucket (its start), most_clicks (of
+    the value in the period), clicks, installs, opens. Buckets without traffic are omitted.
+    """
+    binder = Binder()
+    sums = "sum(clicks) AS clicks, sum(installs) AS installs, sum(opens) AS opens"
+    relations = {
+        "traffic": _traffic(traffic, binder, starts_ms),
+        "most": f"""
+    SELECT value, sum(traffic.clicks) AS total FROM traffic GROUP BY value HAVING total > 0
+    ORDER BY total DESC, value LIMIT {binder.bind("UInt64", values)}""",
+    }
+    tail = f"""
+    SELECT * FROM (
+        SELECT true AS is_total, '' AS value, bucket, 0 AS most_clicks, {sums}
+        FROM traffic GROUP BY bucket
+        UNION ALL
+        SELECT false AS is_total, traffic.value AS value, bucket, any(most.total) AS most_clicks,
+               {sums}
+        FROM traffic INNER JOIN most ON traffic.value = most.value GROUP BY traffic.value, bucket)
+    ORDER BY is_total DESC, most_clicks DESC, value, bucket"""
+    return Statement(with_relations(relations, tail), binder.values)
+
+
 def clicked_links(traffic: Traffic, limit: int) -> Statement:
     """Select the links that people clicked in the period, at most `limit`. Column: link_id."""
     binder = Binder()
@@ -87,8 +114,11 @@ def clicked_links(traffic: Traffic, limit: int) -> Statement:
     return Statement(sql, binder.values)
 
 
-def _traffic(traffic: Traffic, binder: Binder) -> str:
-    """Select value, clicks, installs and opens. Several rows may have the same value."""
+def _traffic(traffic: Traffic, binder: Binder, starts_ms: Sequence[int] = ()) -> str:
+    """Select value, clicks, installs and opens. Several rows may have the same value.
+
+    starts_ms: starts of buckets, for the column `bucket`; empty for one row over the whole period.
+    """
     column = f"toString({traffic.column})"
     clicked = column
     if traffic.slugs is not None:
@@ -97,17 +127,29 @@ def _traffic(traffic: Traffic, binder: Binder) -> str:
         ids = binder.bind("Array(String)", list(traffic.slugs))
         slugs = binder.bind("Array(String)", list(traffic.slugs.values()))
         clicked = f"transform(link_id, {ids}, {slugs}, '')"
+    keys = "value, bucket" if starts_ms else "value"
+    clicked_in, occurred_in = (
+        _bucket(time, starts_ms, binder) for time in ("clicked_at", "occurred_at")
+    )
     return f"""
-    SELECT {clicked} AS value, count() AS clicks, 0 AS installs, 0 AS opens
+    SELECT {clicked} AS value,{clicked_in} count() AS clicks, 0 AS installs, 0 AS opens
     FROM clicks WHERE {_scope(traffic, "clicked_at", binder)} AND NOT bot
-    GROUP BY value
+    GROUP BY {keys}
     UNION ALL
-    SELECT {column} AS value, 0 AS clicks, countIf(name = 'install') AS installs,
+    SELECT {column} AS value,{occurred_in} 0 AS clicks, countIf(name = 'install') AS installs,
            countIf(name = 'open') AS opens
     FROM events
     WHERE {_scope(traffic, "occurred_at", binder)} AND name IN ('open', 'install')
         AND kind = 'event' AND link != ''
-    GROUP BY value"""
+    GROUP BY {keys}"""
+
+
+def _bucket(time: str, starts_ms: Sequence[int], binder: Binder) -> str:
+    """Return the column `bucket` with a comma; empty without buckets."""
+    if not starts_ms:
+        return ""
+    starts = binder.bind("Array(Int64)", list(starts_ms))
+    return f" roundDown(toInt64(toUnixTimestamp64Milli({time})), {starts}) AS bucket,"
 
 
 def _scope(traffic: Traffic, time: str, binder: Binder) -> str:

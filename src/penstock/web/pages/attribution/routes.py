@@ -1,14 +1,20 @@
 """The attribution report: traffic and funnel completions by campaign or link."""
 
+from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from litestar import Response, get
 from litestar.di import NamedDependency
 
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
+from penstock.base.clock import Clock, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Listing, Page
-from penstock.funnels.campaigns.schema import AttributionQuery, AttributionRecord, GroupBy
+from penstock.funnels.campaigns.schema import (
+    AttributionQuery,
+    AttributionRecord,
+    AttributionTrendQuery,
+    GroupBy,
+)
 from penstock.funnels.campaigns.service import CampaignService
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.queries.schema import NoteCode
@@ -52,6 +58,7 @@ async def attribution_page(
                 view.workspace_id, AttributionQuery.model_validate({**parameters, **paging})
             )
             return {
+                "trend": _trend(campaigns, view, query, parameters),
                 "report": record,
                 "notes": _notes(record, funnel),
                 "listing": Listing(record.data, query.pagination, record.total),
@@ -74,6 +81,30 @@ async def attribution_page(
         )
 
     return await respond(render)
+
+
+def _trend(
+    campaigns: CampaignService,
+    view: View,
+    query: AttributionPageQuery,
+    parameters: Mapping[str, str],
+) -> dict[str, object] | None:
+    """Return traffic over time, with the input for `static/charts.js`; None for all time."""
+    if "startAt" not in parameters:
+        return None
+    names = {"groupBy", "websiteId", "startAt", "endAt"}
+    sent = {name: value for name, value in parameters.items() if name in names}
+    sent |= {"interval": query.interval, "timezone": query.timezone}
+    record = campaigns.trend(view.workspace_id, AttributionTrendQuery.model_validate(sent))
+    chart = {
+        "times": [parse_time(bucket.from_) // 1000 for bucket in record.data],
+        "zone": query.timezone,
+        "axes": {"x": query.interval.capitalize(), "y": "Clicks"},
+        "series": [
+            {"label": row.label, "values": row.clicks, "style": "number"} for row in record.values
+        ],
+    }
+    return {"record": record, "chart": chart}
 
 
 def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
