@@ -203,6 +203,13 @@ def test_the_documented_segment_and_internal_traffic_can_be_saved(workspace):
     assert f"may cost at most {MAX_INTERNAL_COST} in total" in page_text("funnels.md")
 
 
+def test_the_documented_cohort_can_be_saved(workspace):
+    step = {"type": "Event", "value": "a"}
+    funnel = workspace.client.post("/api/funnels", json={"name": "f", "steps": [step, step]}).json()
+    cohort = example("funnels.md", "Lost at the address") | {"funnelId": funnel["id"]}
+    assert workspace.client.post("/api/cohorts", json=cohort).status_code == 201
+
+
 @pytest.mark.parametrize(
     ("route", "containing"), [("/api/v1/events", '"eventId": "order'), ("/api/track", '"pageview"')]
 )
@@ -229,7 +236,7 @@ def test_the_documented_problem_is_a_real_one(workspace):
 
 
 def test_the_documented_answer_has_every_field_and_no_other():
-    answer = example("funnels.md", "funnelId")
+    answer = example("funnels.md", "aggregate")
     assert ResultsRecord.model_validate(answer).model_dump(mode="json") == answer
 
 

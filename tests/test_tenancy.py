@@ -143,6 +143,11 @@ def link(tenant: Tenant) -> str:
     return creator("/api/mobile/deferred-links", body)(tenant)
 
 
+def cohort(tenant: Tenant) -> str:
+    body = {"kind": "list", "funnelId": RECORDS["funnel_id"](tenant)}
+    return creator("/api/cohorts", body)(tenant)
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": creator("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
@@ -156,6 +161,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
         "/api/segments", {"filters": [{"property": "plan", "operator": "is_set"}]}
     ),
     "funnel_id": creator("/api/funnels", FUNNEL),
+    "cohort_id": cohort,
     "import_id": imported,
     "number": refused,
     "deletion_id": deleted,

@@ -32,6 +32,7 @@ from penstock.events.quarantine.selection import quarantined_texts
 from penstock.exports import plugin as exports_room
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
+from penstock.funnels.saved_cohorts.service import forget_members, visitor_cohorts
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
 from penstock.http.bound_services import BoundServices
@@ -227,7 +228,9 @@ def _forget_in_other_rooms(
     """
     forget_responses(db, scope_id)
     customers = forget_customers(db, scope_id, visitor_ids)
-    return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
+    members = forget_members(db, scope_id, visitor_ids)
+    opens = forget_opens(db, scope_id, visitor_ids)
+    return {"providerCustomers": customers, "cohortVisitors": members, **opens}
 
 
 def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping[str, Any]]]:
@@ -236,6 +239,7 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
     return [
         *(("customer", customer) for customer in visitor_customers(db, scope_id, visitor_ids)),
         *visitor_opens(db, scope_id, visitor_ids),
+        *(("cohort", cohort) for cohort in visitor_cohorts(db, scope_id, visitor_ids)),
         *(("rejected", entry) for entry in quarantined_texts(db, website_ids, sent_ids)),
         *(("rejectedLine", line) for line in rejected_texts(db, website_ids, sent_ids)),
     ]

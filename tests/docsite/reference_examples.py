@@ -188,6 +188,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **place)
     table = {**days, "format": "ndjson"}
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **place)
+    _use_cohorts(recorder, funnel["id"])
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **place)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
@@ -206,6 +207,18 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("PUT", "/api/funnels/{funnel_id}", renamed, **place)
     call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **place)
     call("DELETE", "/api/funnels/{funnel_id}", **place)
+
+
+def _use_cohorts(recorder: Recorder, funnel_id: str) -> None:
+    body = {"kind": "list", "funnelId": funnel_id, "parameters": {"step": "1"}}
+    cohort = recorder.call("POST", "/api/cohorts", {"name": "Started", **body})
+    place = {"cohort_id": cohort["id"]}
+    recorder.call("GET", "/api/cohorts", query={"pageSize": 1})
+    recorder.call("GET", "/api/cohorts/{cohort_id}", **place)
+    recorder.call("GET", "/api/cohorts/{cohort_id}/visitors", **place)
+    recorder.call("GET", "/api/cohorts/{cohort_id}/export", **place)
+    recorder.call("PATCH", "/api/cohorts/{cohort_id}", {"name": "Started a checkout"}, **place)
+    recorder.call("DELETE", "/api/cohorts/{cohort_id}", **place)
 
 
 def _use_jobs(recorder: Recorder) -> None:

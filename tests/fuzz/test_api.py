@@ -72,15 +72,17 @@ def _records(client: httpx.Client) -> dict[str, str]:
     app = created("/api/settings/websites", name="App", kind="mobile")
     event = {"websiteId": app, "event": "checkout_started", "userId": "ada"}
     visitor = client.post("/api/v1/events", json=event).json()["visitorId"]
+    funnel = created(
+        "/api/funnels",
+        name="Checkout",
+        breakdownProperties=["plan"],
+        steps=[STEP, STEP | {"value": "order_placed"}],
+    )
     return {
         "websiteId": app,
         "website_id": app,
-        "funnel_id": created(
-            "/api/funnels",
-            name="Checkout",
-            breakdownProperties=["plan"],
-            steps=[STEP, STEP | {"value": "order_placed"}],
-        ),
+        "funnel_id": funnel,
+        "cohort_id": created("/api/cohorts", name="Entered", kind="list", funnelId=funnel),
         "segment_id": created(
             "/api/segments",
             name="Paying",

@@ -12,7 +12,7 @@
 Values are passed on and never changed afterwards.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -23,9 +23,10 @@ import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import StoreUnavailable
+from penstock.base.errors import Fault, NotFound, StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.metrics import counter
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import Engine, EngineRows
@@ -42,7 +43,9 @@ from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.statements.membership import member_texts
 from penstock.funnels.statements.query import DataProfile, Statement
+from penstock.http.bodies import bad_parameter
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -58,6 +61,11 @@ takes one to two kilobytes.
 """
 
 T = TypeVar("T")
+
+ReadMembers = Callable[[WorkspaceId, str], Sequence[int]]
+"""Returns the keys of the visitors of a saved cohort. Raises `NotFound` if there is no such cohort,
+and `Malformed` if it cannot be evaluated.
+"""
 
 RowBlocks = Iterator[list[dict[str, Any]]]
 """Blocks of rows. Each row is a dictionary by column name."""
@@ -81,7 +89,9 @@ class FunnelQueryRunner:
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
+        read_members: ReadMembers,
     ) -> None:
+        self._read_members = read_members
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_until_shipped, self._fresh_wait_s = (
@@ -110,8 +120,8 @@ class FunnelQueryRunner:
         this method or `fetch` raises `NotCached`.
 
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace,
-        Invalid for a bad cohort filter, Unavailable if the engine does not respond, and the same
-        errors as `resolve_definition`.
+        Invalid for a bad cohort filter, Malformed for a saved cohort that cannot be read,
+        Unavailable if the engine does not respond, and the same errors as `resolve_definition`.
         """
         funnel = resolve_definition(self._funnels, workspace_id, source, selection.ad_hoc)
         check_cohort(funnel.definition, selection.cohort)
@@ -122,7 +132,12 @@ class FunnelQueryRunner:
         now_ms = self._clock()
         if selection.as_of_ms is not None and selection.as_of_ms > now_ms:
             raise unfit_parameters({"asOf": "Must not be in the future."})
-        params = query_params(scope, selection, now_ms)
+        if only_cached and funnel.definition.cohort_filters:
+            raise NotCached  # Members are read, and those of rules counted.
+        params = replace(
+            query_params(scope, selection, now_ms),
+            members=self._members(workspace_id, funnel.definition),
+        )
         with self._engine.explain_errors():
             if only_cached:
                 snapshot = self._snapshots.take_cached(
@@ -152,6 +167,18 @@ class FunnelQueryRunner:
             internal_traffic=funnel.internal_traffic,
             only_cached=only_cached,
         )
+
+    def _members(
+        self, workspace_id: WorkspaceId, definition: Definition
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the members of the saved cohorts that filters name."""
+        try:
+            return {
+                item.cohort_id: member_texts(self._read_members(workspace_id, item.cohort_id))
+                for item in definition.cohort_filters
+            }
+        except NotFound as error:
+            raise bad_parameter(Fault("filters", "cohort_not_found", error.detail)) from None
 
     def move(
         self, context: QueryContext, start_ms: int, end_ms: int, as_of_ms: int

@@ -38,6 +38,9 @@ from penstock.funnels.results.export import ReportExporter
 from penstock.funnels.results.service import ReadLostEvents, ResultsService
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.saved_cohorts import routes as cohort_routes
+from penstock.funnels.saved_cohorts.export import CohortExporter
+from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.units import routes as unit_routes
@@ -61,6 +64,8 @@ class FunnelsRoom(Room):
     unit_exports: UnitExporter
     unit_tables: UnitTableWriter
     traces: TraceReader
+    cohorts: SavedCohortService
+    cohort_exports: CohortExporter
     insights: InsightService
     exports: ReportExporter
     comparisons: CompareService
@@ -79,6 +84,7 @@ class FunnelsRoom(Room):
         *funnel_routes.ROUTES,
         *result_routes.ROUTES,
         *unit_routes.ROUTES,
+        *cohort_routes.ROUTES,
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
         *period_routes.ROUTES,
@@ -129,7 +135,9 @@ def build(
         clock,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
+        read_members=lambda workspace_id, cohort_id: cohorts.members(workspace_id, cohort_id),
     )
+    cohorts = SavedCohortService(database, runner, accounts.website_service, clock)
     units, insights = UnitService(runner), InsightService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
@@ -142,6 +150,8 @@ def build(
         unit_exports=UnitExporter(runner, funnels, units),
         unit_tables=UnitTableWriter(runner, units),
         traces=TraceReader(runner, units),
+        cohorts=cohorts,
+        cohort_exports=CohortExporter(cohorts),
         insights=insights,
         exports=ReportExporter(runner, funnels, results),
         comparisons=CompareService(runner, read_gaps),

@@ -38,6 +38,10 @@ bad_parameter           400 A query parameter is unknown, repeated or out of ran
 too_many_parameters     400 The URL has more than 100 query parameters. Send fewer.
 too_many_proxies        400 X-Forwarded-For exceeds the published size limit.
 too_many_links          400 More links match than a CSV file may have. Choose fewer.
+cohort_too_large        400 The cohort would have more visitors than it may have. Choose a shorter
+  period or a filter.
+cohort_not_usable       400 The rule of a saved cohort can no longer be evaluated; the detail says
+  why.
 too_many_units          400 More units match than a file may have. Choose a shorter period or a
   filter.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
@@ -120,6 +124,7 @@ definition_too_costly   409 The filters of the saved funnel and of its goals cos
   allowed; the detail says which to drop.
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
+too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
@@ -265,6 +270,8 @@ misplaced               - The row cannot be at this place; the message says wher
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.
+cohort_not_found        - There is no saved cohort with this ID; it may have been deleted.
+cohort_of_cohort        - A rule cannot depend on another cohort.
 segment_not_found       - There is no segment with this ID; it may have been deleted.
 goal_of_goal            - A goal cannot refer to a goal.
 bad_regex               - The value is not a regular expression in RE2 syntax.

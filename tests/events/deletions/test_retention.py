@@ -130,6 +130,7 @@ def test_a_deletion_says_what_it_removed_from_which_store(
             "visitors": 2,
             "userLinks": 1,
             "providerCustomers": 0,
+            "cohortVisitors": 0,
             "touches": 0,
             "opensUnlinked": 0,
             "rejectedTexts": 0,

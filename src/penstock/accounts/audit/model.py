@@ -37,6 +37,9 @@ class Action(StrEnum):
     PROVIDER_REMOVED = "provider_removed"
     LINK_CHANGED = "link_changed"
     DELETION_REQUESTED = "deletion_requested"
+    COHORT_CREATED = "cohort_created"
+    COHORT_CHANGED = "cohort_changed"
+    COHORT_DELETED = "cohort_deleted"
     EXPORTED = "exported"
 
 

@@ -45,6 +45,9 @@ FIRST_TIME = "$first_time"
 """Whether an event is its visitor's first that satisfies the rest of its match. Only for filters.
 """
 
+COHORT = "$cohort"
+"""Whether the event's canonical visitor is in a saved cohort. Only for filters of a request."""
+
 VISITOR_KEY = "$visitor"
 """Key of an attempt: the event's canonical visitor."""
 SESSION_KEY = "$session"

@@ -8,6 +8,7 @@ from pydantic import AfterValidator
 from penstock.funnels.definitions.builtins import (
     ATTEMPT_BUILTINS,
     BUILTIN_FIELDS,
+    COHORT,
     FIRST_TIME,
     TRAIT_PREFIX,
     trait_of,
@@ -49,10 +50,14 @@ FIRST_TIME_OPERATORS = (Operator.IS_TRUE, Operator.IS_FALSE, Operator.EQUALS)
 """The operators of `$first_time`. The value of `equals` is `true` or `false`."""
 
 
+COHORT_OPERATORS = (Operator.EQUALS, Operator.NOT_EQUALS)
+"""The operators of `$cohort`. The value is the ID of a saved cohort."""
+
+
 def parse_filter(
     key: str, operator: Operator, value: str | None, check_regex: Callable[[str], None]
 ) -> Comparison:
-    """Like `parse_comparison`, with the additional rules of `$first_time`."""
+    """Like `parse_comparison`, with the additional rules of `$first_time` and `$cohort`."""
     comparison = parse_comparison(operator, value, check_regex)
     if key == FIRST_TIME and not (
         operator in FIRST_TIME_OPERATORS and comparison.operand in (None, "true", "false")
@@ -61,6 +66,12 @@ def parse_filter(
             "operator_not_allowed",
             f"{FIRST_TIME} has only the operators {', '.join(FIRST_TIME_OPERATORS)}; equals takes "
             "true or false.",
+        )
+    if key == COHORT and operator not in COHORT_OPERATORS:
+        raise RuleBroken(
+            "operator_not_allowed",
+            f"{COHORT} has only the operators {', '.join(COHORT_OPERATORS)}; the value is the ID "
+            "of a saved cohort.",
         )
     return comparison
 
@@ -75,8 +86,19 @@ def check_event_field(key: str) -> str:
     return check_filter_field(key)
 
 
+def check_request_field(key: str) -> str:
+    """Return the key if a filter of a request can name it, for use as a validator."""
+    return key if key == COHORT else check_filter_field(key)
+
+
 def check_filter_field(key: str) -> str:
-    """Return the key if a filter can name it, for use as a validator."""
+    """Return the key if a saved filter can name it, for use as a validator."""
+    if key == COHORT:
+        raise RuleBroken(
+            "builtin_not_allowed",
+            f"Only the filters of a request can name {COHORT}, not a saved definition, segment or "
+            "goal. Send it as filters of a report.",
+        )
     if trait_of(key) == "":
         raise RuleBroken("too_short", f"Name a trait, such as {TRAIT_PREFIX}plan.")
     if key.startswith("$") and not (
@@ -121,6 +143,9 @@ EventField = Annotated[str, AfterValidator(check_event_field)]
 
 FilterField = Annotated[str, AfterValidator(check_filter_field)]
 """An `EventField` or `$first_time`."""
+
+RequestField = Annotated[str, AfterValidator(check_request_field)]
+"""A `FilterField` or `$cohort`."""
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; the names of built-in fields are rejected."""

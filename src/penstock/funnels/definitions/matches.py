@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from penstock.base.errors import Fault
 from penstock.base.paths import page_path
 from penstock.funnels.definitions.builtins import PATH
-from penstock.funnels.definitions.filters import check_filter_field, parse_filter
+from penstock.funnels.definitions.filters import check_request_field, parse_filter
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.operators import OPERATORS, Comparison
 from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch
@@ -53,7 +53,7 @@ def load_filters(
     for place, item in enumerate(filters):
         at, faults_before = f"filters[{place}]", len(faults)
         with _collect_fault(faults, f"{at}.property"):
-            check_filter_field(item.property)
+            check_request_field(item.property)
         if (operator := OPERATORS.get(item.operator)) is None:
             known = ", ".join(OPERATORS)
             faults.append(Fault(f"{at}.operator", "not_one_of", f"Must be one of {known}."))

@@ -44,6 +44,14 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class CohortFilter:
+    """A condition on the visitor of the entry: whether a saved cohort has it or not."""
+
+    cohort_id: str
+    is_member: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """The kind and name that an event must have, and the filters that it must pass."""
 
@@ -99,6 +107,7 @@ class Definition:
     attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
     empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
     query on the event with which a unit enters. They choose units and do not change their progress.
+    cohort_filters: conditions of a query on the visitor of that event.
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
@@ -113,6 +122,7 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
     entry_filters: tuple[Filter, ...] = ()
+    cohort_filters: tuple[CohortFilter, ...] = ()
     internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
     repeat: bool = False

@@ -18,7 +18,7 @@ from pydantic import (
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.ad_hoc import AdHocChanges, window_seconds
-from penstock.funnels.definitions.filters import check_event_field
+from penstock.funnels.definitions.filters import RequestField, check_event_field
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
     MAX_FILTERS,
@@ -36,7 +36,15 @@ from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of, wit
 
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
-_FILTERS = TypeAdapter(Annotated[list[FilterIn], limit_items(MAX_FILTERS)])
+
+
+class RequestFilterIn(FilterIn):
+    """One condition on the entry event, or on its visitor."""
+
+    property: RequestField
+
+
+_FILTERS = TypeAdapter(Annotated[list[RequestFilterIn], limit_items(MAX_FILTERS)])
 _ANY_REGEX = ValidationContext({}, lambda _: None)
 """Accepts every pattern: the engine compiles them when the query is answered."""
 _NOT_A_LIST = ("json_invalid", "json_type", "list_type")
@@ -151,7 +159,7 @@ class AdHocQuery(PeriodQuery):
                     'Must be a JSON array of filters, such as [{"property": "plan", '
                     '"operator": "is_set"}].',
                 ) from None
-            raise RulesBroken(faults_of(error, model=FilterIn)) from None
+            raise RulesBroken(faults_of(error, model=RequestFilterIn)) from None
         return tuple(saved_filters(filters))
 
     @field_validator("window")

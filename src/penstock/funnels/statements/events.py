@@ -20,6 +20,7 @@ from penstock.funnels.statements.matching import (
     property_sent,
     property_text,
 )
+from penstock.funnels.statements.membership import is_in_cohort
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
 from penstock.funnels.statements.sources import event_scope, joined_events, visitor_key
 from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts
@@ -124,6 +125,7 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
         passes = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
     else:
         passes = [filter_condition(item, binder) for item in filters]
+    passes += [is_in_cohort(plan, item) for item in definition.cohort_filters]
     passes += [f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic]
     return {"passes": f"toUInt8({' AND '.join(passes)})"} if passes else {}
 

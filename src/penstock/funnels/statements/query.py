@@ -60,7 +60,8 @@ class QueryParams:
     start_ms, end_ms: the reporting period in milliseconds since 1970. Both are set, or both are
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
-    cohorts. settled: whether to count only units whose window has ended.
+    cohorts. settled: whether to count only units whose window has ended. members: the visitors of
+    each saved cohort that a filter names (`membership.member_texts`).
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -73,6 +74,7 @@ class QueryParams:
     sort: Sort = Sort.ENTERED
     descending: bool = True
     settled: bool = False
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,9 @@ class Plan:
         )
         self.spans = None if self.enters_once else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
-        self.has_entry_filters = bool(definition.entry_filters or definition.internal_traffic)
+        self.has_entry_filters = bool(
+            definition.entry_filters or definition.cohort_filters or definition.internal_traffic
+        )
 
     def mask(self, bits: int) -> str:
         """Return a constant of the mask's type."""

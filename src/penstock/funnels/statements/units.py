@@ -114,7 +114,7 @@ def units_page(
     all pages) and `sorted_by` (the time that sorts the list, in milliseconds).
     """
     plan = counted.plan
-    condition = " AND ".join(_conditions(plan, units))
+    condition = meets_conditions(plan, units)
     relations: dict[str, str] = {}
     source, at = f"counted WHERE {condition}", _sort_time(plan, order)
     if order.sort is UnitSort.LAST_ACTIVITY:
@@ -185,7 +185,8 @@ def all_units(counted: CountedUnits) -> Statement:
         LEFT ANY JOIN ({known_texts(plan)}) AS known ON selected.keys = known.keys""")
 
 
-def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
+def meets_conditions(plan: Plan, units: UnitConditions) -> str:
+    """Whether a counted unit meets all conditions."""
     n = len(plan.steps)
     conditions = [in_cohort_filter(plan)]
     if units.step is not None:
@@ -200,7 +201,7 @@ def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
         conditions.append(f"seen[{_seen_place(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
         conditions.append(_quality(plan, units.quality, units.property))
-    return [f"({condition})" for condition in conditions]
+    return " AND ".join(f"({condition})" for condition in conditions)
 
 
 def _seen_place(plan: Plan, diagnostic: int) -> int:

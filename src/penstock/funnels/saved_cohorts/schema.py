@@ -1,0 +1,89 @@
+"""Wire types for saved cohorts."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from penstock.funnels.saved_cohorts.model import MAX_VISITORS, CohortKind
+from penstock.http.schema import Input, Name, Query, Record, RuleBroken, without_nul
+
+_MAX_PARAMETERS, _MAX_NAME_CHARS, _MAX_VALUE_CHARS = 20, 50, 50_000
+
+
+class CohortIn(Input):
+    """A new cohort of the visitors of a list of units."""
+
+    name: Name
+    kind: Annotated[
+        CohortKind,
+        Field(
+            description="`list`: the visitors now, at most "
+            f"{MAX_VISITORS:,}. `rule`: the visitors each time the cohort is used."
+        ),
+    ]
+    funnel_id: str
+    parameters: Annotated[
+        dict[str, str],
+        Field(
+            default_factory=dict,
+            description="The query parameters of the list of units, as texts, such as "
+            '{"step": "2", "outcome": "droppedOff"}.',
+        ),
+    ]
+
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _check_size(cls, parameters: Any) -> Any:
+        if not isinstance(parameters, dict):
+            return parameters
+        if len(parameters) > _MAX_PARAMETERS:
+            raise RuleBroken("too_many", f"Must have at most {_MAX_PARAMETERS} entries.")
+        for name, value in parameters.items():
+            if isinstance(name, str) and len(name) > _MAX_NAME_CHARS:
+                raise RuleBroken("too_long", "There is no parameter with such a long name.")
+            if isinstance(value, str) and len(value) > _MAX_VALUE_CHARS:
+                limit = f"Must have at most {_MAX_VALUE_CHARS:,} characters."
+                raise RuleBroken("too_long", limit, name)
+            if isinstance(value, str):
+                without_nul(value)
+        return parameters
+
+
+class CohortChange(Input):
+    """The new name of a cohort."""
+
+    name: Name
+
+
+class SavedCohortRecord(Record):
+    """A saved cohort. Filters refer to it by its ID."""
+
+    id: str
+    name: str
+    kind: CohortKind
+    funnel_id: str
+    parameters: Annotated[
+        dict[str, str], Field(description="Query parameters of the list of units.")
+    ]
+    visitors: Annotated[
+        int | None,
+        Field(description="Visitors of a list, without those deleted since. null for a rule."),
+    ]
+    created_at: str
+    updated_at: str
+
+
+class CohortVisitorRecord(Record):
+    """A visitor of a saved cohort."""
+
+    visitor_id: Annotated[str, Field(description="The canonical visitor's ID.")]
+    user_id: str | None
+    website_id: Annotated[
+        str | None, Field(description="A website that knows the visitor under this ID.")
+    ]
+
+
+class CohortExportQuery(Query):
+    """Query parameters for a file with the visitors of a saved cohort."""
+
+    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"

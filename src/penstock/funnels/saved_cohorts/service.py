@@ -1,0 +1,356 @@
+"""Saves, reads and deletes cohorts of visitors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Connection
+
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.chunks import chunks
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import (
+    Conflict,
+    Fault,
+    Invalid,
+    Malformed,
+    NotFound,
+    StoreConflict,
+    StoreUnavailable,
+)
+from penstock.base.ids import CohortId, ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.funnels.definitions.builtins import COHORT
+from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.saved_cohorts import store
+from penstock.funnels.saved_cohorts.model import (
+    MAX_COHORTS,
+    MAX_VISITORS,
+    CohortKind,
+    ListedVisitor,
+    Member,
+)
+from penstock.funnels.saved_cohorts.schema import (
+    CohortChange,
+    CohortIn,
+    CohortVisitorRecord,
+    SavedCohortRecord,
+)
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.query import DataProfile
+from penstock.funnels.statements.unit_visitors import visitor_keys, visitors_page
+from penstock.funnels.statements.units import UnitConditions
+from penstock.funnels.units.schema import UnitListQuery
+from penstock.funnels.units.service import unit_conditions
+from penstock.http.bodies import parse_model
+from penstock.http.schema import faults_of
+from penstock.metadb.database import Database
+
+M = TypeVar("M", bound=BaseModel)
+
+_MEMBERS_PER_WRITE = 2_000
+"""Visitors per transaction. Other writes wait for each transaction."""
+_ABANDONED_MS = 60 * 60 * 1000
+
+
+class _Units(NamedTuple):
+    """A list of units whose query is prepared."""
+
+    context: QueryContext
+    conditions: UnitConditions
+
+    def counted(self, profile: DataProfile) -> CountedUnits:
+        return CountedUnits(self.context.definition, self.context.params, profile)
+
+
+class SavedCohortService:
+    """Manages saved cohorts. Methods block: call them from a worker thread.
+
+    They raise NotFound if the workspace has no such cohort. Methods that evaluate a list of units
+    raise the same errors as `FunnelQueryRunner.prepare`, and Malformed if a parameter does not fit
+    the funnel.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        runner: FunnelQueryRunner,
+        websites: WebsiteService,
+        clock: Clock,
+    ) -> None:
+        self._database, self._runner = database, runner
+        self._websites, self._clock = websites, clock
+
+    def read(self, body: bytes, model: type[M]) -> M:
+        """Parse a body.
+
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
+        """
+        return parse_model(body, model)
+
+    def create(self, actor: Caller, cohort: CohortIn) -> SavedCohortRecord:
+        """Save a cohort.
+
+        Raises Conflict if the name is taken or the workspace has too many cohorts, Invalid for
+        parameters that a list of units does not have, and Malformed if a list has too many
+        visitors.
+        """
+        units = self._units(actor.workspace_id, cohort.funnel_id, _query(cohort))
+        cohort_id = CohortId(new_id("coh", self._clock()))
+        is_rule = cohort.kind is CohortKind.RULE
+        members = [] if is_rule else self._current_members(units)
+        self._add(actor, cohort_id, cohort, is_complete=is_rule)
+        try:
+            for share in chunks(members, _MEMBERS_PER_WRITE):
+                with self._database.write() as db:
+                    store.add_members(db, cohort_id, share)
+            with self._database.write() as db:
+                if not is_rule:
+                    store.complete(db, cohort_id)
+                target = f"{cohort_id} {cohort.name}"
+                audit.record(db, actor, Action.COHORT_CREATED, target, self._clock())
+        except BaseException:
+            with suppress(StoreUnavailable), self._database.write() as db:
+                store.delete_cohort(db, cohort_id)
+            raise
+        return self.get(actor.workspace_id, cohort_id)
+
+    def _add(
+        self, actor: Caller, cohort_id: CohortId, cohort: CohortIn, *, is_complete: bool
+    ) -> None:
+        now_ms = self._clock()
+        with _unique_name(cohort.name), self._database.write() as db:
+            store.delete_abandoned(db, actor.workspace_id, now_ms - _ABANDONED_MS)
+            if store.count_cohorts(db, actor.workspace_id) >= MAX_COHORTS:
+                raise Conflict(
+                    f"The workspace has {MAX_COHORTS} cohorts, the most it can have. Delete one "
+                    "first.",
+                    code="too_many_cohorts",
+                )
+            store.add_cohort(
+                db, actor.workspace_id, cohort_id, cohort, now_ms, is_complete=is_complete
+            )
+
+    def page(
+        self, workspace_id: WorkspaceId, page: Page, search: str = ""
+    ) -> Listing[SavedCohortRecord]:
+        """Return a page of cohorts, newest first.
+
+        search: text that the name must contain, ignoring case.
+        """
+        with self._database.read() as db:
+            return store.cohorts_page(db, workspace_id, page, search)
+
+    def get(self, workspace_id: WorkspaceId, cohort_id: str) -> SavedCohortRecord:
+        with self._database.read() as db:
+            return _existing(store.cohort(db, workspace_id, cohort_id))
+
+    def rename(self, actor: Caller, cohort_id: str, change: CohortChange) -> SavedCohortRecord:
+        """Rename a cohort. Raises Conflict if the name is taken."""
+        now_ms = self._clock()
+        with _unique_name(change.name), self._database.write() as db:
+            saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
+            if change.name == saved.name:
+                return saved
+            store.rename(db, cohort_id, change.name, now_ms)
+            target = f"{cohort_id} {change.name}"
+            audit.record(db, actor, Action.COHORT_CHANGED, target, now_ms)
+        return saved.model_copy(update={"name": change.name, "updated_at": iso(now_ms)})
+
+    def delete(self, actor: Caller, cohort_id: str) -> None:
+        with self._database.write() as db:
+            saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
+            store.delete_cohort(db, cohort_id)
+            target = f"{cohort_id} {saved.name}"
+            audit.record(db, actor, Action.COHORT_DELETED, target, self._clock())
+
+    def members(self, workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
+        """Return the keys of a cohort's visitors, for a filter."""
+        with self._database.read() as db:
+            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            if cohort.kind is CohortKind.LIST:
+                return store.member_keys(db, cohort_id)
+        units = self._units_of_rule(workspace_id, cohort)
+        keys: list[int] = []
+
+        def read(blocks: RowBlocks) -> None:
+            keys.clear()
+            keys.extend(row["visitor"] for block in blocks for row in block)
+
+        self._runner.stream(
+            units.context,
+            lambda profile: visitor_keys(
+                units.counted(profile), units.conditions, MAX_VISITORS + 1
+            ),
+            read,
+        )
+        if len(keys) > MAX_VISITORS:
+            raise _too_large(f"The cohort {cohort.name} has")
+        return keys
+
+    def visitors(
+        self, workspace_id: WorkspaceId, cohort_id: str, page: Page
+    ) -> Listing[CohortVisitorRecord]:
+        """Return a page of a cohort's visitors."""
+        with self._database.read() as db:
+            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            if cohort.kind is CohortKind.LIST:
+                listed = store.members_page(db, cohort_id, page)
+                return Listing(self._records(workspace_id, listed.data), page, listed.total)
+        units = self._units_of_rule(workspace_id, cohort)
+        result = self._runner.fetch(
+            units.context,
+            lambda profile: visitors_page(units.counted(profile), units.conditions, page),
+        )
+        total = result.rows[0]["total"] if result.rows else 0
+        if not result.rows and page.number > 1:
+            total = self.visitors(workspace_id, cohort_id, Page(1, 1)).total
+        return Listing(self._records(workspace_id, self._listed(result.rows)), page, total)
+
+    def all_visitors(
+        self, workspace_id: WorkspaceId, cohort_id: str
+    ) -> tuple[SavedCohortRecord, Sequence[CohortVisitorRecord]]:
+        """Return a cohort with all of its visitors."""
+        with self._database.read() as db:
+            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            if cohort.kind is CohortKind.LIST:
+                return cohort, self._records(workspace_id, store.members(db, cohort_id))
+        rows = self._all_rows(self._units_of_rule(workspace_id, cohort))
+        return cohort, self._records(workspace_id, self._listed(rows))
+
+    def names(self, workspace_id: WorkspaceId, cohort_ids: Sequence[str]) -> dict[str, str]:
+        """Return the names of those cohorts that exist, by their ID."""
+        with self._database.read() as db:
+            found = [store.cohort(db, workspace_id, cohort_id) for cohort_id in cohort_ids]
+        return {cohort.id: cohort.name for cohort in found if cohort is not None}
+
+    def _units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitListQuery) -> _Units:
+        source = SavedFunnel(funnel_id, query.revision)
+        context = self._runner.prepare(workspace_id, source, query.selection())
+        return _Units(context, unit_conditions(context.definition, query))
+
+    def _units_of_rule(self, workspace_id: WorkspaceId, cohort: SavedCohortRecord) -> _Units:
+        """Prepare the list of units of a rule. Raises Malformed if that is no longer possible."""
+        try:
+            query = UnitListQuery.model_validate(cohort.parameters)
+            return self._units(workspace_id, cohort.funnel_id, query)
+        except NotFound:
+            reason = "its funnel was deleted"
+        except ValidationError as error:
+            reason = faults_of(error, model=UnitListQuery)[0].message
+        raise Malformed(
+            f"The cohort {cohort.name} can no longer be evaluated: {reason}. Delete it, or leave "
+            "it out of the filters.",
+            code="cohort_not_usable",
+        )
+
+    def _current_members(self, units: _Units) -> list[Member]:
+        return [
+            Member(row["scope_id"], row["visitor_id"], row["visitor"])
+            for row in self._all_rows(units)
+        ]
+
+    def _all_rows(self, units: _Units) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+
+        def read(blocks: RowBlocks) -> None:
+            rows.clear()
+            for block in blocks:
+                if block and block[0]["total"] > MAX_VISITORS:
+                    raise _too_large("The list has")
+                rows.extend(block)
+
+        everyone = Page(1, MAX_VISITORS)
+        self._runner.stream(
+            units.context,
+            lambda profile: visitors_page(units.counted(profile), units.conditions, everyone),
+            read,
+        )
+        return rows
+
+    def _listed(self, rows: Sequence[Mapping[str, Any]]) -> list[ListedVisitor]:
+        named = [(row["scope_id"], row["visitor_id"]) for row in rows]
+        with self._database.read() as db:
+            return list(store.users_of(db, named))
+
+    def _records(
+        self, workspace_id: WorkspaceId, listed: Sequence[ListedVisitor]
+    ) -> list[CohortVisitorRecord]:
+        websites = self._websites.websites(workspace_id)
+        by_scope = {website.scope_id: website.id for website in reversed(websites)}
+        return [
+            CohortVisitorRecord(
+                visitor_id=visitor.visitor_id,
+                user_id=visitor.user_id,
+                website_id=by_scope.get(ScopeId(visitor.scope_id)),
+            )
+            for visitor in listed
+        ]
+
+
+def forget_members(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
+    """Remove visitors from all lists, in the transaction that deletes them.
+
+    Returns the number of removed entries.
+    """
+    return store.forget_members(db, scope_id, visitor_ids)
+
+
+def visitor_cohorts(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[Mapping[str, Any]]:
+    """Return the lists that a person is in, for the export of personal data."""
+    return [
+        {"cohortId": cohort_id, "name": name}
+        for cohort_id, name in store.cohorts_of(db, scope_id, visitor_ids)
+    ]
+
+
+def _query(cohort: CohortIn) -> UnitListQuery:
+    """Parse the parameters of a new cohort. Raises Invalid if they are not those of a list."""
+    try:
+        query = UnitListQuery.model_validate(cohort.parameters)
+    except ValidationError as error:
+        faults = [
+            replace(fault, field=f"parameters.{fault.field}")
+            for fault in faults_of(error, model=UnitListQuery)
+        ]
+        raise Invalid(faults) from None
+    names_cohort = any(item.property == COHORT for item in query.filters or ())
+    if cohort.kind is CohortKind.RULE and names_cohort:
+        message = f"A rule cannot depend on another cohort. Leave {COHORT} out, or save a list."
+        raise Invalid([Fault("parameters.filters", "cohort_of_cohort", message)])
+    return query
+
+
+def _too_large(subject: str) -> Malformed:
+    """Return the error for too many visitors. subject: what has them, with its verb."""
+    return Malformed(
+        f"{subject} more than {MAX_VISITORS:,} visitors, the most that a cohort can have. Choose a "
+        "shorter period, one step or outcome, or a filter.",
+        code="cohort_too_large",
+    )
+
+
+@contextmanager
+def _unique_name(name: str) -> Iterator[None]:
+    """Raise Conflict if the database rejects a second cohort with the same name."""
+    try:
+        yield
+    except StoreConflict:
+        raise Conflict(
+            f"name: A cohort named {name} already exists. Choose another name.", code="name_taken"
+        ) from None
+
+
+def _existing(cohort: SavedCohortRecord | None) -> SavedCohortRecord:
+    if cohort is None:
+        raise NotFound("There is no such cohort in this workspace.")
+    return cohort

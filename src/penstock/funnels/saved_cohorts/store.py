@@ -1,0 +1,229 @@
+"""Reads and writes saved cohorts, inside the caller's transaction."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+
+from penstock.base.chunks import chunks
+from penstock.base.clock import iso
+from penstock.base.ids import CohortId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.funnels.saved_cohorts.model import ListedVisitor, Member
+from penstock.funnels.saved_cohorts.schema import CohortIn, SavedCohortRecord
+from penstock.metadb.pages import name_contains, page_of
+from penstock.metadb.rows import insert_rows, select_rows
+from penstock.metadb.tables import cohort_visitors, saved_cohorts, visitors
+
+_COLUMNS = ("cohort_id", "scope_id", "visitor_id", "visitor_key")
+
+
+def _record(row: Row[*tuple[object, ...]]) -> SavedCohortRecord:
+    return SavedCohortRecord(
+        id=row.id,
+        name=row.name,
+        kind=row.kind,
+        funnel_id=row.funnel_id,
+        parameters=row.parameters,
+        visitors=row.visitors,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+    )
+
+
+def count_cohorts(db: Connection, workspace_id: WorkspaceId) -> int:
+    """Return the number of cohorts of the workspace, including those that are being saved."""
+    of_workspace = saved_cohorts.c.workspace_id == workspace_id
+    return db.execute(select(func.count()).where(of_workspace)).scalar_one()
+
+
+def add_cohort(
+    db: Connection,
+    workspace_id: WorkspaceId,
+    cohort_id: CohortId,
+    cohort: CohortIn,
+    now_ms: int,
+    *,
+    is_complete: bool,
+) -> None:
+    """Add a cohort. Raises `StoreConflict` if the workspace has a cohort with this name."""
+    db.execute(
+        insert(saved_cohorts).values(
+            id=cohort_id,
+            workspace_id=workspace_id,
+            name=cohort.name,
+            kind=cohort.kind,
+            funnel_id=cohort.funnel_id,
+            parameters=cohort.parameters,
+            visitors=None,
+            is_complete=is_complete,
+            created_at=now_ms,
+            updated_at=now_ms,
+        )
+    )
+
+
+def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) -> int:
+    """Add those visitors to a list that have not been deleted. Returns their number.
+
+    A visitor's row is locked until the transaction ends. So a deletion either has removed the row
+    already, or will find the visitor in the list.
+    """
+    by_scope: dict[str, dict[str, int]] = {}
+    for member in members:
+        by_scope.setdefault(member.scope_id, {})[member.visitor_id] = member.key
+    rows = [
+        (cohort_id, scope_id, visitor_id, _signed(keys[visitor_id]))
+        for scope_id, keys in sorted(by_scope.items())
+        for (visitor_id,) in select_rows(
+            db, visitors, ("visitor_id",), {"scope_id": scope_id}, "visitor_id", sorted(keys),
+            lock=True,
+        )
+    ]  # fmt: skip
+    insert_rows(db, cohort_visitors, _COLUMNS, rows)
+    return len(rows)
+
+
+def complete(db: Connection, cohort_id: CohortId) -> int:
+    """Mark a list as complete. Returns its number of visitors."""
+    count = select(func.count()).where(cohort_visitors.c.cohort_id == cohort_id)
+    number = db.execute(count).scalar_one()
+    changed = {"visitors": number, "is_complete": True}
+    db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
+    return number
+
+
+def delete_abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> None:
+    """Delete lists that were not completed, for example because the process was killed."""
+    c = saved_cohorts.c
+    db.execute(
+        delete(saved_cohorts).where(
+            c.workspace_id == workspace_id, ~c.is_complete, c.created_at < before_ms
+        )
+    )
+
+
+def cohort(
+    db: Connection, workspace_id: WorkspaceId, cohort_id: str, *, hold: bool = False
+) -> SavedCohortRecord | None:
+    """Read a cohort. hold: whether to lock it until the transaction ends."""
+    statement = _complete(workspace_id).where(saved_cohorts.c.id == cohort_id)
+    row = db.execute(statement.with_for_update() if hold else statement).first()
+    return None if row is None else _record(row)
+
+
+def cohorts_page(
+    db: Connection, workspace_id: WorkspaceId, page: Page, search: str
+) -> Listing[SavedCohortRecord]:
+    """Return a page of cohorts, newest first. search: text that the name must contain."""
+    c = saved_cohorts.c
+    matching = _complete(workspace_id).where(name_contains(c.name, search))
+    rows, total = page_of(db, matching.order_by(c.created_at.desc(), c.id.desc()), page)
+    return Listing([_record(row) for row in rows], page, total)
+
+
+def _complete(workspace_id: WorkspaceId) -> Select[*tuple[Any, ...]]:
+    c = saved_cohorts.c
+    return select(saved_cohorts).where(c.workspace_id == workspace_id, c.is_complete)
+
+
+def rename(db: Connection, cohort_id: str, name: str, now_ms: int) -> None:
+    """Rename a cohort. Raises `StoreConflict` if another cohort has this name."""
+    changed = {"name": name, "updated_at": now_ms}
+    db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
+
+
+def delete_cohort(db: Connection, cohort_id: str) -> None:
+    db.execute(delete(saved_cohorts).where(saved_cohorts.c.id == cohort_id))
+
+
+def member_keys(db: Connection, cohort_id: str) -> list[int]:
+    """Return the keys of a list's visitors."""
+    keys = select(cohort_visitors.c.visitor_key).where(cohort_visitors.c.cohort_id == cohort_id)
+    return [key % 2**64 for key in db.execute(keys).scalars()]
+
+
+def members_page(db: Connection, cohort_id: str, page: Page) -> Listing[ListedVisitor]:
+    """Return a page of a list's canonical visitors, ordered by ID."""
+    statement = _members(cohort_id)
+    rows, total = page_of(db, statement, page)
+    return Listing([ListedVisitor(*row) for row in rows], page, total)
+
+
+def members(db: Connection, cohort_id: str) -> list[ListedVisitor]:
+    """Return all canonical visitors of a list, ordered by ID."""
+    return [ListedVisitor(*row) for row in db.execute(_members(cohort_id))]
+
+
+def _members(cohort_id: str) -> Select[*tuple[Any, ...]]:
+    """Select the canonical visitors of a list, with the users that are linked to them."""
+    saved, canonical = visitors.alias("saved"), visitors.alias("canonical")
+    c = cohort_visitors.c
+    canonical_id = func.coalesce(saved.c.canonical_id, c.visitor_id)
+    return (
+        select(c.scope_id, canonical_id.label("visitor_id"), canonical.c.user_id)
+        .outerjoin(saved, and_(saved.c.scope_id == c.scope_id, saved.c.visitor_id == c.visitor_id))
+        .outerjoin(
+            canonical,
+            and_(canonical.c.scope_id == c.scope_id, canonical.c.visitor_id == canonical_id),
+        )
+        .where(c.cohort_id == cohort_id)
+        .distinct()
+        .order_by("visitor_id", c.scope_id)
+    )
+
+
+def users_of(db: Connection, named: Sequence[tuple[str, str]]) -> Iterator[ListedVisitor]:
+    """Return visitors with their users. named: scope and ID of each visitor.
+
+    Visitors that were deleted are left out.
+    """
+    by_scope: dict[str, list[str]] = {}
+    for scope_id, visitor_id in named:
+        by_scope.setdefault(scope_id, []).append(visitor_id)
+    for scope_id, visitor_ids in by_scope.items():
+        for visitor_id, user_id in select_rows(
+            db, visitors, ("visitor_id", "user_id"), {"scope_id": scope_id}, "visitor_id",
+            visitor_ids,
+        ):  # fmt: skip
+            yield ListedVisitor(scope_id, visitor_id, user_id)
+
+
+def forget_members(db: Connection, scope_id: str, visitor_ids: Sequence[str]) -> int:
+    """Remove visitors from all lists. Returns the number of removed entries."""
+    c, removed = cohort_visitors.c, 0
+    for share in chunks(visitor_ids):
+        condition = and_(c.scope_id == scope_id, c.visitor_id.in_(share))
+        counts = db.execute(
+            select(c.cohort_id, func.count()).where(condition).group_by(c.cohort_id)
+        ).all()
+        if not counts:
+            continue
+        db.execute(delete(cohort_visitors).where(condition))
+        for cohort_id, count in counts:
+            db.execute(
+                update(saved_cohorts)
+                .where(saved_cohorts.c.id == cohort_id)
+                .values(visitors=saved_cohorts.c.visitors - count)
+            )
+            removed += count
+    return removed
+
+
+def cohorts_of(db: Connection, scope_id: str, visitor_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return ID and name of each complete list with any of the visitors."""
+    c = cohort_visitors.c
+    named: dict[str, str] = {}
+    for share in chunks(visitor_ids):
+        rows = db.execute(
+            select(saved_cohorts.c.id, saved_cohorts.c.name)
+            .join(cohort_visitors, c.cohort_id == saved_cohorts.c.id)
+            .where(c.scope_id == scope_id, c.visitor_id.in_(share), saved_cohorts.c.is_complete)
+        )
+        named.update((row.id, row.name) for row in rows)
+    return sorted(named.items())
+
+
+def _signed(key: int) -> int:
+    """Return an unsigned 64-bit number as a signed one."""
+    return key - 2**64 if key >= 2**63 else key

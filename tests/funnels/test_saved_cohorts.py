@@ -1,0 +1,412 @@
+"""Cohorts that are saved from lists of units: lists of visitors, rules, and filters with them."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from penstock.funnels.saved_cohorts import model, service
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import Json, Scene
+from tests.tenant import Tenant
+from tests.waiting import eventually
+
+LOST = {"step": "1", "outcome": "droppedOff"}
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    scene = Scene(workspace, clock)
+    scene.story("0/A 10/B 20/C", visitor="ann", plan="pro")
+    scene.story("30/A 500/C", visitor="bob", plan="free")
+    scene.story("60/A 90/C", visitor="cid", plan="free")
+    scene.story("5/C", visitor="dan")
+    return scene
+
+
+@pytest.fixture
+def funnel_id(scene: Scene) -> str:
+    return scene.funnel("A", "B", conversionWindowSeconds=3600)
+
+
+@pytest.fixture
+def all_c(scene: Scene) -> str:
+    """A funnel that every visitor enters."""
+    return scene.funnel("C", "D")
+
+
+def post(scene: Scene, funnel_id: str, **body: Any) -> Any:
+    sent = {"name": "Lost", "kind": "list", "funnelId": funnel_id, "parameters": LOST, **body}
+    return scene.client.post("/api/cohorts", json=sent)
+
+
+def save(scene: Scene, funnel_id: str, **body: Any) -> Json:
+    answer = post(scene, funnel_id, **body)
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def visitors(scene: Scene, cohort_id: str) -> list[str]:
+    answer = scene.client.get(f"/api/cohorts/{cohort_id}/visitors")
+    assert answer.status_code == 200, answer.text
+    return sorted(record["visitorId"] for record in answer.json()["data"])
+
+
+def in_cohort(cohort_id: str, operator: str = "equals") -> Json:
+    return {"property": "$cohort", "operator": operator, "value": cohort_id}
+
+
+def entered(scene: Scene, funnel_id: str, *filters: Json, **query: Any) -> list[str]:
+    """Return the visitors that a report with these filters counts."""
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/units", params={"filters": json.dumps(filters), **query}
+    )
+    assert answer.status_code == 200, answer.text
+    return sorted(unit["unit"] for unit in answer.json()["data"])
+
+
+def fault(answer: Any) -> tuple[int, str, str]:
+    [only] = answer.json()["errors"]
+    return answer.status_code, only["field"], only["code"]
+
+
+# -- Lists ---------------------------------------------------------------------------------------
+
+
+def test_a_list_has_the_visitors_at_the_time_of_saving(scene: Scene, funnel_id: str) -> None:
+    cohort = save(scene, funnel_id)
+    assert {name: cohort[name] for name in ("name", "kind", "funnelId", "parameters")} == {
+        "name": "Lost",
+        "kind": "list",
+        "funnelId": funnel_id,
+        "parameters": LOST,
+    }
+    assert cohort["visitors"] == 2
+    scene.story("100/A", visitor="eve")
+    assert visitors(scene, cohort["id"]) == ["bob", "cid"]
+    assert scene.client.get(f"/api/cohorts/{cohort['id']}").json() == cohort
+    assert scene.client.get("/api/cohorts").json()["data"] == [cohort]
+    scene.client.delete(f"/api/funnels/{funnel_id}")
+    assert visitors(scene, cohort["id"]) == ["bob", "cid"]
+
+
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_a_cohort_follows_the_filters_and_the_period_of_its_list(
+    scene: Scene, funnel_id: str, kind: str
+) -> None:
+    free = json.dumps([{"property": "plan", "operator": "equals", "value": "free"}])
+    later = {"startAt": scene.at(50), "endAt": scene.at(70)}
+    for name, parameters, expected in (
+        ("free", {"filters": free}, ["bob", "cid"]),
+        ("later", {"filters": free, **later}, ["cid"]),
+        ("completed", {"outcome": "completed"}, ["ann"]),
+        ("sorted", {"sort": "lastActivity", "order": "asc"}, ["ann", "bob", "cid"]),
+        ("nobody", {"outcome": "excluded"}, []),
+    ):
+        cohort = save(scene, funnel_id, name=name, kind=kind, parameters=parameters)
+        assert visitors(scene, cohort["id"]) == expected, name
+
+
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_the_visitors_of_attempts_are_those_of_their_entries(scene: Scene, kind: str) -> None:
+    scene.story("0/X", visitor="fay", attempt="1")
+    scene.story("9/X 10/Y", visitor="gus", attempt="1")
+    scene.story("0/X", visitor="gus", attempt="2")
+    scene.story("5/X", visitor="gus", attempt="3")
+    scene.story("0/X 1/Y", visitor="hal", attempt="4")
+    attempts = scene.attempts("X", "Y")
+    completed = save(scene, attempts, kind=kind, parameters={"step": "2"}, name="completed")
+    assert visitors(scene, completed["id"]) == ["fay", "hal"]
+    lost = save(scene, attempts, kind=kind, name="lost")
+    assert visitors(scene, lost["id"]) == ["gus"]
+    assert entered(scene, attempts, in_cohort(lost["id"])) == ["2", "3"]
+
+
+def test_a_list_is_limited(scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_VISITORS", 1)
+    answer = post(scene, funnel_id)
+    assert (answer.status_code, answer.json()["code"]) == (400, "cohort_too_large")
+    assert scene.client.get("/api/cohorts").json()["total"] == 0
+    rule = save(scene, funnel_id, kind="rule")
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/results",
+        params={"filters": json.dumps([in_cohort(rule["id"])])},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "cohort_too_large")
+
+
+def test_a_workspace_has_a_maximum_of_cohorts(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_COHORTS", 1)
+    save(scene, funnel_id)
+    answer = post(scene, funnel_id, name="another")
+    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_cohorts")
+
+
+def test_a_list_is_saved_in_several_transactions(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_MEMBERS_PER_WRITE", 1)
+    assert visitors(scene, save(scene, funnel_id)["id"]) == ["bob", "cid"]
+
+
+def test_a_list_that_cannot_be_saved_leaves_nothing(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.store, "complete", fail)
+        assert post(scene, funnel_id).status_code == 500
+    assert scene.client.get("/api/cohorts").json()["total"] == 0
+    assert save(scene, funnel_id)["visitors"] == 2
+
+
+# -- Rules ---------------------------------------------------------------------------------------
+
+
+def test_a_rule_has_the_visitors_at_the_time_of_use(
+    scene: Scene, funnel_id: str, all_c: str
+) -> None:
+    rule = save(scene, funnel_id, kind="rule")
+    assert (rule["kind"], rule["visitors"]) == ("rule", None)
+    assert visitors(scene, rule["id"]) == ["bob", "cid"]
+    assert entered(scene, all_c, in_cohort(rule["id"])) == ["bob", "cid"]
+    scene.story("100/A 150/C", visitor="eve")
+    scene.send_event(31, "B", visitor="bob")
+    assert visitors(scene, rule["id"]) == ["cid", "eve"]
+    assert entered(scene, all_c, in_cohort(rule["id"])) == ["cid", "eve"]
+
+
+def test_a_rule_without_its_funnel_is_an_error_that_names_the_cohort(
+    scene: Scene, funnel_id: str, all_c: str
+) -> None:
+    rule = save(scene, funnel_id, kind="rule")
+    scene.client.delete(f"/api/funnels/{funnel_id}")
+    for path, params in (
+        (f"/api/cohorts/{rule['id']}/visitors", {}),
+        (f"/api/funnels/{all_c}/results", {"filters": json.dumps([in_cohort(rule["id"])])}),
+    ):
+        answer = scene.client.get(path, params=params)
+        assert (answer.status_code, answer.json()["code"]) == (400, "cohort_not_usable")
+        assert "The cohort Lost can no longer be evaluated" in answer.json()["detail"]
+
+
+def test_a_rule_does_not_depend_on_another_cohort(scene: Scene, funnel_id: str) -> None:
+    filters = {"filters": json.dumps([in_cohort(save(scene, funnel_id)["id"])])}
+    answer = post(scene, funnel_id, kind="rule", name="nested", parameters=filters)
+    assert fault(answer) == (422, "parameters.filters", "cohort_of_cohort")
+    nested = save(scene, funnel_id, name="nested", parameters=filters)
+    assert visitors(scene, nested["id"]) == ["bob", "cid"]
+
+
+# -- Filters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_a_filter_selects_units_by_the_visitor_of_their_entry(
+    scene: Scene, funnel_id: str, all_c: str, kind: str
+) -> None:
+    lost = in_cohort(save(scene, funnel_id, kind=kind)["id"])
+    assert entered(scene, all_c, lost) == ["bob", "cid"]
+    assert entered(scene, all_c, {**lost, "operator": "not_equals"}) == ["ann", "dan"]
+    free = {"property": "plan", "operator": "equals", "value": "free"}
+    assert entered(scene, all_c, lost, free) == ["bob", "cid"]
+    first = {"property": "$first_time", "operator": "is_true"}
+    assert entered(scene, all_c, lost, first) == ["bob", "cid"]
+
+
+@pytest.mark.parametrize("what", ["results", "trend", "timing", "verdict", "units/bob"])
+def test_any_report_accepts_the_filter(scene: Scene, funnel_id: str, all_c: str, what: str) -> None:
+    lost = in_cohort(save(scene, funnel_id)["id"])
+    answer = scene.client.get(
+        f"/api/funnels/{all_c}/{what}", params={"filters": json.dumps([lost])}
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["asked"]["filters"] == [lost]
+    if what == "results":
+        assert answer.json()["aggregate"]["entered"] == 2
+    if what == "units/bob":
+        assert answer.json()["selected"]
+
+
+def test_an_empty_cohort_has_nobody(scene: Scene, funnel_id: str, all_c: str) -> None:
+    nobody = in_cohort(save(scene, funnel_id, parameters={"outcome": "excluded"})["id"])
+    assert entered(scene, all_c, nobody) == []
+    assert len(entered(scene, all_c, {**nobody, "operator": "not_equals"})) == 4
+
+
+def test_a_merge_moves_a_visitor_of_a_list(scene: Scene, funnel_id: str, all_c: str) -> None:
+    cohort = save(scene, funnel_id)
+    for visitor in ("new", "bob"):
+        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u1"}
+        assert scene.client.post("/api/identify", json=body).status_code == 200
+    merged = scene.client.get("/api/visitors/bob").json()["visitorId"]
+    listed = scene.client.get(f"/api/cohorts/{cohort['id']}/visitors").json()["data"]
+    assert {record["visitorId"]: record["userId"] for record in listed} == {
+        merged: "u1",
+        "cid": None,
+    }
+    assert entered(scene, all_c, in_cohort(cohort["id"])) == sorted([merged, "cid"])
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (in_cohort("coh_unknown"), "filters cohort_not_found"),
+        (in_cohort("coh_1", "contains"), "filters[0].value operator_not_allowed"),
+        ({"property": "$cohort", "operator": "equals"}, "filters[0].value required"),
+    ],
+)
+def test_an_unsuitable_filter_is_named(
+    scene: Scene, funnel_id: str, item: Json, expected: str
+) -> None:
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/results", params={"filters": json.dumps([item])}
+    )
+    status, field, code = fault(answer)
+    assert (status, f"{field} {code}") == (400, expected)
+
+
+def test_few_filters_of_a_request_name_a_cohort(scene: Scene, funnel_id: str) -> None:
+    filters = [in_cohort(save(scene, funnel_id)["id"])] * 4
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/results", params={"filters": json.dumps(filters)}
+    )
+    assert fault(answer) == (400, "filters", "too_many")
+
+
+def test_saved_filters_do_not_name_a_cohort(scene: Scene, funnel_id: str) -> None:
+    filters = [in_cohort(save(scene, funnel_id)["id"])]
+    step = {"type": "Event", "value": "A"}
+    funnel = {"name": "f", "steps": [{**step, "filters": filters}, step]}
+    answer = scene.client.post("/api/funnels", json=funnel)
+    assert fault(answer) == (422, "steps[0].filters[0].property", "builtin_not_allowed")
+    answer = scene.client.post("/api/segments", json={"name": "s", "filters": filters})
+    assert fault(answer) == (422, "filters[0].property", "builtin_not_allowed")
+
+
+# -- Records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"kind": "other"}, "kind not_one_of"),
+        ({"name": " "}, "name too_short"),
+        ({"parameters": {"step": "0"}}, "parameters.step greater_than_equal"),
+        ({"parameters": {"pageSize": "5"}}, "parameters.pageSize unknown_field"),
+        ({"parameters": {"step": 1}}, "parameters.step wrong_type"),
+        ({"parameters": {f"p{n}": "" for n in range(21)}}, "parameters too_many"),
+        ({"parameters": {"websiteId": "\0"}}, "parameters nul_character"),
+        ({"colour": "red"}, "colour unknown_field"),
+    ],
+)
+def test_an_unsuitable_field_is_named(
+    scene: Scene, funnel_id: str, body: Json, expected: str
+) -> None:
+    status, field, code = fault(post(scene, funnel_id, **body))
+    assert (status, f"{field} {code}") == (422, expected)
+
+
+def test_a_list_of_an_unknown_funnel_or_step_is_not_saved(scene: Scene, funnel_id: str) -> None:
+    assert post(scene, "fun_unknown").status_code == 404
+    answer = post(scene, funnel_id, parameters={"step": "9"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "step")
+
+
+def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace: Tenant) -> None:
+    cohort = save(scene, funnel_id)
+    path = f"/api/cohorts/{cohort['id']}"
+    assert (post(scene, funnel_id).status_code, post(scene, funnel_id).json()["code"]) == (
+        409,
+        "name_taken",
+    )
+    other = save(scene, funnel_id, name="Other")
+    answer = scene.client.patch(path, json={"name": "Other"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
+    assert scene.client.patch(path, json={"name": "Gone"}).json()["name"] == "Gone"
+    found = scene.client.get("/api/cohorts", params={"search": "gon"}).json()["data"]
+    assert [record["id"] for record in found] == [cohort["id"]]
+    assert scene.client.delete(path).status_code == 204
+    assert scene.client.get(path).status_code == 404
+    assert scene.client.delete(path).status_code == 404
+    log = workspace.browser.get("/api/settings/audit-log").json()["data"]
+    assert [f"{entry['action']} {entry['target']}" for entry in log[:4]] == [
+        f"cohort_deleted {cohort['id']} Gone",
+        f"cohort_changed {cohort['id']} Gone",
+        f"cohort_created {other['id']} Other",
+        f"cohort_created {cohort['id']} Lost",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_visitors_are_paged_and_exported(
+    scene: Scene, funnel_id: str, kind: str, workspace: Tenant
+) -> None:
+    scene.story("70/A", visitor="=1+1")
+    cohort = save(scene, funnel_id, kind=kind)
+    path = f"/api/cohorts/{cohort['id']}"
+    seen = []
+    for number in (1, 2, 3):
+        page = scene.client.get(f"{path}/visitors", params={"page": number, "pageSize": 2}).json()
+        assert page["total"] == 3
+        seen += [record["visitorId"] for record in page["data"]]
+        assert {record["websiteId"] for record in page["data"]} <= {workspace.website_id}
+    assert sorted(seen) == ["=1+1", "bob", "cid"]
+    answer = scene.client.get(f"{path}/export", params={"format": "csv"})
+    assert answer.headers["content-disposition"].endswith('"lost-visitors-all-time.csv"')
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert sorted(row["visitor_id"] for row in rows) == ["'=1+1", "bob", "cid"]
+    [entry, *_] = workspace.browser.get("/api/settings/audit-log").json()["data"]
+    assert (entry["action"], entry["target"]) == ("exported", f"{cohort['id']} csv")
+
+
+# -- Personal data -------------------------------------------------------------------------------
+
+
+def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c: str) -> None:
+    cohort = save(scene, funnel_id)
+    other = save(scene, funnel_id, name="All", parameters={})
+    body = {"websiteId": scene.tenant.website_id, "visitorId": "bob"}
+    deletion = scene.client.post("/api/deletions", json=body).json()
+    assert deletion["removed"]["database"]["cohortVisitors"] == 2
+    assert visitors(scene, cohort["id"]) == ["cid"]
+    assert [
+        scene.client.get(f"/api/cohorts/{item['id']}").json()["visitors"]
+        for item in (cohort, other)
+    ] == [1, 2]
+    path = f"/api/deletions/{deletion['id']}"
+    eventually(lambda: scene.client.get(path).json()["state"] == "done")
+    scene.story("70/C", visitor="bob")
+    assert entered(scene, all_c, in_cohort(cohort["id"])) == ["cid"]
+
+
+def test_a_person_who_was_deleted_is_not_saved(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The visitors are read from the event store before they are saved."""
+    add = service.store.add_cohort
+
+    def delete_first(*args: Any, **more: Any) -> None:
+        add(*args, **more)
+        args[0].exec_driver_sql("DELETE FROM visitors WHERE visitor_id = 'bob'")
+
+    monkeypatch.setattr(service.store, "add_cohort", delete_first)
+    cohort = save(scene, funnel_id)
+    assert (cohort["visitors"], visitors(scene, cohort["id"])) == (1, ["cid"])
+
+
+def test_an_export_of_a_person_names_the_lists(scene: Scene, funnel_id: str) -> None:
+    cohort = save(scene, funnel_id)
+    for visitor, expected in (("bob", [{"cohortId": cohort["id"], "name": "Lost"}]), ("ann", [])):
+        query = {"websiteId": scene.tenant.website_id, "visitorId": visitor}
+        lines = scene.client.get("/api/personal-data", params=query).text.splitlines()
+        records = [json.loads(line) for line in lines]
+        assert [item["data"] for item in records if item["type"] == "cohort"] == expected
+    assert model.MAX_VISITORS == 100_000
