@@ -148,7 +148,10 @@ class Demo:
         skipped = self.service.client.get(
             f"/api/funnels/{funnel}/units", params={"quality": "sequenceSkip"}
         ).json()["data"]
-        return {"funnel": funnel, "unit": skipped[0]["unit"]}
+        cohort = {"name": "Lost at step 2", "kind": "list", "funnelId": funnel}
+        lost = {"step": "2", "outcome": "droppedOff"}
+        saved = self.service.client.post("/api/cohorts", json={**cohort, "parameters": lost}).json()
+        return {"funnel": funnel, "unit": skipped[0]["unit"], "cohort": saved["id"]}
 
     @property
     def session(self) -> str:

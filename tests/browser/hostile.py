@@ -194,6 +194,8 @@ class Workspace:
             changed = self.http.put(f"/api/funnels/{funnel_id}", json={**funnel, "steps": rows})
             assert changed.is_success, changed.text
         self.ids["funnel"] = funnel_id
+        cohort = {"name": text, "kind": "list", "funnelId": funnel_id}
+        self.ids["cohort"] = self._send("/api/cohorts", cohort)["id"]
 
     def _link(self) -> None:
         """Create an app, a link to it, and opens with and without a match."""

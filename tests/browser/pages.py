@@ -115,6 +115,16 @@ PAGES = (
         ),
         dark=True,
     ),
+    ShownPage("cohorts", "/cohorts", at("/cohorts")),
+    ShownPage("cohort", "/cohorts/{cohort_id}", at("/cohorts/{cohort}"), dark=True),
+    ShownPage(
+        "report-cohort",
+        "/funnels/{funnel_id}",
+        at(
+            "/funnels/{funnel}?timezone=UTC&filters="
+            "[{{%22property%22:%22$cohort%22,%22operator%22:%22equals%22,%22value%22:%22{cohort}%22}}]"
+        ),
+    ),
     ShownPage("internal-traffic", "/settings/internal-traffic", at("/settings/internal-traffic")),
     ShownPage("links", "/links", at("/links")),
     ShownPage("link-new", "/links/new", at("/links/new?from={link}")),

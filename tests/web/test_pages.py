@@ -7,7 +7,7 @@ import pytest
 from penstock.app import build_routes
 from penstock.web.nav import NAV
 from tests.tenant import visitor
-from tests.test_tenancy import creator, link_into_app
+from tests.test_tenancy import cohort, creator, link_into_app
 
 FUNNEL = {
     "name": "Sign-up",
@@ -74,6 +74,7 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
         "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
         "goal_id": creator("/api/goals", GOAL)(workspace),
         "segment_id": creator("/api/segments", SEGMENT)(workspace),
+        "cohort_id": cohort(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",
@@ -100,6 +101,8 @@ def test_no_page_shows_anything_of_another_workspace(services, workspace, other_
     funnel = FUNNEL | {"name": FOREIGN}
     other_funnel = other_workspace.client.post("/api/funnels", json=funnel).json()["id"]
     other_workspace.client.post("/api/goals", json=GOAL | {"name": FOREIGN}).raise_for_status()
+    saved = {"name": FOREIGN, "kind": "list", "funnelId": other_funnel}
+    other_workspace.client.post("/api/cohorts", json=saved).raise_for_status()
     segment = SEGMENT | {"name": FOREIGN}
     other_segment = other_workspace.client.post("/api/segments", json=segment).json()["id"]
     own = {
@@ -107,6 +110,7 @@ def test_no_page_shows_anything_of_another_workspace(services, workspace, other_
         "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
         "goal_id": creator("/api/goals", GOAL)(workspace),
         "segment_id": creator("/api/segments", SEGMENT)(workspace),
+        "cohort_id": cohort(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",

@@ -29,6 +29,7 @@ NAV: tuple[Entry, ...] = (
     Entry("Segments", "/segments", "segments"),
     Entry("Live events", "/live", "live", also=("/refused",)),
     Entry("Visitors", "/visitors", "visitors"),
+    Entry("Cohorts", "/cohorts", "cohorts"),
     Entry("Links", "/links", "links"),
     Entry("Attribution", "/attribution", "attribution"),
     Entry("Imports", "/imports", "imports", also=("/deletions",)),

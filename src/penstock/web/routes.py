@@ -15,6 +15,7 @@ from penstock.web.assets import accepts_gzip, assets
 from penstock.web.client.routes import ROUTES as CLIENT_SCRIPT_ROUTES
 from penstock.web.error_pages import PAGE_HANDLERS
 from penstock.web.pages.attribution import routes as attribution_routes
+from penstock.web.pages.cohorts import routes as cohorts_routes
 from penstock.web.pages.docs import routes as docs_routes
 from penstock.web.pages.funnel_page import provide_funnel_pages
 from penstock.web.pages.funnels import routes as funnels_routes
@@ -44,6 +45,7 @@ AREAS = (
     segments_routes,
     live_routes,
     visitors_routes,
+    cohorts_routes,
     links_routes,
     attribution_routes,
     imports_routes,

@@ -13,18 +13,23 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Invalid
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
+from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.definitions.model import ANY_NAME
+from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.revisions import filter_in_words, window_of
 from penstock.funnels.definitions.schema import (
     FunnelRecord,
     RevisionRecord,
     SavedDefinition,
+    SavedFilter,
     SavedMatch,
     SavedStep,
 )
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
+from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.settings import Settings
@@ -84,6 +89,7 @@ class FunnelPage:
     saved_definition: the same as saved. now_ms: time of evaluation. selection: the
     query parameters that select its units, unparsed. revisions: the latest hundred revisions,
     newest first; empty for a funnel that was never changed. segments: the newest segments.
+    cohorts: the newest saved cohorts. cohort_names: names of the cohorts in the query by ID.
     segment: the segment of the query; None if it has none, or a deleted one. internal_traffic:
     see `ChangedDefinition`.
     """
@@ -99,6 +105,8 @@ class FunnelPage:
     now_ms: int
     base_url: str
     segments: Listing[SavedSegmentRecord]
+    cohorts: Listing[SavedCohortRecord]
+    cohort_names: Mapping[str, str]
     segment: SavedSegmentRecord | None
     internal_traffic: InternalTraffic | None
 
@@ -156,9 +164,21 @@ class FunnelPage:
         filters = self.query.filters or ()
         rest = [[*filters[:place], *filters[place + 1 :]] for place in range(len(filters))]
         return [
-            (filter_in_words(item), filters_as_text(others) if others else None)
+            (self._words_of(item), filters_as_text(others) if others else None)
             for item, others in zip(filters, rest, strict=True)
         ]
+
+    def _words_of(self, item: SavedFilter) -> str:
+        name = self.cohort_names.get(item.value) if item.property == COHORT else None
+        if item.property != COHORT:
+            return filter_in_words(item)
+        verb = "in" if item.operator == Operator.EQUALS else "not in"
+        return f"{verb} cohort {name}" if name else f"{verb} a deleted cohort"
+
+    def filters_with_cohort(self, cohort_id: str) -> str:
+        """Return the query parameter `filters` with one more filter, by a saved cohort."""
+        more = SavedFilter(property=COHORT, operator=Operator.EQUALS, value=cohort_id)
+        return filters_as_text([*(self.query.filters or ()), more])
 
     @property
     def breakdown_text(self) -> str:
@@ -245,6 +265,7 @@ class FunnelPages:
     funnels: FunnelService
     website_service: WebsiteService
     segments: SavedSegmentService
+    cohorts: SavedCohortService
     internal_traffic: InternalTrafficService
     settings: Settings
     clock: Clock
@@ -284,9 +305,15 @@ class FunnelPages:
             now_ms=self.clock(),
             base_url=self.settings.base_url,
             segments=self.segments.page(workspace_id, Page(1, _MAX_SEGMENTS)),
+            cohorts=self.cohorts.page(workspace_id, Page(1, _MAX_SEGMENTS)),
+            cohort_names=self._cohort_names(query),
             segment=self._segment(query),
             internal_traffic=self._internal_traffic(query),
         )
+
+    def _cohort_names(self, query: FunnelPageQuery) -> Mapping[str, str]:
+        ids = [item.value for item in query.filters or () if item.property == COHORT]
+        return self.cohorts.names(self.view.workspace_id, ids) if ids else {}
 
     def _segment(self, query: FunnelPageQuery) -> SavedSegmentRecord | None:
         if query.segment is None:
@@ -307,8 +334,11 @@ async def provide_funnel_pages(
     funnels: NamedDependency[FunnelService],
     website_service: NamedDependency[WebsiteService],
     segments: NamedDependency[SavedSegmentService],
+    cohorts: NamedDependency[SavedCohortService],
     internal_traffic: NamedDependency[InternalTrafficService],
     settings: NamedDependency[Settings],
     clock: NamedDependency[Clock],
 ) -> FunnelPages:
-    return FunnelPages(view, funnels, website_service, segments, internal_traffic, settings, clock)
+    return FunnelPages(
+        view, funnels, website_service, segments, cohorts, internal_traffic, settings, clock
+    )

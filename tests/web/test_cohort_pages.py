@@ -1,0 +1,83 @@
+"""Pages of saved cohorts: the list, one cohort with its visitors, and the menu of a report."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from tests.funnels.scenario import Scene
+from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
+
+
+@pytest.fixture
+def funnel(workspace, clock):
+    scene = Scene(workspace, clock)
+    scene.story("0/A 60/B", visitor="ann")
+    scene.story("10/A", visitor="bob")
+    return scene.funnel("A", "B", conversionWindowSeconds=3600)
+
+
+@pytest.fixture
+def save(workspace, funnel):
+    def save(**more):
+        body = {"name": "Lost", "kind": "list", "funnelId": funnel, **more}
+        body.setdefault("parameters", {"step": "1", "outcome": "droppedOff"})
+        answer = workspace.client.post("/api/cohorts", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return save
+
+
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_the_page_of_a_list_saves_the_units_that_it_shows(workspace, funnel, save, kind):
+    question = {"period": "all", "step": "1", "outcome": "droppedOff", "sort": "lastActivity"}
+    html = html_of(workspace, f"/funnels/{funnel}/units", **question)
+    parameters = json.loads(unescape(re.search(r'data-as="json"\s+value="([^"]*)"', html)[1]))
+    assert parameters == {"step": "1", "outcome": "droppedOff", "sort": "lastActivity"}
+    cohort = save(kind=kind, parameters=parameters)
+    text = text_of(workspace, f"/cohorts/{cohort}", "list")
+    assert "bob" in text
+    assert "ann" not in text
+
+
+def test_the_page_of_a_cohort_leads_to_its_list_of_units(workspace, funnel, save):
+    html = html_of(workspace, f"/cohorts/{save()}")
+    href = link_of(html, "a list of Scenario")
+    assert href.startswith(f"/funnels/{funnel}/units?period=all")
+    units = workspace.browser.get(href, headers={"HX-Request": "true", "HX-Target": "list"}).text
+    assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', units) == ["bob"]
+    workspace.client.delete(f"/api/funnels/{funnel}")
+    assert "a funnel that was deleted" in text_of(workspace, f"/cohorts/{save_id(workspace)}")
+
+
+def save_id(workspace):
+    [record] = workspace.client.get("/api/cohorts").json()["data"]
+    return record["id"]
+
+
+def test_the_menu_of_a_report_lists_cohorts_and_a_chip_removes_one(workspace, funnel, save):
+    save()
+    html = html_of(workspace, f"/funnels/{funnel}", period="all")
+    filtered = link_of(html, "Lost")
+    page = workspace.browser.get(filtered).text
+    assert "in cohort Lost" in page
+    figures = workspace.browser.get(
+        filtered, headers={"HX-Request": "true", "HX-Target": "overview"}
+    ).text
+    assert re.search(r'id="entered"[^>]*>\s*<?[^<]*1', figures)
+    rest = re.search(r'href="([^"]*)"\s+aria-label="Remove the filter in cohort Lost"', page)[1]
+    assert "filters" not in rest
+    workspace.client.delete(f"/api/cohorts/{save_id(workspace)}")
+    assert "in a deleted cohort" in workspace.browser.get(filtered).text
+
+
+def test_the_list_of_cohorts_has_the_number_of_their_visitors(workspace, save):
+    assert "No cohorts yet" in text_of(workspace, "/cohorts")
+    save()
+    save(name="Always lost", kind="rule")
+    text = text_of(workspace, "/cohorts")
+    assert "Lost List 1" in text
+    assert "Always lost Rule Counted when used" in text
+    assert "No matching cohorts" in text_of(workspace, "/cohorts", search="nothing")
