@@ -164,6 +164,10 @@ class Workspace:
             "value": text,
             "filters": [{"property": plan, "operator": "in", "value": json.dumps([text])}],
         }
+        unused = {"property": "host", "operator": "equals", "value": text}
+        internal = {"filters": [unused]}
+        answer = self.http.put("/api/settings/internal-traffic", json=internal)
+        answer.raise_for_status()
         segment = {"name": text, "filters": match["filters"]}
         self.ids["segment"] = self._send("/api/segments", segment)["id"]
         self.ids["goal"] = self._send("/api/goals", {"name": text, "match": match})["id"]

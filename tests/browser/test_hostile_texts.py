@@ -19,6 +19,7 @@ SHOWS_NOTHING_STORED = {
     "welcome",
     "funnel-new",
     "goal-new",
+    "segment-new",
     "links-upload",
     "deletions",
     "settings-website-new",
