@@ -41,16 +41,6 @@ class ClusterWithoutKeeper(Cluster):
             text = pattern.sub(replacement, text)
         return text
 
-    def distributed_tables(self) -> list[str]:
-        return [
-            *super().distributed_tables(),
-            *(
-                f"CREATE OR REPLACE TABLE {copies}{_ON_CLUSTER} AS {table} "
-                f"ENGINE = Distributed({EVERYWHERE}, currentDatabase(), {table})"
-                for table, copies in _COPIES.items()
-            ),
-        ]
-
 
 class ShardedWarehouse(Warehouse):
     """A warehouse on two shards. It stays open for later tests until `close_all`."""
@@ -71,6 +61,12 @@ class ShardedWarehouse(Warehouse):
             for other in self._others:
                 other.command(self._cluster.render(sql), parameters, at_once=at_once)
         super().command(sql, parameters, at_once=at_once)
+        for table, copies in _COPIES.items():
+            if f"CREATE TABLE IF NOT EXISTS {table}\n" in sql:
+                self.command(
+                    f"CREATE OR REPLACE TABLE {copies}{_ON_CLUSTER} AS {table} "
+                    f"ENGINE = Distributed({EVERYWHERE}, currentDatabase(), {table})"
+                )
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         return super().insert_json_rows(_COPIES.get(table, table), rows, columns, token)
