@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
+from tests.events.imports.exported import FILES
 
 
 @pytest.fixture
@@ -66,6 +67,26 @@ def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
     upload(signed_in, rows, "past.csv")
     expect(number(signed_in, "Accepted")).to_have_text("1")
     expect(signed_in.get_by_text("Done")).to_be_visible()
+
+
+def test_an_export_of_another_product_is_imported_in_the_selected_format(
+    signed_in, account, website, watch
+):
+    signed_in.goto("/imports")
+    signed_in.get_by_role("button", name="Import a file").press("Enter")
+    signed_in.get_by_label("Format").select_option("amplitude")
+    signed_in.get_by_label("File", exact=True).set_input_files(
+        {"name": "export.zip", "mimeType": "application/zip", "buffer": FILES["amplitude"]()}
+    )
+    expect(signed_in.get_by_label("Format")).to_have_value("amplitude")
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(number(signed_in, "Accepted")).to_have_text("11")
+    expect(signed_in.get_by_text("Done")).to_be_visible()
+    expect(number(signed_in, "Identify lines")).to_have_text("1")
+    expect(number(signed_in, "Ignored lines")).to_have_text("1")
+    expect(signed_in.get_by_text("line names a visitor who already")).to_be_visible()
+    assert_accessible(signed_in)
 
 
 def test_a_csv_file_with_another_header_is_refused_with_the_column(
