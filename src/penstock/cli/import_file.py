@@ -19,6 +19,7 @@ from httpx import codes
 from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.import_dry_run import try_file
 from penstock.cli.options import FAILED, WRONG_USE, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.formats.reader import Reader, ReaderLimits
@@ -75,6 +76,12 @@ def import_file(
             show_default=False,
         ),
     ] = None,
+    is_dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only read the files on this machine, and say what they contain."
+        ),
+    ] = False,
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
@@ -85,11 +92,11 @@ def import_file(
     if source == _EXPORT:
         from penstock.cli.import_export import import_export
 
-        if len(files) != 1 or not files[0].is_dir() or website is not None:
-            fail(f"--from {_EXPORT} needs one folder, and no --website", WRONG_USE)
+        if len(files) != 1 or not files[0].is_dir() or website is not None or is_dry_run:
+            fail(f"--from {_EXPORT} needs one folder, and no --website or --dry-run", WRONG_USE)
         import_export(files[0], url, api_key)
         return
-    if website is None:
+    if website is None and not is_dry_run:
         fail("--website: Name the website or app that the events belong to.", WRONG_USE)
     for file in files:
         if not file.is_file():
@@ -97,17 +104,20 @@ def import_file(
                 f"{file} is not a regular file; write the events to a file first: it is read twice",
                 WRONG_USE,
             )
-    is_complete = [
-        _import(file, website, source or reader_of_file(file.name), url, api_key, len(files) > 1)
-        for file in files
-    ]
+    is_complete = []
+    for file in files:
+        reader = source or reader_of_file(file.name)
+        if len(files) > 1:
+            print(f"{file}:")
+        if website is None or is_dry_run:
+            is_complete.append(try_file(file, reader))
+        else:
+            is_complete.append(_import(file, website, reader, url, api_key))
     if not all(is_complete):
         raise typer.Exit(FAILED)
 
 
-def _import(
-    file: Path, website: str, reader: Reader, url: str, api_key: str, shows_name: bool
-) -> bool:
+def _import(file: Path, website: str, reader: Reader, url: str, api_key: str) -> bool:
     """Import a file. Returns whether every line was accepted."""
     with (
         progress() as bar,
@@ -121,8 +131,6 @@ def _import(
         job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader)
-    if shows_name:
-        print(f"{file}:")
     return _print_summary(job, rejected)
 
 

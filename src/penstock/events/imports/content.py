@@ -18,12 +18,17 @@ async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncI
         head += chunk
         if len(head) >= 2 * HEAD_BYTES:  # An archive begins with the name of its first file.
             break
-    problem = reader.head_problem(unpacked_head(head))
+    problem = problem_of_head(head, reader)
     if problem is not None:
         raise UnsupportedMedia(f"{problem} {_other_formats(reader)}", code=f"not_{reader.name}")
     yield head
     async for chunk in chunks:
         yield chunk
+
+
+def problem_of_head(head: bytes, reader: Reader) -> str | None:
+    """Return why a file that begins with these bytes, as sent, is not in the reader's format."""
+    return reader.head_problem(unpacked_head(head))
 
 
 def _other_formats(reader: Reader) -> str:

@@ -1,0 +1,91 @@
+"""`penstock import --dry-run`: what a file contains, without a service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.accounts.model import Website, WebsiteKind
+from penstock.base.clock import system_clock
+from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
+from penstock.base.wording import count_of, utc_time
+from penstock.cli.options import warn
+from penstock.cli.progress import Progress, progress
+from penstock.events.imports.content import problem_of_head
+from penstock.events.imports.dry_run import Summary, summarise
+from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits, Row
+from penstock.settings import Limits
+
+_MAX_LISTED = 20
+_WEBSITE = Website(
+    id=WebsiteId("dry-run"),
+    workspace_id=WorkspaceId("dry-run"),
+    name="Dry run",
+    kind=WebsiteKind.WEB,
+    domain=None,
+    identity_scope=None,
+    scope_id=ScopeId("dry-run"),
+    created_at_ms=0,
+    updated_at_ms=0,
+)
+"""Stands for the website that the events would belong to."""
+
+
+def try_file(file: Path, reader: Reader) -> bool:
+    """Print what an import of the file would do. Returns whether every line would be accepted."""
+    with file.open("rb") as source:
+        problem = problem_of_head(source.read(2 * HEAD_BYTES), reader)
+    if problem is not None:
+        warn(problem)
+        return False
+    limits = ReaderLimits(MAX_EVENT_BYTES, Limits().max_import_inflated_bytes)
+    with progress() as bar:
+        rows = _with_progress(reader.rows(file, limits), bar, file.stat().st_size)
+        summary = summarise(rows, _WEBSITE, system_clock())
+    _print_summary(summary)
+    return summary.stopped is None and not summary.rejected
+
+
+def _with_progress(rows: Iterator[Row], bar: Progress, total: int) -> Iterator[Row]:
+    for row in rows:
+        bar.update("Reading", row.bytes_read, total)
+        yield row
+
+
+def _print_summary(summary: Summary) -> None:
+    of_visitors = "" if summary.visitors is None else f" of {count_of(summary.visitors, 'visitor')}"
+    print(f"Dry run, nothing was stored. {count_of(summary.events, 'event')}{of_visitors}.")
+    if summary.first_event_at_ms is not None and summary.last_event_at_ms is not None:
+        first, last = utc_time(summary.first_event_at_ms), utc_time(summary.last_event_at_ms)
+        print(f"They occurred from {first} to {last}.")
+    for number, outcome in (
+        (summary.duplicates, "repeated an earlier event"),
+        (summary.identify_lines, "linked visitors to users"),
+        (summary.identity_conflicts, "named a visitor of another user; nothing would be merged"),
+        (summary.ignored_lines, "skipped, with nothing to store"),
+        (summary.empty_lines, "empty"),
+        (summary.rejected, "rejected"),
+    ):
+        if number:
+            print(f"{count_of(number, 'line')}: {outcome}.")
+    for reason in summary.reasons:
+        field = f"{reason.fault.field}: " if reason.fault.field else ""
+        lines = count_of(reason.lines, "line")
+        print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.fault.message}")
+    if summary.event_names:
+        print("Events by type and name:")
+    for (kind, name), number in summary.event_names[:_MAX_LISTED]:
+        print(f"  {number:>12,}  {kind:<11}  {_printable(name)}")
+    if len(summary.event_names) > _MAX_LISTED:
+        print(f"  and {len(summary.event_names) - _MAX_LISTED:,} more")
+    for each in summary.attempt_properties[:_MAX_LISTED]:
+        print(
+            f"{_printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
+            f"on {count_of(each.event_names, 'event name')}."
+        )
+    if summary.stopped is not None:
+        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.stopped}")
+
+
+def _printable(text: str) -> str:
+    """Replace control characters, which could change what a terminal shows."""
+    return "".join(character if character.isprintable() else "?" for character in text)

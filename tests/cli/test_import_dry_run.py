@@ -1,0 +1,104 @@
+"""`penstock import --dry-run` says what a file contains, and needs no service."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.events.imports.exported import FILES
+from tests.serving import penstock
+
+
+def dry_run(path, content, name):
+    path.write_bytes(content)
+    result = penstock("import", str(path), "--from", name, "--dry-run")
+    return result.returncode, result.stdout.splitlines(), result.stderr
+
+
+NAMES = {
+    "mixpanel": ["2  event        logged_in", "2  event        order_paid"],
+    "posthog": ["2  event        order_paid"],
+    "amplitude": ["2  event        order_paid", "1  event        logged_in"],
+    "segment": ["2  event        order_paid"],
+}
+LINES = {
+    "mixpanel": [],
+    "posthog": ["4 lines: linked visitors to users."],
+    "amplitude": ["1 line: linked visitors to users."],
+    "segment": ["2 lines: linked visitors to users."],
+}
+NOTHING = ["1 line: skipped, with nothing to store."]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_story_has_the_figures_worked_out_by_hand(tmp_path, name):
+    code, lines, _ = dry_run(tmp_path / "export", FILES[name](), name)
+    number = {"mixpanel": 12, "amplitude": 11}.get(name, 10)
+    assert (code, lines[0]) == (0, f"Dry run, nothing was stored. {number} events of 5 visitors.")
+    assert lines[1] == "They occurred from 1 May 2024, 10:00 UTC to 1 May 2024, 12:00 UTC."
+    conflict = "1 line: named a visitor of another user; nothing would be merged."
+    ignored = NOTHING if name in ("amplitude", "segment") else []
+    at = lines.index("Events by type and name:")
+    assert lines[2:at] == [*LINES[name], conflict, *ignored]
+    assert [line.strip() for line in lines[at + 1 :]] == [
+        "5  pageview     /pricing",
+        "3  event        checkout_started",
+        *NAMES[name],
+    ]
+
+
+def event(name, visitor, second, **properties):
+    return {
+        "type": "event", "name": name, "visitorId": visitor, "properties": properties,
+        "timestamp": f"2024-05-01T10:00:{second:02d}Z",
+    }  # fmt: skip
+
+
+def test_an_attempt_id_is_on_several_events_of_one_person_who_may_have_several(tmp_path):
+    journeys = [("a", "c-1"), ("a", "c-2"), ("b", "c-3"), ("c", "c-4")]
+    events = [
+        event(name, visitor, second, cart=cart, plan="pro", email=f"{visitor}@example.com")
+        for second, (visitor, cart) in enumerate(journeys)
+        for name in ("started", "paid")
+    ]
+    events += [event("opened", "a", 30, page=number) for number in range(5)]
+    _, lines, _ = dry_run(tmp_path / "past", "\n".join(map(json.dumps, events)).encode(), "ndjson")
+    matching = [line for line in lines if "looks like" in line]
+    assert matching == ["cart looks like an attempt ID: 4 values on 2 event names."]
+
+
+def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_path):
+    good, repeat = event("a", "v", 1), event("b", "v", 2) | {"dedupeKey": "k"}
+    lines = [good, "nonsense", {**good, "timestamp": "never"}, {**good, "timestamp": "x"}]
+    text = "\n".join(map(json.dumps, [*lines, repeat, repeat])) + "\n\n"
+    code, output, _ = dry_run(tmp_path / "past.gz", gzip.compress(text.encode()), "ndjson")
+    assert code == 1
+    assert output[0] == "Dry run, nothing was stored. 2 events of 1 visitor."
+    at = output.index("3 lines: rejected.")
+    assert output[2:at] == ["1 line: repeated an earlier event.", "1 line: empty."]
+    assert output[at + 1].startswith("  2 lines, the first is line 3. timestamp: The time is")
+    assert output[at + 2].startswith("  1 line, the first is line 2. ")
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
+    content = gzip.compress(json.dumps(event("a", "v", 1)).encode() * 1_000)[:-5]
+    code, _, error = dry_run(tmp_path / "past.gz", content, "ndjson")
+    assert (code, "truncated" in error) == (1, True)
+    code, output, error = dry_run(tmp_path / "past", b"a,b", "ndjson")
+    assert (code, output) == (1, [])
+    assert "does not begin with a JSON object" in error
+
+
+@pytest.mark.parametrize("name", ["mixpanel", "posthog", "segment"])
+def test_an_export_that_is_sent_as_ndjson_is_refused_with_its_format(tmp_path, name):
+    code, output, error = dry_run(tmp_path / "export", FILES[name](), "ndjson")
+    assert (code, output) == (1, [])
+    assert f"looks like an export in the format {name}; send format={name}." in error
+
+
+def test_a_dry_run_of_several_files_names_each(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(event("a", "v", 1)))
+    (tmp_path / "b.json").write_text(json.dumps(event("b", "v", 1)))
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    result = penstock("import", *files, "--dry-run")
+    assert (result.returncode, [file + ":" in result.stdout for file in files]) == (0, [True, True])
