@@ -51,7 +51,7 @@ class AttemptProperty(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What an import of a file would do.
+    """The content of a file, and the result that its import would have.
 
     duplicates: events that repeat an earlier line of the file. event_names: number of events by
     kind and name, most frequent first. visitors: None if the file has too many IDs. stopped: why
