@@ -453,6 +453,43 @@ def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, builder):
     assert "conversionWindow" not in funnel
 
 
+def test_every_run_is_counted_if_asked_and_the_report_speaks_of_runs(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill("Orders")
+    count_every_run = page.get_by_role("checkbox", name="Count every run")
+    expect(count_every_run).not_to_be_checked()
+    page.get_by_text("Attempts", exact=True).click()
+    expect(count_every_run).to_be_hidden()
+    page.locator("#builder").get_by_text("Visitors", exact=True).click()
+    page.get_by_label("Conversion window").select_option("No window")
+    expect(count_every_run).to_be_hidden()
+    page.get_by_label("Conversion window").select_option("1 day")
+    count_every_run.press("Space")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    preview(page, "40 runs entered, 10 completed")
+    assert_accessible(page)
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert funnel["repeat"] is True
+    expect(page.locator("main")).to_contain_text("30 runs")
+    page.goto(f"/funnels/{funnel['id']}/units?period=all")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Runs that entered")
+    page.get_by_role("row").nth(1).get_by_role("link").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Run ")
+    expect(page.locator("#timeline")).to_contain_text("Completes step 1: the entry.")
+    assert_accessible(page)
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    expect(count_every_run).to_be_checked()
+    count_every_run.uncheck()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert "repeat" not in funnel
+
+
 def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder):
     page = builder
     page.goto("/funnels/new")
