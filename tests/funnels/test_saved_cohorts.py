@@ -76,6 +76,16 @@ def fault(answer: Any) -> tuple[int, str, str]:
 # -- Lists ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["list", "rule"])
+def test_the_visitors_of_several_runs_are_in_a_cohort_once(scene: Scene, kind: str) -> None:
+    scene.story("4000/A 8000/A", visitor="bob")
+    every_run = scene.funnel("A", "B", conversionWindowSeconds=3600, repeat=True)
+    listed = scene.client.get(f"/api/funnels/{every_run}/units", params=LOST).json()
+    assert listed["total"] == 4
+    cohort = save(scene, every_run, kind=kind)
+    assert visitors(scene, cohort["id"]) == ["bob", "cid"]
+
+
 def test_a_list_has_the_visitors_at_the_time_of_saving(scene: Scene, funnel_id: str) -> None:
     cohort = save(scene, funnel_id)
     assert {name: cohort[name] for name in ("name", "kind", "funnelId", "parameters")} == {

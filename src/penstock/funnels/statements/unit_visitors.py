@@ -11,6 +11,7 @@ from penstock.funnels.statements.sources import (
     joined_events,
     visitor_key,
 )
+from penstock.funnels.statements.unit_events import owner_of
 from penstock.funnels.statements.unit_keys import unit_key
 from penstock.funnels.statements.units import UnitConditions, meets_conditions
 
@@ -62,7 +63,8 @@ def _members(plan: Plan, units: UnitConditions) -> dict[str, str]:
     """Return the relation `members`, with the column visitor, and the relations that it reads."""
     condition = meets_conditions(plan, units)
     if not plan.by_attempt:
-        return {"members": f"SELECT unit AS visitor FROM counted WHERE {condition}"}
+        visitors = f"SELECT DISTINCT {owner_of(plan)} AS visitor FROM counted WHERE {condition}"
+        return {"members": visitors}
     starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
     source = joined_events(plan) if plan.definition.reads_visitors else event_source(plan)
     entries = f"""
