@@ -124,4 +124,4 @@ def test_the_page_of_no_folder_shows_only_its_funnels(workspace: Tenant) -> None
     outside = save(workspace.client, "b")
     page = workspace.browser.get("/funnels?folder=").text
     assert page.count('hx-get="/funnels/fun_') == 1
-    assert f'hx-get="/funnels/{outside["id"]}/row"' in page
+    assert f'hx-get="/funnels/{outside["id"]}/row' in page
