@@ -120,13 +120,13 @@ def put_traits_in_outbox(
 
     The caller must have locked the visitors' users, so that later changes get higher numbers.
     """
-    for some in chunks(changes, _TRAITS_PER_BUNDLE):
+    for chunk in chunks(changes, _TRAITS_PER_BUNDLE):
         number = connection.execute(
             insert(outbox)
             .values(target=Target.TRAITS, lines="", put_at=now_ms)
             .returning(outbox.c.id)
         ).scalar_one()
-        lines = "\n".join(traits_row(change, number) for change in some)
+        lines = "\n".join(traits_row(change, number) for change in chunk)
         connection.execute(update(outbox).where(outbox.c.id == number).values(lines=lines))
 
 

@@ -104,7 +104,7 @@ class TraitsChange(NamedTuple):
 
 
 class IdentityChanges(NamedTuple):
-    """What a transaction changed, for the caller to ship to the warehouse.
+    """The changes of a transaction, for the caller to ship to the warehouse.
 
     aliases: one for each visitor that was absorbed or released. traits: one for each visitor.
     """
