@@ -13,7 +13,14 @@ from tests.funnels.scenario import Json, Scene
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+every_database = pytest.mark.every_database
+
 LOST = {"step": "1", "outcome": "droppedOff"}
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
 
 
 @pytest.fixture
@@ -86,6 +93,7 @@ def test_the_visitors_of_several_runs_are_in_a_cohort_once(scene: Scene, kind: s
     assert visitors(scene, cohort["id"]) == ["bob", "cid"]
 
 
+@every_database
 def test_a_list_has_the_visitors_at_the_time_of_saving(scene: Scene, funnel_id: str) -> None:
     cohort = save(scene, funnel_id)
     assert {name: cohort[name] for name in ("name", "kind", "funnelId", "parameters")} == {
@@ -251,6 +259,7 @@ def test_an_empty_cohort_has_nobody(scene: Scene, funnel_id: str, all_c: str) ->
     assert len(entered(scene, all_c, {**nobody, "operator": "not_equals"})) == 4
 
 
+@every_database
 def test_a_merge_moves_a_visitor_of_a_list(scene: Scene, funnel_id: str, all_c: str) -> None:
     cohort = save(scene, funnel_id)
     for visitor in ("new", "bob"):
@@ -330,6 +339,7 @@ def test_a_list_of_an_unknown_funnel_or_step_is_not_saved(scene: Scene, funnel_i
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "step")
 
 
+@every_database
 def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace: Tenant) -> None:
     cohort = save(scene, funnel_id)
     path = f"/api/cohorts/{cohort['id']}"
@@ -355,6 +365,7 @@ def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace
     ]
 
 
+@every_database
 @pytest.mark.parametrize("kind", ["list", "rule"])
 def test_visitors_are_paged_and_exported(
     scene: Scene, funnel_id: str, kind: str, workspace: Tenant
@@ -380,6 +391,7 @@ def test_visitors_are_paged_and_exported(
 # -- Personal data -------------------------------------------------------------------------------
 
 
+@every_database
 def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c: str) -> None:
     cohort = save(scene, funnel_id)
     other = save(scene, funnel_id, name="All", parameters={})
@@ -397,6 +409,7 @@ def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c:
     assert entered(scene, all_c, in_cohort(cohort["id"])) == ["cid"]
 
 
+@every_database
 def test_a_person_who_was_deleted_is_not_saved(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +425,7 @@ def test_a_person_who_was_deleted_is_not_saved(
     assert (cohort["visitors"], visitors(scene, cohort["id"])) == (1, ["cid"])
 
 
+@every_database
 def test_an_export_of_a_person_names_the_lists(scene: Scene, funnel_id: str) -> None:
     cohort = save(scene, funnel_id)
     for visitor, expected in (("bob", [{"cohortId": cohort["id"], "name": "Lost"}]), ("ann", [])):

@@ -72,14 +72,20 @@ def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) 
     by_scope: dict[str, dict[str, int]] = {}
     for member in members:
         by_scope.setdefault(member.scope_id, {})[member.visitor_id] = member.key
-    rows = [
-        (cohort_id, scope_id, visitor_id, _signed(keys[visitor_id]))
-        for scope_id, keys in sorted(by_scope.items())
-        for (visitor_id,) in select_rows(
-            db, visitors, ("visitor_id",), {"scope_id": scope_id}, "visitor_id", sorted(keys),
+    rows = []
+    for scope_id, keys in sorted(by_scope.items()):
+        stored = select_rows(
+            db,
+            visitors,
+            ("visitor_id",),
+            {"scope_id": scope_id},
+            "visitor_id",
+            sorted(keys),
             lock=True,
         )
-    ]  # fmt: skip
+        # PostgreSQL returns the row of the last ID several times.
+        for visitor_id in sorted({visitor_id for (visitor_id,) in stored}):
+            rows.append((cohort_id, scope_id, visitor_id, _signed(keys[visitor_id])))
     insert_rows(db, cohort_visitors, _COLUMNS, rows)
     return len(rows)
 
@@ -182,11 +188,12 @@ def users_of(db: Connection, named: Sequence[tuple[str, str]]) -> Iterator[Liste
     for scope_id, visitor_id in named:
         by_scope.setdefault(scope_id, []).append(visitor_id)
     for scope_id, visitor_ids in by_scope.items():
-        for visitor_id, user_id in select_rows(
-            db, visitors, ("visitor_id", "user_id"), {"scope_id": scope_id}, "visitor_id",
-            visitor_ids,
-        ):  # fmt: skip
-            yield ListedVisitor(scope_id, visitor_id, user_id)
+        columns, scope = ("visitor_id", "user_id"), {"scope_id": scope_id}
+        rows = select_rows(db, visitors, columns, scope, "visitor_id", visitor_ids)
+        users: dict[str, str | None] = {row[0]: row[1] for row in rows}
+        for visitor_id in visitor_ids:
+            if visitor_id in users:
+                yield ListedVisitor(scope_id, visitor_id, users[visitor_id])
 
 
 def forget_members(db: Connection, scope_id: str, visitor_ids: Sequence[str]) -> int:

@@ -1,0 +1,69 @@
+"""Saved cohorts: from a list of units to a filter of a report."""
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.watching import assert_accessible
+from tests.waiting import eventually
+
+FUNNEL = {
+    "name": "Checkout",
+    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
+    "conversionWindowSeconds": 86_400,
+}
+
+
+@pytest.fixture
+def funnel(account):
+    """A funnel that ann completed and bob did not."""
+    client = account.client
+    site = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+    for visitor, name in (("ann", "started"), ("ann", "paid"), ("bob", "started")):
+        event = {"websiteId": site, "visitorId": visitor, "type": "event", "name": name}
+        assert client.post("/api/track", json=event).status_code == 202
+    funnel = client.post("/api/funnels", json=FUNNEL).json()["id"]
+    results = f"/api/funnels/{funnel}/results"
+    eventually(lambda: client.get(results).json()["aggregate"]["completed"] == 1)
+    return funnel
+
+
+def test_the_people_behind_a_number_become_a_filter(signed_in, account, funnel, watch):
+    page = signed_in
+    page.goto(f"/funnels/{funnel}/units?timezone=UTC&period=all")
+    page.get_by_label("Outcome").select_option("Pending")
+    expect(page.locator("#list tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Save as cohort").click()
+    dialog = page.get_by_role("dialog", name="Save as cohort")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_label("Name")).to_have_attribute("aria-invalid", "true")
+    watch.allow("422")
+    assert_accessible(page)
+    dialog.get_by_label("Name").fill("Not paid")
+    dialog.get_by_label("Name").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not paid")
+    expect(page.locator("#list tbody td.main")).to_have_text("bob")
+    assert_accessible(page)
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("Left")
+    page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Left")
+    [cohort] = account.client.get("/api/cohorts").json()["data"]
+    assert (cohort["kind"], cohort["visitors"]) == ("list", 1)
+    page.goto(f"/funnels/{funnel}?timezone=UTC&period=all")
+    page.locator("summary", has_text="Filter").click()
+    page.get_by_role("link", name="Left").click()
+    expect(page.locator("#entered")).to_have_text("1")
+    expect(page.locator(".chips")).to_contain_text("in cohort Left")
+    query = parse_qs(urlsplit(page.url).query)
+    assert json.loads(query["filters"][0]) == [
+        {"property": "$cohort", "operator": "equals", "value": cohort["id"]}
+    ]
+    assert_accessible(page)
+    page.goto("/cohorts")
+    page.get_by_role("button", name="Delete Left").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("No cohorts yet")).to_be_visible()
+    assert_accessible(page)
