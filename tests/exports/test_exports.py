@@ -3,8 +3,10 @@
 import json
 from io import BytesIO
 
+import pytest
 from pyarrow import parquet
 
+from penstock.exports import service
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -54,6 +56,27 @@ def test_a_day_without_rows_is_an_empty_file(workspace: Tenant) -> None:
     assert get(workspace, "day", day="2026-05-09", format="ndjson") == b""
     table = parquet.read_table(BytesIO(get(workspace, "day", day="2026-05-09")))
     assert table.num_rows == 0
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+def test_a_large_day_is_joined_from_slices_in_the_same_order(
+    workspace: Tenant, monkeypatch: pytest.MonkeyPatch, file_format: str
+) -> None:
+    for minute in (7, 3, 3, 9, 1, 5, 3):
+        send(workspace, 2, minute, properties={"minute": minute})
+    query = {"day": "2026-05-02", "format": file_format}
+
+    def rows() -> list[dict[str, object]]:
+        content = get(workspace, "day", **query)
+        if file_format == "ndjson":
+            return [json.loads(line) for line in content.splitlines()]
+        found: list[dict[str, object]] = parquet.read_table(BytesIO(content)).to_pylist()
+        return found
+
+    whole = rows()
+    assert [json.loads(str(row["properties"]))["minute"] for row in whole] == [1, 3, 3, 3, 5, 7, 9]
+    monkeypatch.setattr(service, "_SLICE_ROWS", 2)
+    assert rows() == whole
 
 
 def test_a_fingerprint_changes_with_a_late_event(workspace: Tenant) -> None:

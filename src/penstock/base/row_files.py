@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from msgspec import json
@@ -63,6 +66,47 @@ def write_rows(
                 for name, cell in columns.items()
             ]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def join_files(files: Iterable[IO[bytes]], number: int, row_format: RowFormat) -> IO[bytes]:
+    """Join files with the same columns, and close them. Returns a temporary file, rewound.
+
+    number: number of files, at least 1. One file is returned as it is.
+    """
+    remaining = iter(files)
+    first = next(remaining)
+    if number == 1:
+        return first
+    joined = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    try:
+        if row_format is RowFormat.NDJSON:
+            for file in chain([first], remaining):
+                with file:
+                    copyfileobj(file, joined)
+        else:
+            _join_parquet(chain([first], remaining), joined)
+    except BaseException:
+        joined.close()
+        raise
+    joined.seek(0)
+    return joined
+
+
+def _join_parquet(files: Iterable[IO[bytes]], joined: IO[bytes]) -> None:
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for file in files:
+            with file, parquet.ParquetFile(file) as part:
+                writer = writer or parquet.ParquetWriter(
+                    joined, part.schema_arrow, compression="zstd"
+                )
+                for batch in part.iter_batches():
+                    writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _plain(columns: Columns, row: Row) -> Row:

@@ -1,16 +1,16 @@
 """Writes the rows of a workspace to files."""
 
 from calendar import timegm
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.row_files import Cell, Row, RowFormat, write_rows
+from penstock.base.row_files import Cell, Row, RowFormat, join_files, write_rows
 from penstock.exports.schema import (
-    DailyTable,
     DayQuery,
     DayRecord,
     DaysQuery,
@@ -24,11 +24,10 @@ from penstock.warehouse.client import FileFormat, WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.queries import load
 
-_SQL = {
-    DailyTable.EVENTS: ("events_days", "events_of_day"),
-    DailyTable.CLICKS: ("clicks_days", "clicks_of_day"),
-}
-"""Names of the statements for the days of a table, and for the rows of a day."""
+_OF_A_DAY = ("by_second", "of_day")
+"""Names of the statements about a day, after the name of their table."""
+_SLICE_ROWS = 50_000
+"""Number of rows that the engine sorts at once."""
 _ENGINE_FORMATS = {
     RowFormat.PARQUET: FileFormat.PARQUET,
     RowFormat.NDJSON: FileFormat.JSON_EACH_ROW,
@@ -37,8 +36,6 @@ _MAX_S = 3600
 """Time limit of a statement in seconds. It may take longer than a report."""
 _ENGINE_SETTINGS = {
     "max_execution_time": _MAX_S,
-    # A large day is sorted on disk.
-    "max_bytes_before_external_sort": 200_000_000,
     "max_threads": 2,
     "output_format_parquet_row_group_size": 100_000,
     "output_format_parquet_string_as_string": 1,
@@ -78,7 +75,7 @@ class ExportService:
         """Return the days of a table, with all rows that were acknowledged before the call."""
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
-        statement = load("penstock.exports", _SQL[query.table][0])
+        statement = load("penstock.exports", f"{query.table}_days")
         try:
             names, rows = self._warehouse.query(
                 statement, {"website": website.id}, {"max_execution_time": _MAX_S}
@@ -88,15 +85,32 @@ class ExportService:
         return DaysRecord(data=[DayRecord(**dict(zip(names, row, strict=True))) for row in rows])
 
     def day(self, caller: Caller, query: DayQuery) -> IO[bytes]:
-        """Write the rows of a day to a temporary file. The caller closes the file."""
+        """Write the rows of a day to a temporary file. The caller closes the file.
+
+        The engine sorts one slice of the day after the other, so a large day needs little memory.
+        """
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
+        self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         from_ms = timegm(query.day.timetuple()) * 1000
-        parameters = {"website": website.id, "from": from_ms, "to": from_ms + DAY_S * 1000}
-        statement = load("penstock.exports", _SQL[query.table][1])
-        try:
+        to_ms = from_ms + DAY_S * 1000
+        sql = {name: load("penstock.exports", f"{query.table}_{name}") for name in _OF_A_DAY}
+
+        def write(start_ms: int, end_ms: int) -> IO[bytes]:
             return self._warehouse.write_file(
-                statement, parameters, _ENGINE_SETTINGS, _ENGINE_FORMATS[query.format]
+                sql["of_day"],
+                {"website": website.id, "from": start_ms, "to": end_ms},
+                _ENGINE_SETTINGS,
+                _ENGINE_FORMATS[query.format],
             )
+
+        try:
+            _, counts = self._warehouse.query(
+                sql["by_second"],
+                {"website": website.id, "from": from_ms, "to": to_ms},
+                {"max_execution_time": _MAX_S},
+            )
+            slices = list(pairwise([from_ms, *_edges(counts), to_ms]))
+            return join_files((write(*each) for each in slices), len(slices), query.format)
         except QueryFailed as error:
             raise explain_failure(error) from error
 
@@ -125,3 +139,16 @@ class ExportService:
             with self._database.read() as db:
                 identities, after = profiles.identities_page(db, website.scope_id, after)
             yield [{"scope_id": website.scope_id, **identity._asdict()} for identity in identities]
+
+
+def _edges(counts: Iterable[Sequence[Any]]) -> Iterator[int]:
+    """Yield the times that separate slices of a day, in milliseconds.
+
+    counts: seconds with their number of rows, in ascending order.
+    """
+    rows = 0
+    for second, count in counts:
+        if rows and rows + count > _SLICE_ROWS:
+            yield second * 1000
+            rows = 0
+        rows += count
