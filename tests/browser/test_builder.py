@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
+from time import time
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -488,6 +489,21 @@ def test_every_run_is_counted_if_asked_and_the_report_speaks_of_runs(shop, build
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert "repeat" not in funnel
+
+
+def test_the_preview_can_count_the_last_seven_settled_days(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    page.get_by_label("Conversion window").select_option("7 days")
+    preview(page, "entered")
+    with page.expect_request("**/api/funnels/preview") as sent:
+        page.get_by_label("Period").select_option("Last 7 settled days")
+    query, day_ms = sent.value.post_data_json, 86_400_000
+    assert query["endAt"] - query["startAt"] == 7 * day_ms
+    assert query["endAt"] % day_ms == 0
+    assert 7 * day_ms <= time() * 1000 - query["endAt"] <= 8 * day_ms + 60_000
 
 
 def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder):

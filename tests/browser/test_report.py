@@ -677,3 +677,19 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
         assert [rate for rate in line["values"] if rate is not None] == [
             rate for rate in rates if rate is not None
         ]
+
+
+def test_a_report_is_compared_from_its_menu(report, api, page):
+    report("period=settled")
+    page.get_by_text("Compare", exact=True).first.click()
+    page.get_by_role("link", name="Previous period").click()
+    loaded(page)
+    assert query_of(page)["compare"] == "previous"
+    card = page.locator("#periods")
+    expect(card.get_by_role("heading", name=re.compile("^Compared with"))).to_be_visible()
+    expect(card.locator("#periods-summary")).to_have_text(api("#periods")["summary"])
+    expect(card.locator("#periods-trend svg.drawing[role=img]")).to_be_visible()
+    assert_accessible(page)
+    card.get_by_role("link", name="Do not compare").click()
+    loaded(page)
+    expect(page.locator("#periods")).to_have_count(0)

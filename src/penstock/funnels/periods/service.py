@@ -74,7 +74,9 @@ class PeriodsService:
         now, before = report.aggregate, earlier.aggregate
         return PeriodsRecord(
             **head,
-            summary=summary(now, before, report.period, earlier.period, report.counting_unit),
+            summary=summary(
+                now, before, report.period, earlier.period, context.definition.unit_word
+            ),
             aggregate=now,
             earlier=EarlierPeriodRecord(
                 period=earlier.period,

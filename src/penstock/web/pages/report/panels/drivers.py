@@ -30,7 +30,7 @@ def what_differs(context: ReportContext) -> dict[str, Any]:
     return {
         "drivers": record,
         "rows": [DriverRow(driver, _address(context, driver)) for driver in clear],
-        "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True),
+        "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True, ticks=7),
         "more": more,
     }
 

@@ -10,7 +10,6 @@ from penstock.funnels.insights.schema import TrendBucketRecord
 from penstock.funnels.periods.schema import DayChangeRecord, PeriodsQuery, PeriodsRecord
 from penstock.funnels.results.schema import AggregateRecord
 from penstock.web.pages.report.panels.context import ReportContext
-from penstock.web.pages.report.panels.scale import scale_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,11 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
     record = context.periods.compare_prepared(
         prepared, PeriodsQuery.model_validate(page.parameters(**more))
     )
-    intervals = [
-        change.difference_interval
-        for step in record.steps
-        for change in (step.from_start, step.from_previous)
-        if change is not None and change.difference_interval is not None
-    ]
     return {
         "obstacle": None,
         "record": record,
         "span_ms": (start_ms, end_ms),
         "figures": list(_figures(record, page.pending_word, excludes=page.excludes)),
-        "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True),
         "properties": page.definition.breakdown_properties,
         "chart": _chart(record.trend or [], query.timezone),
         "more": more,

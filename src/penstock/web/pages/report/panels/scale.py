@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-_MAX_TICKS = 7
+_MAX_TICKS = 5
 _STEPS = (1, 2, 2.5, 5, 10)
 
 
@@ -20,19 +20,22 @@ class Scale:
         return min(1.0, max(0.0, (rate - self.low) / (self.high - self.low)))
 
 
-def scale_of(intervals: Sequence[tuple[float, float]], *, zero: bool = False) -> Scale:
+def scale_of(
+    intervals: Sequence[tuple[float, float]], *, zero: bool = False, ticks: int = _MAX_TICKS
+) -> Scale:
     """Return a scale that covers every interval and starts and ends at a tick.
 
-    zero: whether the scale also covers 0.
+    zero: whether the scale also covers 0. ticks: about how many ticks it has; more ticks leave less
+    space at its ends.
     """
     low = min((low for low, _ in intervals), default=0.0)
     high = max((high for _, high in intervals), default=1.0)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    step = _step(max(high - low, 0.01) / (_MAX_TICKS - 1))
+    step = _step(max(high - low, 0.01) / (ticks - 1))
     first, last = floor(low / step), ceil(high / step)
-    ticks = [round(place * step, 6) for place in range(first, max(last, first + 1) + 1)]
-    return Scale(ticks[0], ticks[-1], ticks)
+    places = [round(place * step, 6) for place in range(first, max(last, first + 1) + 1)]
+    return Scale(places[0], places[-1], places)
 
 
 def _step(least: float) -> float:
