@@ -13,6 +13,7 @@ from tests.tenant import Tenant
 
 PATH = "/api/settings/internal-traffic"
 STAFF = {"property": "email", "operator": "ends_with", "value": "@example.com"}
+ALL_UNITS = {"won", "lost", "staff", "local"}
 LOCAL = {"property": "host", "operator": "equals", "value": "localhost"}
 
 
@@ -180,7 +181,7 @@ def test_any_filter_can_say_what_is_internal(
 ) -> None:
     leave_out(scene.client, internal)
     units = {unit["unit"] for unit in ask(scene, funnel_id, "units")["data"]}
-    assert units == (counted or {"won", "lost", "staff", "local"})
+    assert units == (counted or ALL_UNITS)
 
 
 @pytest.mark.parametrize("what", REPORTS)
@@ -207,6 +208,18 @@ def test_every_report_leaves_it_out_and_can_include_it(
             assert answer[0]["entered"] == (2 if expected == "leftOut" else 4)
         else:
             assert answer["asked"]["internalTraffic"] == expected
+
+
+@pytest.mark.parametrize(("file", "form"), [("unit-table", "ndjson"), ("export/units", "csv")])
+def test_files_of_units_leave_it_out_and_can_include_it(
+    scene: Scene, funnel_id: str, file: str, form: str
+) -> None:
+    leave_out(scene.client, STAFF, LOCAL)
+    path = f"/api/funnels/{funnel_id}/{file}"
+    for query, units in (({}, {"won", "lost"}), ({"internal": "true"}, ALL_UNITS)):
+        answer = scene.client.get(path, params={"format": form, **query})
+        assert answer.status_code == 200, answer.text
+        assert {unit for unit in ALL_UNITS if unit in answer.text} == units
 
 
 def test_a_preview_leaves_it_out_as_the_report_will(scene: Scene) -> None:
