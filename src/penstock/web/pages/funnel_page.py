@@ -55,7 +55,7 @@ def row_names(row: SavedStep) -> list[str]:
 
 _MAX_TITLE_NAMES = 3
 _MAX_SEGMENTS = 20
-"""Number of segments in the menu of a report. All segments have a page of their own."""
+"""Number of segments in the menu of a report. The page of segments lists all."""
 
 
 def row_title(row: SavedStep) -> str:
