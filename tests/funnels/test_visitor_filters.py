@@ -294,10 +294,10 @@ def test_a_first_time_is_no_breakdown(scene: Scene) -> None:
     answer = scene.client.post("/api/funnels", json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["code"] == "builtin_not_allowed"
-    asked = scene.client.get(
+    answer = scene.client.get(
         f"/api/funnels/{scene.funnel('A', 'B')}/results", params={"breakdown": FIRST}
     )
-    assert asked.status_code == 400
+    assert answer.status_code == 400
 
 
 REPORTS: dict[str, Json] = {
