@@ -1,7 +1,7 @@
 -- One page of the properties with their types, most frequent first, and their total number. A path
 -- selects all page views: the catalogue does not store properties by path. Fields of touches appear
--- for every kind and event, because every event has its visitor's touches. So do traits, which count
--- visitors instead of events and have no time.
+-- for every kind and event, because every event has its visitor's touches. So do traits, which
+-- count visitors instead of events and have no time.
 WITH typed AS
 (
     SELECT property, toString(type) AS type, sum(events) AS events,

@@ -1,5 +1,5 @@
--- Tagged texts of a trait with the numbers of visitors, most frequent first, and how many visitors have
--- the trait. Reads the traits of a limited number of visitors.
+-- Tagged texts of a trait with the numbers of visitors, most frequent first, and how many visitors
+-- have the trait. Reads the traits of a limited number of visitors.
 SELECT text, count() AS visitors, sum(visitors) OVER () AS total
 FROM
 (
