@@ -1,5 +1,6 @@
 """Reports leave out internal traffic of a workspace, over HTTP."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -53,6 +54,7 @@ def entered(scene: Scene, funnel_id: str, **query: Any) -> int:
 # -- The setting ---------------------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_the_filters_are_set_read_and_removed(client: httpx.Client, clock: ShiftedClock) -> None:
     assert client.get(PATH).json() == {"filters": [], "revision": 0, "updatedAt": None}
     record = leave_out(client, STAFF, LOCAL)
@@ -66,6 +68,16 @@ def test_the_filters_are_set_read_and_removed(client: httpx.Client, clock: Shift
     assert client.put(PATH, json=record).json() == record, "no change"
     assert leave_out(client)["filters"] == []
     assert code(client.put(PATH, json=record), 409) == "stale_revision"
+
+
+@pytest.mark.every_database
+def test_concurrent_changes_take_turns(client: httpx.Client) -> None:
+    def change(number: int) -> int:
+        return client.put(PATH, json={"filters": [{**LOCAL, "value": str(number)}]}).status_code
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(change, range(8))) == {200}
+    assert client.get(PATH).json()["revision"] == 8
 
 
 REFUSED: dict[str, tuple[Any, list[str]]] = {

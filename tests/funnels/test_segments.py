@@ -1,6 +1,7 @@
 """Segments name filters for any report, over HTTP."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -93,6 +94,7 @@ def reports(scene: Scene, funnel_id: str) -> dict[str, Json]:
 # -- The record ----------------------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_a_segment_is_created_read_changed_listed_and_deleted(
     client: httpx.Client, clock: ShiftedClock
 ) -> None:
@@ -166,6 +168,13 @@ def test_a_name_is_unique_in_a_workspace(client: httpx.Client, other_workspace: 
     answer = client.patch(f"/api/segments/{lower['id']}", json={"name": "Paying"})
     assert code(answer, 409) == "name_taken"
     save(other_workspace.client)
+
+
+@pytest.mark.every_database
+def test_only_one_of_many_concurrent_posts_of_a_name_is_saved(client: httpx.Client) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: client.post("/api/segments", json=PAYING), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
 
 
 def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> None:
