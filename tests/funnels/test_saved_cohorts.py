@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.saved_cohorts import model, service
+from penstock.funnels.statements import membership
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene
 from tests.tenant import Tenant
@@ -251,6 +252,14 @@ def test_any_report_accepts_the_filter(scene: Scene, funnel_id: str, all_c: str,
         assert answer.json()["aggregate"]["entered"] == 2
     if what == "units/bob":
         assert answer.json()["selected"]
+
+
+def test_a_large_cohort_is_sent_to_the_engine_in_several_texts(
+    scene: Scene, funnel_id: str, all_c: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "_KEYS_PER_TEXT", 1)
+    lost = in_cohort(save(scene, funnel_id)["id"])
+    assert entered(scene, all_c, lost) == ["bob", "cid"]
 
 
 def test_an_empty_cohort_has_nobody(scene: Scene, funnel_id: str, all_c: str) -> None:
