@@ -17,7 +17,7 @@ const FIRST_TIME = {
   value: "$first_time",
   operator: "is_true",
   badge: "First time",
-  note: "the visitor’s first ever",
+  note: "first ever",
 };
 const MAX_SUGGESTIONS = 12;
 const MAX_PROPERTIES = 100; // of which the own ones come first
