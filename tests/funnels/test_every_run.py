@@ -23,6 +23,7 @@ from tests.funnels import reference
 from tests.funnels.definitions import resolved
 from tests.funnels.reference.report import Units, read_units
 from tests.funnels.reference.runs import all_runs, coarse_times, seen_by
+from tests.funnels.reports import evaluate
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.funnels.seed import store_case
 from tests.funnels.traces import matched_event
@@ -174,6 +175,25 @@ def test_runs_of_many_visitors_agree_with_the_reference_evaluation(
     expected = Counter(expected_rows(units))
     assert listed == expected
     assert len(expected) > VISITORS
+
+
+@pytest.mark.parametrize("number", [None, "n"], ids=["time decides", "numbers"])
+@pytest.mark.slow("follows 666 runs of 3,000 events")
+def test_a_report_and_a_trace_stop_at_the_same_run_of_a_very_large_visitor(
+    warehouse: Warehouse, number: str | None
+) -> None:
+    events = tuple(
+        reference.Event(f"evt_{at:04}", "shop", "event", "AB"[at % 2], START_MS + at, "v", "people")
+        for at in range(3_000)
+    )
+    history, mark = store_case(warehouse, reference.History(events), inserts=1)
+    websites, at_ms = (mark + "shop",), START_MS + HOUR_S * 2000
+    funnel = funnel_of(["A", "B"], sequenceProperty=number)
+    params = QueryParams(websites, (mark + "people",), None, None, at_ms)  # type: ignore[arg-type]
+    report = evaluate(warehouse, resolved(funnel), params)
+    assert report["aggregate"]["completed"] == report["dataQuality"]["unitsOverLimit"] == 666
+    [own] = read_units(history, funnel, websites, at_ms).by_unit.values()
+    assert len(list(funnel_paths(resolved(funnel), list(map(matched_event, own))))) == 666
 
 
 def random_events(random: Random, kind: str) -> list[reference.Event]:
