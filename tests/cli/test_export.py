@@ -184,6 +184,7 @@ def test_definitions_goals_links_and_members_are_exported(service, tmp_path):
 
     assert names("goals") == {"Paid"}
     assert names("funnels") == {"Checkout"}
+    assert names("cohorts") == names("segments") == set()
     assert names("links") == {"spring", "autumn"}
     assert names("members", "email") == {"owner@example.com"}
 

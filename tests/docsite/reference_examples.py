@@ -186,7 +186,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
         call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
     call("GET", "/api/funnels/{funnel_id}/export", query=days, **place)
     call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **place)
-    table = {**days, "format": "ndjson"}
+    table = {**days, "cohort": '{"plan": "pro"}', "format": "ndjson"}
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **place)
     _use_cohorts(recorder, funnel["id"])
     trace = "/api/funnels/{funnel_id}/units/{unit}"

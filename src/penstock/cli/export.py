@@ -40,6 +40,7 @@ _LISTS = {
     "goals": ("/api/goals",),
     "segments": ("/api/segments",),
     "funnels": ("/api/funnels",),
+    "cohorts": ("/api/cohorts",),
     "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
 }
 """Lists of the API that become files, by table. Archived links are a separate list."""
