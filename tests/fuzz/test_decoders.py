@@ -1,7 +1,8 @@
 """Every decoder of what comes from outside returns a value or raises its documented error, soon."""
 
 import gzip
-from codecs import BOM_UTF8
+import json
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,10 +29,14 @@ from penstock.base.scalar import plain_text, tagged, untagged, value_hash
 from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
 from penstock.base.user_agent import parse_user_agent
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.entries import line_excerpt, stated_ms
+from penstock.events.imports.entries import Occurrences, line_excerpt, read_line, stated_ms
+from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.posthog import POSTHOG
 from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.segment import SEGMENT
 from penstock.events.segment_fields import TYPES
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
@@ -359,15 +364,65 @@ def test_a_file_of_an_import_is_read_to_its_end_or_to_what_is_wrong(content, tmp
     for step in steps:
         number += step.empty_lines or bool(step.content or step.faults)
         assert step.line == number
-    if content.startswith(b"\x1f\x8b") or any(step.faults for step in steps):
+    is_packed = content.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"))
+    if (
+        is_packed
+        or content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        or any(step.faults for step in steps)
+    ):
         return
-    # A byte order mark alone in the first line is an empty line too.
-    with_text = [line for line in content.split(b"\n") if line.strip() and line != BOM_UTF8]
+    content = content.removeprefix(BOM_UTF8)
+    with_text = [line for line in content.split(b"\n") if line.strip()]
     assert [step.content.removesuffix(b"\n") for step in steps] == with_text
     in_members = b"".join(map(gzip.compress, content.splitlines(keepends=True)))
     assert [step.content for step in read(in_members) if step.content] == [
         step.content for step in steps
     ]
+
+
+def _names(*names: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(names) | st.text(max_size=3)
+
+
+_EXPORTS = {
+    MIXPANEL: _names(
+        *("event", "properties", "time", "distinct_id", "$device_id", "$user_id", "$insert_id"),
+        *("$identify", "$merge", "$distinct_ids", "$current_url", "$mp_web_page_view", "$device:"),
+    ),
+    POSTHOG: _names(
+        *("event", "properties", "timestamp", "distinct_id", "uuid", "$identify", "$create_alias"),
+        *("alias", "$pageview", "$screen", "person_properties", "$set", "$is_identified"),
+    ),
+    AMPLITUDE: _names(
+        *("event_type", "event_time", "device_id", "user_id", "$identify", "event_properties"),
+        *("user_properties", "country", "session_id", "uuid", "[Amplitude] Page Viewed"),
+    ),
+    SEGMENT: _names(
+        *("type", "track", "page", "screen", "identify", "alias", "group", "event", "properties"),
+        *("anonymousId", "userId", "timestamp", "context", "traits", "revenue", "userAgent"),
+    ),
+}
+_TIMES = st.sampled_from([1714557600, "2024-05-01T10:00:00Z", "2024-05-01 10:00:00.5", 1e300])
+
+
+@pytest.mark.parametrize("reader", _EXPORTS, ids=lambda reader: reader.name)
+@fuzz_settings(40, times=5)
+@given(data=st.data())
+def test_a_line_of_an_export_is_an_import_or_its_faults(reader, data, tmp_path_factory):
+    names = _EXPORTS[reader]
+    values = st.recursive(
+        names | _TIMES | st.integers() | st.floats() | st.booleans() | st.none(),
+        lambda inner: st.dictionaries(names, inner, max_size=6) | st.lists(inner, max_size=3),
+        max_leaves=12,
+    )
+    line = json.dumps(data.draw(st.dictionaries(names, values, max_size=8)))
+    path = Path(tmp_path_factory.getbasetemp()) / f"import.{reader.name}"
+    path.write_bytes(line.encode("utf-8", "replace") + b"\n")
+    for row in reader.rows(path, ReaderLimits(64_000, 1_000_000)):
+        assert row.content or row.ignored_lines
+        if row.content and not row.faults:
+            with suppress(Invalid):
+                assert read_line(row.content, SITE, Occurrences(), EventValidationContext(NOW_MS))
 
 
 _CSV_LINES = spliced(

@@ -13,11 +13,17 @@ from msgspec import DecodeError, Raw, ValidationError, json
 
 from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
-from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_STRING_BYTES
+from penstock.base.event_limits import (
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+    MAX_PROPERTY_KEYS,
+    MAX_STRING_BYTES,
+)
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
 from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.events.imports.formats.text_lines import text_lines
+from penstock.events.properties import too_many_keys
 
 MAX_EXPORT_LINE_BYTES = 1024 * 1024
 """Maximum number of bytes in a line of an export. It may contain much that is not part of the
@@ -157,7 +163,12 @@ def is_page(url: str) -> bool:
 
 
 def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
-    """Remove the signs `$` at the beginning of names. See the rule at the top of this module."""
+    """Remove the signs `$` at the beginning of names. See the rule at the top of this module.
+
+    Raises `Invalid` if there are more properties than an event may have.
+    """
+    if len(properties) > MAX_PROPERTY_KEYS:  # Finding unique names for many would take long.
+        raise Invalid([too_many_keys("properties")])
     renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
     for name, raw in properties.items():
         if name.startswith("$"):
