@@ -70,8 +70,8 @@ def test_a_large_day_is_joined_from_slices_in_the_same_order(
         content = get(workspace, "day", **query)
         if file_format == "ndjson":
             return [json.loads(line) for line in content.splitlines()]
-        found: list[dict[str, object]] = parquet.read_table(BytesIO(content)).to_pylist()
-        return found
+        table: list[dict[str, object]] = parquet.read_table(BytesIO(content)).to_pylist()
+        return table
 
     whole = rows()
     assert [json.loads(str(row["properties"]))["minute"] for row in whole] == [1, 3, 3, 3, 5, 7, 9]

@@ -28,12 +28,12 @@ COLUMNS = [
 def response() -> dict[str, Any]:
     """A real response: two carts, one of which was paid."""
     examples = json.loads(EXAMPLES.read_text("utf-8"))
-    [found] = [
+    [recorded] = [
         example["response"]
         for example in examples
         if example["operation"] == "GET /api/funnels/{funnel_id}/results"
     ]
-    return dict(found)
+    return dict(recorded)
 
 
 def test_the_response_stays_a_dictionary(response: dict[str, Any]) -> None:

@@ -1,5 +1,7 @@
--- Number of clicks of a website in each second of a span of time, oldest first. second: since 1970.
-SELECT toInt64(intDiv(toUnixTimestamp64Milli(clicked_at), 1000)) AS second, toInt64(count()) AS rows
+-- Number of clicks of a website in each second of a span of time. second: since 1970.
+SELECT
+    toInt64(intDiv(toUnixTimestamp64Milli(clicked_at), 1000)) AS second,
+    toInt64(count()) AS rows
 FROM clicks
 WHERE website_id = {website:String}
     AND clicked_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')
