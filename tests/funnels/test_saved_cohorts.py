@@ -360,8 +360,8 @@ def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace
     answer = scene.client.patch(path, json={"name": "Other"})
     assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
     assert scene.client.patch(path, json={"name": "Gone"}).json()["name"] == "Gone"
-    found = scene.client.get("/api/cohorts", params={"search": "gon"}).json()["data"]
-    assert [record["id"] for record in found] == [cohort["id"]]
+    matching = scene.client.get("/api/cohorts", params={"search": "gon"}).json()["data"]
+    assert [record["id"] for record in matching] == [cohort["id"]]
     assert scene.client.delete(path).status_code == 204
     assert scene.client.get(path).status_code == 404
     assert scene.client.delete(path).status_code == 404

@@ -228,8 +228,8 @@ class SavedCohortService:
     def names(self, workspace_id: WorkspaceId, cohort_ids: Sequence[str]) -> dict[str, str]:
         """Return the names of those cohorts that exist, by their ID."""
         with self._database.read() as db:
-            found = [store.cohort(db, workspace_id, cohort_id) for cohort_id in cohort_ids]
-        return {cohort.id: cohort.name for cohort in found if cohort is not None}
+            cohorts = [store.cohort(db, workspace_id, cohort_id) for cohort_id in cohort_ids]
+        return {cohort.id: cohort.name for cohort in cohorts if cohort is not None}
 
     def _units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitListQuery) -> _Units:
         source = SavedFunnel(funnel_id, query.revision)
