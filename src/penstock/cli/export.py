@@ -33,7 +33,7 @@ from penstock.exports.folder import (
 )
 
 _LONG = httpx.Timeout(60, read=3700)
-"""Seconds to wait for the service. The engine may work on a large day for an hour."""
+"""Seconds to wait for the service. A large day may take the engine an hour."""
 _LISTS = {
     "websites": ("/api/settings/websites",),
     "members": ("/api/exports/members",),

@@ -37,7 +37,7 @@ _SHOWN_REJECTS = 5
 _HEAD = ("id", "revision", "createdAt", "updatedAt", "replacedRevision")
 """Fields of a record that a new record gets from the service."""
 _NOT_SENT = ("website_id", "scope_id", "properties")
-"""Columns of an event that its line does not repeat as they are."""
+"""Columns of an event that are not copied unchanged to its line."""
 _WEBSITE_KEY = ("name", "kind", "identityScope")
 _NEW_LINK = (
     "name", "slug", "destinationPath", "fallbackUrl", "utmSource", "utmMedium", "utmCampaign",
@@ -126,8 +126,8 @@ def _create_websites(client: httpx.Client, folder: Path, existing: list[Record])
 
 
 def _new_website(site: Record) -> Record:
-    """Return the body that creates a website like this one. Signing secrets are not exported, so
-    that the new website does not require signed user IDs.
+    """Return the body that creates a website like this one. The new website does not require signed
+    user IDs, because signing secrets are not exported.
     """
     is_app = site["kind"] == "mobile"
     return {

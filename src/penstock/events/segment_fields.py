@@ -1,4 +1,4 @@
-"""Fields of the calls of Segment and RudderStack clients, which may be sent or be in a file.
+"""Fields of calls by Segment and RudderStack clients, whether sent to the API or read from a file.
 
 `docs/segment.md` documents the mapping.
 """

@@ -133,7 +133,7 @@ class FunnelQueryRunner:
         if selection.as_of_ms is not None and selection.as_of_ms > now_ms:
             raise unfit_parameters({"asOf": "Must not be in the future."})
         if only_cached and funnel.definition.cohort_filters:
-            raise NotCached  # Members are read, and those of rules counted.
+            raise NotCached  # Members must be read or, for rules, counted.
         params = replace(
             query_params(scope, selection, now_ms),
             members=self._members(workspace_id, funnel.definition),

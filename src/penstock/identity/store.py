@@ -291,7 +291,7 @@ def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, 
 
 
 def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> IdentityChanges:
-    """Write a resolver's changes, and return what the warehouse needs of them."""
+    """Write a resolver's changes, and return those that the warehouse needs."""
     created = [
         (*key, visitor.canonical_id, visitor.user_id, visitor.trust.value, now_ms)
         for key in sorted(resolver.created)
@@ -344,7 +344,7 @@ def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[Tra
             changes[scope, stored.visitor_id] = {}
         if after is not None and (has_moved or (key in before and after != before[key])):
             present[scope, after[0]] = after[1]
-    changes |= present  # A visitor may have passed from one user to another.
+    changes |= present  # A visitor may have moved from one user to another.
     return [TraitsChange(scope, VisitorId(own), each) for (scope, own), each in changes.items()]
 
 

@@ -80,7 +80,7 @@ class RunQuery(Protocol):
 
 
 class FileFormat(StrEnum):
-    """Formats of files that the engine writes, by its own names."""
+    """File formats that the engine can write, under its names for them."""
 
     PARQUET = "Parquet"
     JSON_EACH_ROW = "JSONEachRow"
@@ -371,7 +371,8 @@ class Warehouse:
         """
         with self._open_reader(sql, settings) as (client, all_settings):
             if self._server is not None:
-                # With the end awaited, an error never looks like the end of a shorter file.
+                # Wait for the end of the query, so that an error cannot look like the end of a
+                # file.
                 options = {**all_settings, "wait_end_of_query": 1}
                 text, fields = self._render(sql, parameters)
                 file = TemporaryFile()  # noqa: SIM115 - the caller closes it

@@ -29,8 +29,8 @@ from penstock.web.rendering import html
 Q = TypeVar("Q", bound=Query)
 
 _MAY_BE_EMPTY = {"breakdown", "folder"}
-"""Parameters whose empty value differs from its absence: a report without breakdown properties, and
-the funnels in no folder.
+"""Parameters for which an empty value and no value mean different things: a report without
+breakdown properties, and the funnels in no folder.
 """
 
 _PERIOD = {"startAt", "endAt"}

@@ -31,10 +31,10 @@ class ResultsQuery(TypedDict, total=False):
 class Results(dict[str, Any]):
     """The response of the server, with its fields as keys.
 
-    A table has a row for each step of the total, and for each step of each cohort of the page. Its
-    columns are `row` (`total` or `cohort`), the breakdown properties as text (null in the total),
-    `step`, `step_name` and the figures of the step. A property with the name of another column gets
-    the prefix `cohort_`.
+    A table has one row per step for the total, and one row per step for each cohort on the page.
+    Its columns are `row` (`total` or `cohort`), the breakdown properties as text (null in the
+    total), `step`, `step_name` and the figures of the step. A property with the name of another
+    column gets the prefix `cohort_`.
     """
 
     def columns(self) -> Columns:

@@ -66,7 +66,7 @@ def read_line(
     """
     raw = _with_name(_parse(text))
     if isinstance(raw, dict) and raw.get("type") == IDENTIFY:
-        canonical_json(raw)  # The limit of an event holds for these lines too.
+        canonical_json(raw)  # The limit of an event applies to these lines too.
         item = validate(raw, IdentifyLine, (), context)
         visitor_ids: Sequence[str | None] = item.visitor_ids or (None,)
         claims = [_claim(website, each, item.user_id) for each in visitor_ids]

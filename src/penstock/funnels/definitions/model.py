@@ -45,7 +45,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class CohortFilter:
-    """A condition on the visitor of the entry: whether a saved cohort has it or not."""
+    """A condition on the visitor of the entry: whether a saved cohort contains this visitor."""
 
     cohort_id: str
     is_member: bool
@@ -216,7 +216,7 @@ class Definition:
 
     @property
     def reads_visitors(self) -> bool:
-        """Whether an event may match, or be in a cohort, because of what is known of its visitor.
+        """Whether matches or cohorts depend on what is known about the visitor of an event.
 
         This can change without a new event of the visitor.
         """

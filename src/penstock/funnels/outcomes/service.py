@@ -281,7 +281,7 @@ def _subject_of(context: QueryContext) -> Subject:
 
 
 def _reason_of_question(context: QueryContext) -> DirectReason:
-    """Return why the rows of the saved definition do not answer the query."""
+    """Return why the rows of the saved definition cannot answer the query."""
     with_internal_traffic = replace(context.definition, internal_traffic=())
     if _is_answered_by_rows(replace(context, definition=with_internal_traffic)):
         return DirectReason.INTERNAL_TRAFFIC

@@ -106,7 +106,7 @@ class PeriodsService:
                 bucket_before=day_before,
                 settled_rate=change(*map(_settled_share, (day, day_before))),
             )
-            # Only a day that a time zone skipped makes their numbers differ.
+            # Their numbers of days differ only if a time zone skipped a day.
             for day, day_before in zip(days, days_before, strict=False)
         ]
 

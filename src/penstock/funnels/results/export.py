@@ -226,5 +226,5 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    """Return the own name of a row, or else its value."""
+    """Return the name of a row or, if it has none, its value."""
     return str(row["name"] or row["value"])

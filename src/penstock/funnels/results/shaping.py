@@ -163,7 +163,7 @@ def _describe_place(step: int, n: int) -> str:
 
 
 def identify(row: Row) -> dict[str, str | None]:
-    """Return the type and value of a row as they were saved, and its own name, if any."""
+    """Return the type and value of a row as they were saved, and its name, if it has one."""
     match = row.matches[0]
     type_, value = row.saved_as or (str(match.type), match.value)
     return {"type": type_, "value": value, "name": row.name}

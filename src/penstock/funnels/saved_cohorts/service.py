@@ -331,7 +331,7 @@ def _query(cohort: CohortIn) -> UnitListQuery:
 
 
 def _too_large(subject: str) -> Malformed:
-    """Return the error for too many visitors. subject: what has them, with its verb."""
+    """Return the error for too many visitors. subject: its first words, such as `The list has`."""
     return Malformed(
         f"{subject} more than {MAX_VISITORS:,} visitors, the most that a cohort can have. Choose a "
         "shorter period, one step or outcome, or a filter.",

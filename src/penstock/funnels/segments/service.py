@@ -59,7 +59,7 @@ class SavedSegmentService:
             return _existing(store.segment(db, workspace_id, segment_id))
 
     def of_question(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
-        """Return the segment that a question names. Raises Invalid if there is no such segment."""
+        """Return the segment that a request names. Raises Invalid if there is no such segment."""
         try:
             return self.get(workspace_id, segment_id)
         except NotFound:

@@ -21,9 +21,9 @@ _PART = "Tuple(at UInt32, ts Int64, seq UInt64)"
 def group_entry_type(plan: Plan) -> str:
     """Return the type of an entry where step 1 is a group.
 
-    began: position of the first event that may fill a part. alone: 1 if events of its time without
-    a usable number may not. served: positions of the events that fill the parts. open_parts: parts
-    that were unfilled just before the entry's time. at, least: see `entries`.
+    began: position of the first event that may fill a part. alone: 1 if events at its time without
+    a usable number may not fill a part. served: positions of the events that fill the parts.
+    open_parts: parts that were unfilled just before the entry's time. at, least: see `entries`.
     """
     return (
         "Tuple(at UInt32, began UInt32, least UInt64, alone UInt8, served Array(UInt32), "

@@ -83,9 +83,9 @@ def plan_of(
 def is_storable(definition: Definition) -> bool:
     """Whether outcomes of the funnel can be stored.
 
-    The funnel must count attempts whose IDs no merge changes, with at most 64 matches and without
-    anything about visitors: a touch, a trait or an earlier event may arrive later or with a merge,
-    and then changes attempts that have no new event.
+    The funnel must count attempts whose IDs no merge changes, with at most 64 matches, and must not
+    read anything about visitors, because a touch, a trait or an earlier event may arrive later or
+    with a merge, and then change attempts that have no new event.
     """
     matches = sum(len(row.matches) for row in definition.rows)
     return not definition.follows_merges and matches <= 64 and not definition.reads_visitors

@@ -27,7 +27,8 @@ from penstock.funnels.units.path import (
 
 
 def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
-    """Yield a path for each completion of step 1, earliest first; or for each run, if all count.
+    """Yield a path for each completion of step 1, or for each run if every run counts, earliest
+    first.
 
     events: the events of one unit, in reading order.
     """
@@ -410,9 +411,9 @@ def chosen_path(
 ) -> FunnelPath | None:
     """Return the path that counts for a unit, if its entry is inside the period and may count.
 
-    For an attempt it is the first path (R12, R13). For a visitor it is the path that leads
-    furthest, among equals one that is not excluded, and the earliest of those. check: called for
-    each path; raises when no time is left. is_filtered: whether an entry must pass the query's
+    For an attempt, it is the first path (R12, R13). For a visitor, it is the path that leads
+    furthest; of several such paths, one that is not excluded, and then the earliest. check: called
+    for each path; raises when no time is left. is_filtered: whether an entry must pass the query's
     entry filters.
     """
 
@@ -443,8 +444,9 @@ def visitor_runs(
 
 
 def run_of(runs: Sequence[FunnelPath], event: MatchedEvent) -> FunnelPath | None:
-    """Return the run that an event belongs to: one that used or refused it, or else the last that
-    began before. An event before the first run belongs to the first; None if there is no run.
+    """Return the run that an event belongs to: a run that used or refused it, or else the last run
+    that began before it. An event before the first run belongs to the first. None if there is no
+    run.
     """
     for run in reversed(runs):
         verdict = run.verdicts.get(event.event_id)

@@ -23,12 +23,12 @@ def choose_run(runs: Sequence[FunnelPath], entry_id: str | None = None) -> Funne
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The events of a unit, and the decisions on them.
+    """The events of a unit, and the decision on each of them.
 
-    path: the path that counts, or of a visitor whose runs all count, the path of one run; for a
-    unit that does not count, the path that would count without the period and the query's entry
-    filters. selected: whether the unit counts. matching_only: whether events that match no row are
-    left out. truncated: whether only the first of the events that match a row were read.
+    path: the path that counts or, if every run of a visitor counts, the path of one run; for a unit
+    that does not count, the path that would count without the period and the query's entry filters.
+    selected: whether the unit counts. matching_only: whether events that match no row are left out.
+    truncated: whether only the first of the events that match a row were read.
     """
 
     name: str

@@ -64,8 +64,7 @@ def verdict(
     """Return what a report says, in one to four sentences, or none.
 
     earlier: the report on the period of the same length just before, at the same age, if there is
-    one. cohorts: all
-    cohorts of the report; empty if there are none or too many to read.
+    one. cohorts: all cohorts of the report; empty if there are none or too many to read.
     """
     loss = largest_loss(report.aggregate)
     groups = _groups(cohorts, loss)

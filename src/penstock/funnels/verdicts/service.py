@@ -50,8 +50,9 @@ class VerdictService:
     def _earlier(self, context: QueryContext, zone: ZoneInfo) -> ResultsRecord | None:
         """Return the report on the period of the same length just before, at the same age.
 
-        None without a period or window. Of attempts, only the settled ones are counted, and their
-        outcome is final: so they are read as of today, which stored outcomes can answer.
+        None without a period or window. For attempts, only the settled ones are counted, and their
+        outcome is final. They are therefore read as of today, so that stored outcomes can answer
+        the query.
         """
         params, window_s = context.params, context.definition.window_s
         if params.start_ms is None or params.end_ms is None or window_s is None:

@@ -59,8 +59,8 @@ _MAX_SEGMENTS = 20
 
 
 def row_title(row: SavedStep) -> str:
-    """Return the own name of a row, or else at most three of the names of its options or parts, and
-    the number of the others.
+    """Return the name of a row. If it has none, return at most three names of its options or parts,
+    and the number of the others.
     """
     if row.name:
         return row.name

@@ -1,4 +1,4 @@
-"""Amplitude: the archive of the Export API, whose gzip files have an event in each line.
+"""Amplitude: the archive of the Export API, whose gzip files have one event per line.
 
 https://amplitude.com/docs/apis/analytics/export documents the file, and
 https://amplitude.com/docs/data/sources/instrument-track-unique-users the IDs. `docs/moving-in.md`

@@ -1,8 +1,8 @@
 """Translates lines of other products' exports to lines of an import.
 
-A property whose name starts with `$` fills the field that we have for it, or loses the sign. If the
-event already has a property with that name, the product's name comes first, such as
-`mixpanel_plan` for `$plan`.
+A property whose name starts with `$` fills the field of an import with the same meaning, if there
+is one. Otherwise it loses the `$` and, if the event already has a property with that name, gets the
+name of the product as a prefix, such as `mixpanel_plan` for `$plan`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,13 +26,12 @@ from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.properties import too_many_keys
 
 MAX_EXPORT_LINE_BYTES = 1024 * 1024
-"""Maximum number of bytes in a line of an export. It may contain much that is not part of the
-event.
+"""Maximum number of bytes in a line of an export. Much of it may not be part of the event.
 """
 T = TypeVar("T")
 _OBJECT = json.Decoder(dict[str, Raw])
 Values = Mapping[str, Raw]
-"""An object with the JSON text of each value."""
+"""The fields of a JSON object, each with the JSON text of its value."""
 Translate = Callable[[Values], Mapping[str, Any] | None]
 """Returns the line of an import for an object, or None if there is nothing to store. Raises
 `Invalid`.
@@ -163,11 +162,11 @@ def is_page(url: str) -> bool:
 
 
 def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
-    """Remove the signs `$` at the beginning of names. See the rule at the top of this module.
+    """Remove the `$` at the beginning of names, by the rule at the top of this module.
 
     Raises `Invalid` if there are more properties than an event may have.
     """
-    if len(properties) > MAX_PROPERTY_KEYS:  # Finding unique names for many would take long.
+    if len(properties) > MAX_PROPERTY_KEYS:  # Unique names for many properties take long to find.
         raise Invalid([too_many_keys("properties")])
     renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
     for name, raw in properties.items():
@@ -177,7 +176,7 @@ def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
 
 
 def unique_name(name: str, properties: Mapping[str, Any], product: str) -> str:
-    """Return the name, after the product's if the properties have it already."""
+    """Return the name, prefixed with the product's if the properties already have it."""
     while name in properties:
         name = f"{product}_{name}"
     return name

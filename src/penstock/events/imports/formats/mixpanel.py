@@ -1,4 +1,4 @@
-"""Mixpanel: the raw event export, in which each line is the JSON text of an event.
+"""Mixpanel: the raw event export, which has one event per line, as JSON.
 
 https://docs.mixpanel.com/reference/raw-event-export documents the file,
 https://docs.mixpanel.com/docs/tracking-methods/id-management the IDs. `docs/moving-in.md` documents
@@ -47,7 +47,7 @@ _FIELDS = {
 _PAGE_FIELDS = {"current_url_path": "path", "current_page_title": "title"}
 _NOT_PROPERTIES = ("time", "distinct_id", "$device_id", "$user_id", "$insert_id")
 _MAX_KEY_CHARS = 40
-"""Maximum length of an insert ID that is shown as it is. Mixpanel's own have up to 36."""
+"""Maximum length of an insert ID that is shown unchanged. Mixpanel's insert IDs have up to 36."""
 
 
 def _line(values: Values) -> Any:
@@ -105,7 +105,7 @@ def _id(properties: Values, name: str) -> str | None:
 
 
 def _plain(sent: str) -> str:
-    """Return an ID without the prefix of devices, which `$device_id` does not have."""
+    """Return an ID without the prefix `$device:`, which `$device_id` does not have."""
     return sent.removeprefix(_DEVICE_PREFIX)
 
 

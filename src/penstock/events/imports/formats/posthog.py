@@ -37,7 +37,7 @@ from penstock.events.imports.formats.unpacking import unpacked
 
 _COLUMNS = ("event", "distinct_id", "timestamp")
 _EXPECTED = (
-    "Send JSON Lines or Parquet of a batch export of events, or CSV whose first row names the "
+    "Send a batch export of events as JSON Lines, or CSV whose first row names the "
     "columns event, distinct_id and timestamp."
 )
 _FIELDS = {

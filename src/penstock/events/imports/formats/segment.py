@@ -3,7 +3,7 @@
 https://segment.com/docs/connections/storage/catalog/aws-s3/ and
 https://segment.com/docs/connections/spec/common/ document the calls, and
 https://www.rudderstack.com/docs/event-spec/standard-events/common-fields/ those of RudderStack.
-`docs/segment.md` documents the mapping, which calls that are sent have too.
+`docs/segment.md` documents the mapping, which is the same for calls that clients send.
 """
 
 from collections.abc import Iterator

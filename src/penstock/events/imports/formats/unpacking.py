@@ -216,7 +216,7 @@ def _files_of_archive(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _directory(file: BinaryIO) -> list[ZipInfo]:
-    """Return the files of an archive, without folders and the additions of macOS."""
+    """Return the files of an archive, without folders and the files that macOS adds."""
     try:
         with ZipFile(cast("BinaryIO", _Directory(file))) as archive:
             infos = archive.infolist()

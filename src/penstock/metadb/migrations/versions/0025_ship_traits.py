@@ -1,7 +1,7 @@
 """Ship the traits of users to the event store, where funnels read them.
 
-Each bundle in the outbox has the number that is the version of its rows, as
-`penstock.events.store` gives it to later ones.
+The number of a bundle in the outbox is the version of its rows, as for the bundles that
+`penstock.events.store` adds later.
 
 Revision ID: 0025
 Revises: 0024

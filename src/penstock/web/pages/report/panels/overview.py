@@ -23,11 +23,11 @@ Parts = list[tuple[str, float]]
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    title: its own name, or the names of its options or parts. may_reach: units that may still reach
-    the step, which is the hatched part. from_start, from_previous: shares of settled units or,
-    without a window, of all units. options: index, name and count of each option, if there are
-    several. filters: number of filters. is_largest_loss: whether most of the lost units stopped
-    here. excluded_by: what excludes units after the step.
+    title: its name or, if it has none, the names of its options or parts. may_reach: units that may
+    still reach the step, which is the hatched part. from_start, from_previous: shares of settled
+    units or, without a window, of all units. options: index, name and count of each option, if
+    there are several. filters: number of filters. is_largest_loss: whether most of the lost units
+    stopped here. excluded_by: what excludes units after the step.
     """
 
     step: StepRecord
