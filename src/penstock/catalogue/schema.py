@@ -75,7 +75,7 @@ class PropertyRecord(Record):
     count: Annotated[
         int,
         Field(
-            description="Number of events with this property; of a trait, the number of visitors. "
+            description="Number of events with this property; for a trait, the number of visitors. "
             "Null values do not count."
         ),
     ]

@@ -70,7 +70,7 @@ def import_file(
         typer.Option(
             "--from",
             "--format",
-            help="Format of the files, if the endings of their names do not show it.",
+            help="Format of the files, if it is not clear from their names.",
             parser=_source,
             metavar="|".join(_NAMES),
             show_default=False,
@@ -79,7 +79,7 @@ def import_file(
     is_dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only read the files on this machine, and say what they contain."
+            "--dry-run", help="Only read the files on this machine, and show what they contain."
         ),
     ] = False,
     url: Url = LOCAL,

@@ -96,7 +96,9 @@ class Alias(NamedTuple):
 
 
 class TraitsChange(NamedTuple):
-    """The traits that a canonical visitor has from now on, of its user; empty if it has none."""
+    """The traits that a canonical visitor has from now on. They are its user's; empty if there are
+    none.
+    """
 
     scope_id: ScopeId
     visitor_id: VisitorId

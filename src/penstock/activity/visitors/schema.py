@@ -73,7 +73,7 @@ class VisitorsQuery(PageQuery):
     @classmethod
     def _needs_trait(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("trait", "") is None:
-            raise RuleBroken("required", "Send the name of the trait as `trait`, too.", "trait")
+            raise RuleBroken("required", "Also send the name of the trait as `trait`.", "trait")
         return value
 
 

@@ -136,7 +136,7 @@ class CampaignRecord(CampaignFiguresRecord, CampaignValueRecord):
 
 
 class TrafficBucketRecord(TrafficRecord):
-    """Traffic from `from` on, but before `to`."""
+    """Traffic from `from` (inclusive) to `to` (exclusive)."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str

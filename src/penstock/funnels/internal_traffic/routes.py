@@ -44,7 +44,7 @@ async def replace_internal_traffic(
 ) -> Response[bytes]:
     """Reports leave out units whose entry event passes any of these filters.
 
-    Every report of the workspace follows immediately; its parameter `internal=true` counts these
+    Every report of the workspace applies them immediately; with `internal=true`, it counts these
     units again. You can send the read-only fields `revision` and `updatedAt` back with their stored
     values.
     """

@@ -10,7 +10,7 @@ from penstock.funnels.definitions.schema import MAX_FILTERS, FilterIn, SavedFilt
 from penstock.http.schema import Input, Record
 
 MAX_COST = 40
-"""Maximum cost of the filters. It comes on top of the limit of each funnel, so that these filters
+"""Maximum cost of the filters. It is in addition to the limit of each funnel, so that these filters
 never make a funnel too costly.
 """
 
@@ -31,7 +31,10 @@ class InternalTrafficIn(Input):
 
     filters: Annotated[
         _InternalFilters,
-        Field(description="An entry event that passes any of them is internal. Empty: none is."),
+        Field(
+            description="An entry event that passes any of them is internal. Empty: no event is "
+            "internal."
+        ),
     ]
 
 

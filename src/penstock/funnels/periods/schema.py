@@ -171,8 +171,8 @@ class PeriodsRecord(HeadRecord):
     trend: Annotated[
         list[DayChangeRecord] | None,
         Field(
-            description="The days of both periods in `timezone`. Of a visitor, each day counts the "
-            "best entry of that day. null if there are more than 2,000 days."
+            description="The days of both periods in `timezone`. For a visitor, each day counts "
+            "the best entry of that day. null if there are more than 2,000 days."
         ),
     ]
     notes: Annotated[list[str], Field(description="What makes the comparison less reliable.")]

@@ -123,7 +123,7 @@ class AdHocQuery(PeriodQuery):
 
     segment: Annotated[
         Annotated[str, AfterValidator(without_nul)] | None,
-        Field(description="ID of a segment: only units whose entry event passes its filters, too."),
+        Field(description="ID of a segment: only units whose entry event also passes its filters."),
     ] = None
     internal: Annotated[
         bool,

@@ -149,7 +149,7 @@ async def move_funnel(
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
-    """Puts the funnel into a folder, or into none. Its revision and its definition stay the
+    """Moves the funnel to a folder, or out of its folder. Its revision and definition stay the
     same.
     """
     form = await read_json(request, FunnelMove)

@@ -360,7 +360,7 @@ class FunnelIn(Input):
         if is_set and info.data.get("counting_unit") is CountingUnit.ATTEMPT:
             raise RuleBroken(
                 "not_allowed",
-                "Only for funnels that count visitors. Every attempt counts already.",
+                "Only for funnels that count visitors. Every attempt already counts.",
             )
         # A window that was refused is missing from `data` and has its own error.
         windows = ("conversion_window_seconds", "conversion_window")

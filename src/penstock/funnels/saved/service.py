@@ -193,7 +193,7 @@ class FunnelService:
             return store.folders(db, workspace_id, MAX_FOLDERS)
 
     def move(self, workspace_id: WorkspaceId, funnel_id: str, folder: str | None) -> FunnelRecord:
-        """Put a funnel into a folder, or into none. Keeps its revision."""
+        """Move a funnel to a folder, or out of its folder. Keeps its revision."""
         now_ms = self._clock()
         with self._database.write() as db:
             saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))

@@ -107,7 +107,7 @@ async def list_cohort_visitors(
     cohorts: NamedDependency[SavedCohortService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """List the canonical visitors of a cohort. Those of a rule are counted now."""
+    """List the canonical visitors of a cohort. A rule is evaluated now."""
     page = read_query(request, PageQuery).pagination
     return await respond(lambda: listing(cohorts.visitors(caller.workspace_id, cohort_id, page)))
 

@@ -64,7 +64,7 @@ def add_cohort(
 
 
 def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) -> int:
-    """Add those visitors to a list that have not been deleted. Returns their number.
+    """Add the visitors that have not been deleted to a list. Returns their number.
 
     A visitor's row is locked until the transaction ends. So a deletion either has removed the row
     already, or will find the visitor in the list.
@@ -218,7 +218,7 @@ def forget_members(db: Connection, scope_id: str, visitor_ids: Sequence[str]) ->
 
 
 def cohorts_of(db: Connection, scope_id: str, visitor_ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Return ID and name of each complete list with any of the visitors."""
+    """Return the ID and name of each complete list that contains any of the visitors."""
     c = cohort_visitors.c
     named: dict[str, str] = {}
     for share in chunks(visitor_ids):

@@ -65,7 +65,7 @@ class SavedSegmentService:
         except NotFound:
             message = (
                 "There is no such segment in this workspace. It may have been deleted: leave "
-                "segment out, or choose one of GET /api/segments."
+                "segment out, or choose one from GET /api/segments."
             )
             raise Invalid([Fault("segment", "segment_not_found", message)]) from None
 

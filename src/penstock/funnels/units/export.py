@@ -52,7 +52,7 @@ _READ = (
     "unit", "entry_ts", "done_ts", "window_end", "reached", "excluded_after", "texts", "skips",
     "ties", "assumed", "invalid", "tied", "conflicts", "several", "coarse",
 )  # fmt: skip
-"""Columns of `units_page` that `unit_record` reads. Of a run, it reads `RUN_COLUMNS` as well."""
+"""Columns of `units_page` that `unit_record` reads. For a run, it also reads `RUN_COLUMNS`."""
 
 
 class UnitFile(NamedTuple):

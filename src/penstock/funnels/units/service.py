@@ -129,7 +129,7 @@ class UnitService:
     def names_of(self, context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> UnitNames:
         """Return the names of counted units.
 
-        rows: their unit and entry_ts; of runs, also visitor and entry_id.
+        rows: their unit and entry_ts; for runs, also visitor and entry_id.
         """
         if not context.definition.repeat:
             entries_ms = [row["entry_ts"] for row in rows]

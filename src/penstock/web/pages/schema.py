@@ -128,7 +128,7 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
 
 
 class UnitsPageQuery(FunnelPageQuery):
-    """The state of a list of units. Its order is not that of cohorts."""
+    """The state of a list of units. `sort` orders units instead of cohorts."""
 
     sort: UnitSort = UnitSort.ENTRY  # type: ignore[assignment]
 
