@@ -69,7 +69,7 @@ class Plain:
 _MAX_BYTES_PER_CHARACTER = 4
 
 
-def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
+def valid_text(value: str, limit: int, unit: str = "characters") -> str:
     """Return the string if it is not empty and within the limit; otherwise raise `RuleBroken`.
 
     unit: unit of the limit, "characters" or "bytes".
@@ -101,15 +101,15 @@ def _array_as_object(value: Any) -> Any:
 
 
 def _id(value: str) -> str:
-    return _valid_text(value, MAX_ID_BYTES, "bytes")
+    return valid_text(value, MAX_ID_BYTES, "bytes")
 
 
 def _name(value: str) -> str:
-    return _valid_text(value, MAX_NAME_CHARS)
+    return valid_text(value, MAX_NAME_CHARS)
 
 
 def _path(value: str) -> str:
-    return _page_path(_valid_text(value, MAX_EVENT_BYTES))
+    return _page_path(valid_text(value, MAX_EVENT_BYTES))
 
 
 def _page_path(value: str) -> str:
@@ -119,11 +119,11 @@ def _page_path(value: str) -> str:
     """
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
-    return _valid_text(page_path(value), MAX_PATH_CHARS)
+    return valid_text(page_path(value), MAX_PATH_CHARS)
 
 
 def _text(value: str) -> str:
-    return _valid_text(value, MAX_STRING_BYTES, "bytes") if value else value
+    return valid_text(value, MAX_STRING_BYTES, "bytes") if value else value
 
 
 def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> str:

@@ -1003,6 +1003,13 @@ imports = Table(
         server_default="0",
         comment="lines whose visitor belongs to another user",
     ),
+    Column(
+        "accepts_stored_events",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="its sender had the permission manage",
+    ),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

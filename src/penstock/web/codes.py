@@ -201,6 +201,7 @@ session_id_not_accepted - A server event has no sessionId; send externalSessionI
 alias_differs           - A field and its alias have different values; send one of them.
 given_twice             - The same value is sent in two places; send it in one.
 not_for_type            - Items of this type do not have the field.
+needs_manage            - Lines of type stored need a key with the permission manage.
 unknown_website         - There is no such website.
 not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 before_1970             - Times before 1970 are not accepted.

@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+import pytest
+
+from penstock.base.clock import parse_time, system_clock
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -23,14 +26,15 @@ LINE: dict[str, Any] = {
 }
 
 
-def imported(workspace: Tenant, *lines: dict[str, Any]) -> dict[str, Any]:
+def imported(workspace: Tenant, *lines: dict[str, Any], **headers: str) -> dict[str, Any]:
+    """Import lines, and wait until the import has ended. headers: replace those of the client."""
     content = "".join(json.dumps(line) + "\n" for line in lines)
     path = "/api/imports"
     job = workspace.client.post(
         path,
         params={"websiteId": workspace.website_id},
         content=content,
-        headers={"Content-Type": "application/x-ndjson"},
+        headers={"Content-Type": "application/x-ndjson", **headers},
     ).json()
     path = f"/api/imports/{job['id']}"
     eventually(lambda: workspace.client.get(path).json()["state"] not in ("queued", "running"))
@@ -70,3 +74,50 @@ def test_a_line_that_is_not_valid_names_its_fields(workspace: Tenant) -> None:
     assert faulty_fields(workspace, visitorId="") == ["visitorId"]
     assert faulty_fields(workspace, occurredAt="2199-01-01T00:00:00Z") == ["occurredAt"]
     assert faulty_fields(workspace, scalars={}) == ["scalars"]
+    assert faulty_fields(workspace, country="x" * 201, link="x" * 201) == ["country", "link"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("event", ""),
+        ("event", "x" * 201),
+        ("provider", "x" * 201),
+        ("screenview", "a\0b"),
+        ("pageview", ""),
+        ("pageview", "/" + "x" * 2_000),
+    ],
+)
+def test_names_have_the_limits_of_the_kind_of_event(
+    workspace: Tenant, kind: str, name: str
+) -> None:
+    assert faulty_fields(workspace, kind=kind, name=name) == ["name"]
+
+
+def test_a_page_view_keeps_a_long_path_as_its_name(workspace: Tenant) -> None:
+    path = "/" + "x" * 1_999
+    assert imported(workspace, {**LINE, "kind": "pageview", "name": path, "path": path})["accepted"]
+
+
+def test_only_a_key_that_may_manage_sends_stored_events(workspace: Tenant) -> None:
+    form = {"name": "sender", "scopes": ["ingest"]}
+    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    forged = {**LINE, "kind": "provider", "source": "provider", "verified": True}
+    event = {"type": "event", "name": "e", "timestamp": LINE["occurredAt"], "visitorId": "v"}
+    job = imported(workspace, forged, event, Authorization=f"Bearer {key}")
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 1, 1)
+    [reject] = workspace.client.get(f"{job['path']}/rejects").json()["data"]
+    [fault] = reject["errors"]
+    assert (reject["line"], fault["field"], fault["code"]) == (1, "type", "needs_manage")
+    assert "a key with the permission manage" in fault["message"]
+    form = {"name": "manager", "scopes": ["ingest", "manage"]}
+    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    assert imported(workspace, forged, Authorization=f"Bearer {key}")["accepted"] == 1
+
+
+def test_the_time_of_receipt_is_never_in_the_future(workspace: Tenant) -> None:
+    soon = system_clock() + 120_000
+    assert imported(workspace, {**LINE, "receivedAt": soon})["accepted"] == 1
+    query = {"websiteId": workspace.website_id, "day": "2026-05-01", "format": "ndjson"}
+    [row] = workspace.client.get("/api/exports/day", params=query).text.splitlines()
+    assert parse_time(json.loads(row)["received_at"]) < soon

@@ -137,7 +137,13 @@ def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> Summary:
             try:
                 if row.faults:
                     raise Invalid(row.faults)
-                items = read_line(row.content, website, occurrences, context) if row.content else []
+                items = (
+                    read_line(
+                        row.content, website, occurrences, context, accepts_stored_events=True
+                    )
+                    if row.content
+                    else []
+                )
             except Invalid as error:
                 counts["rejected"] += 1
                 _add_reason(reasons, row.line, error.faults)

@@ -29,6 +29,12 @@ from penstock.http.bodies import parse_json
 from penstock.identity.model import Claim
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
+_NEEDS_MANAGE = Fault(
+    "type",
+    "needs_manage",
+    "Lines of type stored need a key with the permission manage, because they state who sent an "
+    "event. Import the file again with such a key.",
+)
 
 
 class Occurrences:
@@ -58,7 +64,12 @@ class Occurrences:
 
 
 def read_line(
-    text: bytes, website: Website, occurrences: Occurrences, context: EventValidationContext
+    text: bytes,
+    website: Website,
+    occurrences: Occurrences,
+    context: EventValidationContext,
+    *,
+    accepts_stored_events: bool = False,
 ) -> list[NewEvent | Claim]:
     """Read a line: the links between its IDs, and then its event, if it has one.
 
@@ -72,6 +83,8 @@ def read_line(
         claims = [_claim(website, each, item.user_id) for each in visitor_ids]
         return [claims[0]._replace(traits=item.traits), *claims[1:]]
     if isinstance(raw, dict) and raw.get("type") == STORED:
+        if not accepts_stored_events:
+            raise Invalid([_NEEDS_MANAGE])
         return [read_stored_event(raw, website, context)]
     event, more_visitors = _read_event(raw, website, occurrences, context)
     return [*(_claim(website, each, event.user_id) for each in more_visitors), event]

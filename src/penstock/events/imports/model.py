@@ -38,7 +38,8 @@ class ImportJob:
     user who dismissed it. warnings: codes of the warnings about its events, sorted.
     identify_lines: lines that link visitors to a user, without an event. ignored_lines: lines that
     contain nothing that Penstock stores. identity_conflicts: lines whose visitor belongs to another
-    user, so that nothing was merged.
+    user, so that nothing was merged. accepts_stored_events: whether it may have lines of type
+    `stored`, because its sender had the permission manage.
     """
 
     id: ImportId
@@ -69,6 +70,7 @@ class ImportJob:
     identify_lines: int = 0
     ignored_lines: int = 0
     identity_conflicts: int = 0
+    accepts_stored_events: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -44,9 +44,7 @@ async def create_import(
     """
     is_zipped(request)  # Reject any encoding other than gzip.
     query = read_query(request, ImportQuery)
-    job = await imports.receive(
-        caller.workspace_id, query, media_type_of(request), request.stream()
-    )
+    job = await imports.receive(caller, query, media_type_of(request), request.stream())
     return answer(ImportRecord.from_job(job), status=201)
 
 

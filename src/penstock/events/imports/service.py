@@ -26,6 +26,7 @@ from penstock.events.imports.schema import ImportQuery
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.schema import RecordsQuery
+from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -72,7 +73,7 @@ class ImportService:
 
     async def receive(
         self,
-        workspace_id: WorkspaceId,
+        sender: Caller,
         query: ImportQuery,
         media_type: str,
         chunks: AsyncIterator[bytes],
@@ -86,13 +87,13 @@ class ImportService:
         """
         reader = reader_of_request(query.format, media_type)
         website = await to_thread.run_sync(
-            self._websites.owned_website, workspace_id, query.website_id
+            self._websites.owned_website, sender.workspace_id, query.website_id
         )
-        await to_thread.run_sync(self._require_few_open, workspace_id)
+        await to_thread.run_sync(self._require_few_open, sender.workspace_id)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         try:
-            async with self._uploads.slot_async(workspace_id):
+            async with self._uploads.slot_async(sender.workspace_id):
                 file = await self._files.save(
                     import_id,
                     reader.name,
@@ -126,6 +127,7 @@ class ImportService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             finished_at_ms=None,
+            accepts_stored_events=KeyScope.MANAGE in sender.scopes,
         )
         try:
             await to_thread.run_sync(self._add, job)

@@ -18,8 +18,10 @@ _COLUMNS = (
 def read_stored_event(raw: Any, website: Website, context: EventValidationContext) -> NewEvent:
     """Return the event as it was stored, with its times and its source. Raises `Invalid`.
 
-    The earlier event ID identifies it. Its visitor and user are not linked again, because links may
-    have changed since. An export has the current links as separate lines.
+    A time of receipt in the future becomes the current time, so that a later request to delete the
+    visitor always applies. The earlier event ID identifies the event. Its visitor and user are not
+    linked again, because links may have changed since. An export has the current links as separate
+    lines.
     """
     canonical = canonical_json(raw)
     item = validate(raw, StoredLine, (), context)
@@ -31,7 +33,7 @@ def read_stored_event(raw: Any, website: Website, context: EventValidationContex
         source=Source(item.source),
         occurred_at_ms=item.occurred_at,
         stated_at_ms=item.stated_at,
-        received_at_ms=item.received_at,
+        received_at_ms=min(item.received_at, context.now_ms),
         visitor_id=item.visitor_id,
         user_id=item.user_id,
         body_hash=body_hash(canonical),

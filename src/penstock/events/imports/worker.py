@@ -7,8 +7,9 @@ nothing, because every line has a dedupe key.
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -58,6 +59,14 @@ _MAX_RUNNING = 64
 _OVERLOADED_S = 2.0
 _WITHOUT_JOB_MS = 600_000
 """Time for which a file without a known job is kept, in milliseconds."""
+
+
+class _ReadItems(Protocol):
+    """Reads a line of one import, as `read_line` does."""
+
+    def __call__(
+        self, text: bytes, *, context: EventValidationContext
+    ) -> list[NewEvent | Claim]: ...
 
 
 class Batch(NamedTuple):
@@ -255,17 +264,21 @@ class ImportWorker:
             ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
         )
         before = _through(source, job.lines_read)
-        while self._batch(before, website, occurrences, limits.max_import_rejects) is not None:
+        read_items = partial(
+            read_line,
+            website=website,
+            occurrences=occurrences,
+            accepts_stored_events=job.accepts_stored_events,
+        )
+        while self._batch(before, read_items, limits.max_import_rejects) is not None:
             yield None
         rejected = job.rejected
-        while batch := self._batch(
-            source, website, occurrences, limits.max_import_rejects - rejected
-        ):
+        while batch := self._batch(source, read_items, limits.max_import_rejects - rejected):
             rejected += len(batch.rejects)
             yield batch
 
     def _batch(
-        self, source: Iterator[Row], website: Website, occurrences: Occurrences, max_rejects: int
+        self, source: Iterator[Row], read_items: _ReadItems, max_rejects: int
     ) -> Batch | None:
         """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file."""
         if self.worker.is_stopping:
@@ -286,7 +299,7 @@ class ImportWorker:
                 rejects.append(_reject(row, row.faults))
             elif row.content:
                 try:
-                    read = read_line(row.content, website, occurrences, context)
+                    read = read_items(row.content, context=context)
                 except Invalid as error:
                     rejects.append(_reject(row, error.faults))
                 else:

@@ -1,10 +1,11 @@
 """The wire type for the content of each row."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
-from pydantic import AfterValidator, Field, RootModel
+from pydantic import AfterValidator, Field, RootModel, ValidationInfo, field_validator
 
+from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.events.fields import (
     Currency,
     EventName,
@@ -16,6 +17,7 @@ from penstock.events.fields import (
     SentId,
     Text,
     Timestamp,
+    valid_text,
 )
 from penstock.events.schema import TrackedItem
 from penstock.http.schema import Input, RuleBroken
@@ -90,12 +92,18 @@ class ImportedLine(RootModel[ImportLine | IdentifyLine]):
 STORED = "stored"
 
 
+def _short_path(path: str) -> str:
+    return valid_text(path, MAX_PATH_CHARS)
+
+
 class StoredLine(Input):
-    """An event as another Penstock stored it. Only `penstock import --from penstock` sends it."""
+    """An event as another Penstock stored it. Only `penstock import --from penstock` sends it, with
+    a key that has the permission manage.
+    """
 
     type: Literal["stored"]
     kind: Literal["pageview", "screenview", "event", "transaction", "provider"]
-    name: Text
+    name: str
     source: Literal["server", "browser", "app", "import", "provider"]
     event_id: SentId
     client_event_id: Text | None = None
@@ -107,21 +115,27 @@ class StoredLine(Input):
     verified: bool = False
     session_id: SentId | None = None
     external_session_id: SentId | None = None
-    path: Text | None = None
+    path: Annotated[str, AfterValidator(_short_path)] | None = None
     url: Text | None = None
     title: Text | None = None
     referrer: Text | None = None
     referrer_host: Text | None = None
-    country: Text | None = None
-    region: Text | None = None
-    device: Text | None = None
-    os: Text | None = None
-    browser: Text | None = None
+    country: EventName | None = None
+    region: EventName | None = None
+    device: EventName | None = None
+    os: EventName | None = None
+    browser: EventName | None = None
     utm_source: Text | None = None
     utm_medium: Text | None = None
     utm_campaign: Text | None = None
     utm_content: Text | None = None
     utm_term: Text | None = None
-    link: Text | None = None
-    link_method: Text | None = None
+    link: EventName | None = None
+    link_method: EventName | None = None
     properties: Properties | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _has_the_limits_of_its_kind(cls, name: str, info: ValidationInfo[Any]) -> str:
+        is_path = info.data.get("kind") == "pageview"
+        return valid_text(name, MAX_PATH_CHARS if is_path else MAX_NAME_CHARS)
