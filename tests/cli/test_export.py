@@ -260,6 +260,19 @@ def test_a_folder_of_something_else_is_refused(service, tmp_path):
     )
 
 
+def test_a_folder_whose_manifest_names_a_file_outside_is_refused(service, tmp_path):
+    folder, outside = tmp_path / "out", tmp_path / "outside"
+    outside.write_text("stays", "utf-8")
+    exported(service, folder)
+    manifest = manifest_of(folder)
+    manifest["files"].append({**manifest["files"][0], "path": "../outside"})
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    result = run(service, folder)
+    assert result.returncode == 1
+    assert "names a file outside it: ../outside" in result.stderr
+    assert outside.read_text("utf-8") == "stays"
+
+
 def test_another_format_in_the_same_folder_is_refused(service, tmp_path):
     folder = tmp_path / "export"
     exported(service, folder)

@@ -152,6 +152,13 @@ def test_a_trend_as_of_a_past_time_shows_the_windows_that_were_open(scene: Scene
         assert (bucket["pending"], bucket["maturing"]) == (int(is_open), is_open)
 
 
+def test_a_trend_of_all_history_ends_at_its_time(scene: Scene) -> None:
+    scene.story("0/A", attempt="one")
+    funnel = scene.attempts("A", "B", conversionWindowSeconds=HOUR_S)
+    [hour] = read_insight(scene, funnel, "trend", interval="hour", asOf=scene.at(60))["data"]
+    assert hour["entered"] == 1
+
+
 def test_a_partial_bucket_stops_maturing_when_windows_of_its_period_close(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:

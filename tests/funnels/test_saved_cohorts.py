@@ -216,6 +216,31 @@ def test_a_rule_without_its_funnel_is_an_error_that_names_the_cohort(
         assert "The cohort Lost can no longer be evaluated" in answer.json()["detail"]
 
 
+def test_a_rule_that_names_something_deleted_is_an_error_that_names_the_cohort(
+    scene: Scene, funnel_id: str, all_c: str, workspace: Tenant
+) -> None:
+    pro = [{"property": "plan", "operator": "equals", "value": "pro"}]
+    segment = scene.client.post("/api/segments", json={"name": "Pro", "filters": pro}).json()
+    website = workspace.browser.post(
+        "/api/settings/websites", json={"name": "Old", "kind": "web"}
+    ).json()
+    for number, (parameters, path, reason) in enumerate(
+        (
+            ({"segment": segment["id"]}, f"/api/segments/{segment['id']}", "segment"),
+            ({"websiteId": website["id"]}, f"/api/settings/websites/{website['id']}", "website"),
+        )
+    ):
+        rule = save(scene, funnel_id, name=f"rule {number}", kind="rule", parameters=parameters)
+        assert workspace.browser.delete(path).status_code in (200, 202, 204)
+        answer = scene.client.get(
+            f"/api/funnels/{all_c}/results",
+            params={"filters": json.dumps([in_cohort(rule["id"])])},
+        )
+        assert (answer.status_code, answer.json()["code"]) == (400, "cohort_not_usable")
+        assert f"The cohort rule {number} can no longer" in answer.json()["detail"]
+        assert reason in answer.json()["detail"]
+
+
 def test_a_rule_does_not_depend_on_another_cohort(scene: Scene, funnel_id: str) -> None:
     filters = {"filters": json.dumps([in_cohort(save(scene, funnel_id)["id"])])}
     answer = post(scene, funnel_id, kind="rule", name="nested", parameters=filters)
@@ -252,6 +277,15 @@ def test_any_report_accepts_the_filter(scene: Scene, funnel_id: str, all_c: str,
         assert answer.json()["aggregate"]["entered"] == 2
     if what == "units/bob":
         assert answer.json()["selected"]
+
+
+def test_a_trace_says_that_a_unit_is_not_in_the_cohort(
+    scene: Scene, funnel_id: str, all_c: str
+) -> None:
+    filters = json.dumps([in_cohort(save(scene, funnel_id)["id"])])
+    answer = scene.client.get(f"/api/funnels/{all_c}/units/ann", params={"filters": filters})
+    assert answer.status_code == 200, answer.text
+    assert "does not pass the filters of the request" in answer.text
 
 
 def test_a_large_cohort_is_sent_to_the_engine_in_several_texts(
@@ -346,6 +380,25 @@ def test_a_list_of_an_unknown_funnel_or_step_is_not_saved(scene: Scene, funnel_i
     assert post(scene, "fun_unknown").status_code == 404
     answer = post(scene, funnel_id, parameters={"step": "9"})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "step")
+
+
+@every_database
+def test_a_list_whose_deletion_was_interrupted_is_gone(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_MEMBERS_PER_WRITE", 1)
+    monkeypatch.setattr(service, "_ABANDONED_MS", 0)
+    cohort = save(scene, funnel_id)
+
+    def fail(*_: object) -> int:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.store, "remove_members", fail)
+        assert scene.client.delete(f"/api/cohorts/{cohort['id']}").status_code == 500
+    assert scene.client.get(f"/api/cohorts/{cohort['id']}").status_code == 404
+    assert scene.client.get("/api/cohorts").json()["total"] == 0
+    assert visitors(scene, save(scene, funnel_id)["id"]) == ["bob", "cid"]
 
 
 @every_database

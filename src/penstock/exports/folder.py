@@ -186,6 +186,7 @@ def open_export(root: Path, file_format: RowFormat, websites: list[str]) -> Iter
             except BlockingIOError:
                 raise ExportFailed(f"another export into {root} is running") from None
             head, earlier = _read_earlier(root)
+            _require_inside(root, earlier)
             new = Head(FORMAT, file_format, websites)
             if head is not None:
                 _require_same(root, head, new)
@@ -214,10 +215,9 @@ def verify_files(root: Path, manifest: Manifest, show: Callable[[int, int], None
 
     show: called with the number of files compared so far, and of all files.
     """
+    _require_inside(root, manifest.files)
     for number, file in enumerate(manifest.files, start=1):
         path = root / file.path
-        if not path.resolve().is_relative_to(root.resolve()):
-            raise ExportFailed(f"{root / MANIFEST} names a file outside the folder: {file.path}")
         digest = sha256()
         try:
             with path.open("rb") as source:
@@ -279,6 +279,12 @@ def _read_earlier(root: Path) -> tuple[Head | None, list[ExportedFile]]:
     if any(path.name != "lost+found" for path in root.iterdir()):
         raise ExportFailed(f"{root} is not empty and has no export; choose a new folder")
     return None, []
+
+
+def _require_inside(root: Path, files: Iterable[ExportedFile]) -> None:
+    for file in files:
+        if not (root / file.path).resolve().is_relative_to(root.resolve()):
+            raise ExportFailed(f"{root} has an export that names a file outside it: {file.path}")
 
 
 def _require_same(root: Path, earlier: Head, new: Head) -> None:

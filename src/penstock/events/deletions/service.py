@@ -145,6 +145,7 @@ class DeletionService:
                 removed = self._forget_in_other_rooms(
                     db, website.scope_id, removal.ids[:1] if removal.is_open else removal.ids
                 )
+            if removal.ids and removal.user_links:
                 # From now on, reports do not read the traits. The deletion removes the rows.
                 none = TraitsChange(website.scope_id, removal.ids[0], {})
                 events_store.put_traits_in_outbox(db, [none], now_ms)

@@ -96,7 +96,7 @@ class InsightService:
         if start_ms is not None and end_ms is not None:
             edges = query.edges(start_ms, end_ms - 1, "The period")
             return edges, self._entries(context, edges)
-        first_ms, now_ms = context.profile.first_event_ms, self._runner.now_ms()
+        first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
         if first_ms is None:
             return [], empty_result(context)
         enters_once = context.definition.enters_once

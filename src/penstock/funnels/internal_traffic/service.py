@@ -16,6 +16,7 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
+from penstock.metadb.workspaces import hold_workspace
 from penstock.warehouse.client import Warehouse
 
 _TOPIC, _CACHE_TTL_S = "internal_traffic", 2.0
@@ -62,7 +63,7 @@ class InternalTrafficService:
         now_ms, workspace_id = self._clock(), actor.workspace_id
         filters = saved_filters(sent.filters)
         with self._database.write() as db:
-            store.hold(db, workspace_id)
+            hold_workspace(db, workspace_id)
             before = store.read(db, workspace_id)
             read_only.check(before)
             if filters == before.filters:

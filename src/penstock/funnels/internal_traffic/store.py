@@ -8,7 +8,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.internal_traffic.schema import InternalTrafficRecord
-from penstock.metadb.tables import internal_traffic, workspaces
+from penstock.metadb.tables import internal_traffic
 
 
 def read(db: Connection, workspace_id: WorkspaceId) -> InternalTrafficRecord:
@@ -22,12 +22,6 @@ def read(db: Connection, workspace_id: WorkspaceId) -> InternalTrafficRecord:
     )
 
 
-def hold(db: Connection, workspace_id: WorkspaceId) -> None:
-    """Lock the workspace, so that concurrent changes take turns."""
-    locked = select(workspaces.c.id).where(workspaces.c.id == workspace_id)
-    db.execute(locked.with_for_update(key_share=True))
-
-
 def replace(
     db: Connection,
     workspace_id: WorkspaceId,
@@ -35,7 +29,7 @@ def replace(
     revision: int,
     now_ms: int,
 ) -> None:
-    """Replace the filters. The caller must `hold` the workspace."""
+    """Replace the filters. The caller must hold the workspace."""
     db.execute(delete(internal_traffic).where(internal_traffic.c.workspace_id == workspace_id))
     db.execute(
         insert(internal_traffic).values(

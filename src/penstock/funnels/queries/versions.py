@@ -42,14 +42,14 @@ class DataVersion(NamedTuple):
     """A version of some websites' stored data. Every change results in a new version.
 
     since: the state in which the last change was noticed. events, aliases: number of rows.
-    newest_traits, visitors_with_traits: newest version and number of visitors in the scopes whose
-    traits are read.
+    traits_versions, visitors_with_traits: sum of the newest version of each visitor, and number of
+    visitors, in the scopes whose traits are read.
     """
 
     since: StorageState
     events: int
     aliases: int
-    newest_traits: int = 0
+    traits_versions: int = 0
     visitors_with_traits: int = 0
 
 
@@ -147,7 +147,7 @@ def _compare(
         state,
         counts["events"],
         counts["aliases"],
-        counts["newest_traits"],
+        counts["traits_versions"],
         counts["visitors_with_traits"],
     )
     is_same = (

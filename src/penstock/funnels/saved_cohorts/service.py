@@ -22,6 +22,7 @@ from penstock.base.errors import (
     NotFound,
     StoreConflict,
     StoreUnavailable,
+    Unauthorized,
 )
 from penstock.base.ids import CohortId, ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
@@ -52,6 +53,7 @@ from penstock.funnels.units.service import unit_conditions
 from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
+from penstock.metadb.workspaces import hold_workspace
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -117,8 +119,8 @@ class SavedCohortService:
                 target = f"{cohort_id} {cohort.name}"
                 audit.record(db, actor, Action.COHORT_CREATED, target, self._clock())
         except BaseException:
-            with suppress(StoreUnavailable), self._database.write() as db:
-                store.delete_cohort(db, cohort_id)
+            with suppress(StoreUnavailable):
+                self._remove(cohort_id)
             raise
         return self.get(actor.workspace_id, cohort_id)
 
@@ -126,8 +128,12 @@ class SavedCohortService:
         self, actor: Caller, cohort_id: CohortId, cohort: CohortIn, *, is_complete: bool
     ) -> None:
         now_ms = self._clock()
+        with self._database.read() as db:
+            abandoned = store.abandoned(db, actor.workspace_id, now_ms - _ABANDONED_MS)
+        for unfinished_id in abandoned:
+            self._remove(unfinished_id)
         with _unique_name(cohort.name), self._database.write() as db:
-            store.delete_abandoned(db, actor.workspace_id, now_ms - _ABANDONED_MS)
+            hold_workspace(db, actor.workspace_id)
             if store.count_cohorts(db, actor.workspace_id) >= MAX_COHORTS:
                 raise Conflict(
                     f"The workspace has {MAX_COHORTS} cohorts, the most it can have. Delete one "
@@ -167,9 +173,19 @@ class SavedCohortService:
     def delete(self, actor: Caller, cohort_id: str) -> None:
         with self._database.write() as db:
             saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
-            store.delete_cohort(db, cohort_id)
+            store.hide(db, cohort_id)
             target = f"{cohort_id} {saved.name}"
             audit.record(db, actor, Action.COHORT_DELETED, target, self._clock())
+        self._remove(cohort_id)
+
+    def _remove(self, cohort_id: str) -> None:
+        """Delete an incomplete cohort in several transactions."""
+        is_empty = False
+        while not is_empty:
+            with self._database.write() as db:
+                is_empty = store.remove_members(db, cohort_id, _MEMBERS_PER_WRITE) == 0
+                if is_empty:
+                    store.delete_cohort(db, cohort_id)
 
     def members(self, workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
         """Return the keys of a cohort's visitors, for a filter."""
@@ -243,6 +259,10 @@ class SavedCohortService:
             return self._units(workspace_id, cohort.funnel_id, query)
         except NotFound:
             reason = "its funnel was deleted"
+        except Unauthorized:
+            reason = "its website was deleted"
+        except (Conflict, Invalid, Malformed) as error:
+            reason = error.detail.removesuffix(".")
         except ValidationError as error:
             reason = faults_of(error, model=UnitListQuery)[0].message
         raise Malformed(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, tuple_, update
 
 from penstock.base.chunks import chunks
 from penstock.base.clock import iso
@@ -99,14 +99,13 @@ def complete(db: Connection, cohort_id: CohortId) -> int:
     return number
 
 
-def delete_abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> None:
-    """Delete lists that were not completed, for example because the process was killed."""
+def abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> Sequence[str]:
+    """Return the IDs of cohorts whose saving or deletion did not finish, for example because the
+    process was killed.
+    """
     c = saved_cohorts.c
-    db.execute(
-        delete(saved_cohorts).where(
-            c.workspace_id == workspace_id, ~c.is_complete, c.created_at < before_ms
-        )
-    )
+    unfinished = (c.workspace_id == workspace_id, ~c.is_complete, c.created_at < before_ms)
+    return db.execute(select(c.id).where(*unfinished)).scalars().all()
 
 
 def cohort(
@@ -139,7 +138,22 @@ def rename(db: Connection, cohort_id: str, name: str, now_ms: int) -> None:
     db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
 
 
+def hide(db: Connection, cohort_id: str) -> None:
+    """Mark a cohort as incomplete, so that nothing reads it while it is being deleted."""
+    this = saved_cohorts.c.id == cohort_id
+    db.execute(update(saved_cohorts).where(this).values(is_complete=False))
+
+
+def remove_members(db: Connection, cohort_id: str, limit: int) -> int:
+    """Remove some visitors from a list. Returns their number, at most `limit`."""
+    c = cohort_visitors.c
+    some = select(c.scope_id, c.visitor_id).where(c.cohort_id == cohort_id).limit(limit)
+    of_list = and_(c.cohort_id == cohort_id, tuple_(c.scope_id, c.visitor_id).in_(some))
+    return db.execute(delete(cohort_visitors).where(of_list)).rowcount
+
+
 def delete_cohort(db: Connection, cohort_id: str) -> None:
+    """Delete a cohort. The caller must have removed its visitors."""
     db.execute(delete(saved_cohorts).where(saved_cohorts.c.id == cohort_id))
 
 

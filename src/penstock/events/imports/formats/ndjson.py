@@ -59,7 +59,7 @@ def _other_format(line: bytes) -> str | None:
     except (DecodeError, RecursionError, UnicodeError):
         return None  # The line is cut off, or rejected when it is read.
     name = next((name for field, name in _FIELDS_OF_OTHERS.items() if field in fields), None)
-    if name is None and fields <= _FIELDS_OF_MIXPANEL:
+    if name is None and fields == _FIELDS_OF_MIXPANEL:
         name = "mixpanel"
     return name and f"The first line looks like an export in the format {name}; send format={name}."
 
