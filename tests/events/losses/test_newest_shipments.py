@@ -8,8 +8,9 @@ from typing import Any
 from sqlalchemy import delete, insert
 
 from penstock.events.losses import store
+from penstock.events.losses.model import NewestShipments
 from penstock.metadb.database import Database
-from penstock.metadb.tables import merges, shipments
+from penstock.metadb.tables import merges, outbox, shipments
 from tests.serving import Served, penstock
 
 FUNNEL = {
@@ -99,18 +100,20 @@ def test_an_older_event_store_is_named_and_its_events_are_a_loss(tmp_path: Path)
         assert service.client.get("/health/ready").json()["missingEvents"]["events"] == 3
 
 
-def test_later_shipments_and_merges_have_higher_numbers(database_url: str) -> None:
+def test_later_shipments_merges_and_traits_have_higher_numbers(database_url: str) -> None:
     with closing(Database(database_url)) as database:
         with database.write() as db:
-            store.continue_above(db, shipment=700, merge=900)
+            store.continue_above(db, NewestShipments(700, 0, False, merge=900, traits=800))
         with database.write() as db:
             values = {"target": "events", "cut_at": 0}
             number = db.execute(insert(shipments).values(values).returning(shipments.c.id)).scalar()
             columns = ("scope_id", "absorbed_id", "kept_id", "user_id")
             merge = {**dict.fromkeys(columns, "x"), "merged_at": 0}
             merge_id = db.execute(insert(merges).values(merge).returning(merges.c.id)).scalar()
-            db.execute(delete(shipments))
-            db.execute(delete(merges))
-        assert (number, merge_id) == (701, 901)
+            row = {"target": "visitor_traits", "lines": "", "put_at": 0}
+            bundle = db.execute(insert(outbox).values(row).returning(outbox.c.id)).scalar()
+            for table in (shipments, merges, outbox):
+                db.execute(delete(table))
+        assert (number, merge_id, bundle) == (701, 901, 801)
         with database.read() as db:
             assert store.newest_shipment(db) == (700, False)
