@@ -66,15 +66,12 @@ def coverage_of(
         *_history_notes(params, profile),
         *_future_notes(params, profile),
         *_open_window_notes(definition, open_windows),
+        *_run_notes(of_kinds, params, definition),
     ]
     if not provenance.is_fresh:
         text = "The newest events may not be counted yet; repeat the request."
         qualifications.append(Note(NoteCode.NOT_FRESH, text))
-    notes = [
-        *qualifications,
-        *_remarks(definition, relevant, open_windows),
-        *_run_notes(of_kinds, params, definition),
-    ]
+    notes = [*qualifications, *_remarks(definition, relevant, open_windows)]
     return CoverageRecord(
         complete=not qualifications,
         first_event_at=iso_or_none(profile.first_event_ms),
