@@ -17,6 +17,8 @@ from tests.cases import cases
 from tests.one_server import one_server
 from tests.tenant import Tenant
 
+TRAIT = "$trait.email"
+
 
 def take(tenant: Tenant, *events: dict[str, Any], website_id: str | None = None) -> None:
     """Send events: items of a browser where they have a `type`, server events otherwise."""
@@ -470,3 +472,35 @@ def test_traits_are_listed_with_the_numbers_of_their_visitors(workspace):
     assert values(workspace, "$trait.plan", search="PR") == [("pro", 2)]
     assert fetch(workspace, "values", property="$trait.plan")["complete"] is True
     assert values(workspace, "$trait.none") == []
+
+
+def test_a_key_for_one_website_lists_no_traits_that_may_come_from_another(workspace):
+    """Traits belong to visitors, which websites with the same identityScope share."""
+
+    def site() -> str:
+        form = {"name": "Site", "kind": "web", "identityScope": "shop"}
+        return workspace.client.post("/api/settings/websites", json=form).json()["id"]
+
+    def read(what: str, **parameters: Any) -> httpx.Response:
+        answer: httpx.Response = workspace.browser.get(
+            f"/api/schema/{what}", params={"websiteId": own} | parameters, headers=limited
+        )
+        return answer
+
+    own = site()
+    form = {"name": "limited", "scopes": ["read"], "websiteId": own}
+    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
+    for email, may_list in (("ann@own", True), ("bob@other", False)):
+        website_id = own if may_list else site()
+        body = {"websiteId": website_id, "visitorId": email, "userId": email}
+        body["traits"] = {"email": email}
+        assert workspace.client.post("/api/identify", json=body).status_code == 200
+        listed, answer = read("properties", search="trait."), read("values", property=TRAIT)
+        assert listed.status_code == 200
+        assert [row["property"] for row in listed.json()["data"]] == [TRAIT] * may_list
+        if may_list:
+            assert [row["value"] for row in answer.json()["data"]] == [email]
+        else:
+            assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key")
+    assert values(workspace, TRAIT, websiteId=own) == [("ann@own", 1), ("bob@other", 1)]

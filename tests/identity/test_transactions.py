@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity import store
@@ -153,6 +153,32 @@ def test_the_shipped_traits_of_a_visitor_are_those_of_its_user(
             links = db.execute(select(user_links).where(user_links.c.scope_id == scope)).all()
         stored = {row.visitor_id: row.traits for row in links if row.traits}
         assert {visitor: traits for visitor, traits in shipped.items() if traits} == stored
+
+
+def test_the_number_of_statements_does_not_grow_with_the_users_of_a_transaction(
+    database: Database,
+) -> None:
+    """Half of the users have traits. The second transaction changes them."""
+    scope, statements = ScopeId(f"many-{next(scopes)}"), list[str]()
+    event.listen(
+        database.engine,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
+    for plan in ("basic", "pro"):
+        claims = [
+            Claim(scope, f"v-{at}", f"u-{at}", {"plan": plan} if at % 2 else None)
+            for at in range(200)
+        ]
+        statements.clear()
+        with database.write() as db:
+            _, changes = resolve(db, claims, 1)
+        assert sorted(change.visitor_id for change in changes.traits) == sorted(
+            f"v-{at}" for at in range(1, 200, 2)
+        )
+        assert {change.traits["plan"] for change in changes.traits} == {plan}
+        reads = [each for each in statements if "traits" in each and "SELECT" in each]
+        assert len(reads) <= 2, "one before and one after the change"
 
 
 def links_of(database: Database, scope: ScopeId) -> dict[str, str]:

@@ -64,7 +64,9 @@ async def list_seen_properties(
 ) -> Response[bytes]:
     """List properties and built-in fields of accepted events, with types, most frequent first."""
     query = read_query(request, PropertiesQuery)
-    return await respond(lambda: listing(catalogue.properties(caller.workspace_id, query)))
+    return await respond(
+        lambda: listing(catalogue.properties(caller.workspace_id, query, caller.website_id))
+    )
 
 
 @get(
@@ -83,9 +85,8 @@ async def list_seen_values(
 
     Values over 256 bytes are omitted.
     """
-    return await respond(
-        partial(catalogue.values, caller.workspace_id, read_query(request, ValuesQuery))
-    )
+    query = read_query(request, ValuesQuery)
+    return await respond(partial(catalogue.values, caller.workspace_id, query, caller.website_id))
 
 
 ROUTES = (list_seen_names, list_seen_properties, list_seen_values)

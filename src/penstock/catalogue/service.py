@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import json
 
+from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import iso
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.paths import canonical_spelling, page_path
 from penstock.base.scalar import plain_text, tagged, untagged
@@ -65,14 +66,21 @@ class CatalogueService:
         return Listing(records, query.pagination, total)
 
     def properties(
-        self, workspace_id: WorkspaceId, query: PropertiesQuery
+        self,
+        workspace_id: WorkspaceId,
+        query: PropertiesQuery,
+        only_website: WebsiteId | None = None,
     ) -> Listing[PropertyRecord]:
-        """Return properties and built-in fields with their types, most frequent first."""
+        """Return properties and built-in fields with their types, most frequent first.
+
+        only_website: the only website that the caller's key is for; None for all websites of the
+        workspace. Such a caller gets no traits if the website shares its visitors with others.
+        """
         scope = self._scope(workspace_id, query.website_id)
         [[total, page]] = self._fetch(
             "properties",
             scope
-            | self._traits(workspace_id, query.website_id)
+            | self._traits(workspace_id, query.website_id, only_website)
             | _filters(query)
             | _event(query)
             | _limits(query.pagination)
@@ -81,10 +89,18 @@ class CatalogueService:
         )
         return Listing([_property(*row) for row in page], query.pagination, total)
 
-    def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
-        """Return scalar values of one property, most frequent first, up to 100 per type."""
+    def values(
+        self,
+        workspace_id: WorkspaceId,
+        query: ValuesQuery,
+        only_website: WebsiteId | None = None,
+    ) -> ValuesRecord:
+        """Return scalar values of one property, most frequent first, up to 100 per type.
+
+        only_website: see `properties`. Raises `Forbidden` if such a caller may not read a trait.
+        """
         if (trait := trait_of(query.property)) is not None:
-            return self._trait_values(workspace_id, query, trait)
+            return self._trait_values(workspace_id, query, trait, only_website)
         scope = self._scope(workspace_id, query.website_id)
         wanted = {**_filters(query), **_event(query), "property": query.property}
         if query.property in TOUCH_FIELDS:
@@ -99,13 +115,16 @@ class CatalogueService:
         return _values(query, stored_values, sum(events for events, _ in rows))
 
     def _trait_values(
-        self, workspace_id: WorkspaceId, query: ValuesQuery, trait: str
+        self,
+        workspace_id: WorkspaceId,
+        query: ValuesQuery,
+        trait: str,
+        only_website: WebsiteId | None,
     ) -> ValuesRecord:
-        rows = self._fetch(
-            "trait_values",
-            self._traits(workspace_id, query.website_id)
-            | {"trait": trait, "values": _TRAIT_VALUES},
-        )
+        visitors = self._traits(workspace_id, query.website_id, only_website)
+        if only_website is not None and not visitors["scopes"]:
+            raise wrong_website_of_key(only_website)
+        rows = self._fetch("trait_values", visitors | {"trait": trait, "values": _TRAIT_VALUES})
         stored_values = [
             ValueRecord(value=value, count=count)
             for text, count, _ in rows
@@ -121,9 +140,17 @@ class CatalogueService:
             ]
         }
 
-    def _traits(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
-        """Return the parameters that select the visitors of websites, to read their traits."""
+    def _traits(
+        self, workspace_id: WorkspaceId, website_id: str | None, only_website: WebsiteId | None
+    ) -> dict[str, Any]:
+        """Return the parameters that select the visitors of websites, to read their traits.
+
+        only_website: see `properties`.
+        """
         websites = self._websites.select_websites(workspace_id, website_id)
+        if only_website is not None:
+            sharing = self._websites.websites_sharing_visitors
+            websites = [website for website in websites if len(sharing(website)) == 1]
         scopes = sorted({website.scope_id for website in websites})
         return {"scopes": scopes, "visitors": _TRAIT_VISITORS}
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, null, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, null, update
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
@@ -18,7 +18,7 @@ from penstock.identity.resolution import (
     Visitor,
     VisitorKey,
 )
-from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_texts
+from penstock.metadb.rows import change_rows, insert_rows, json_of_text, select_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
@@ -52,9 +52,6 @@ _UPDATE_TRAITS = (
         | (func.coalesce(user_links.c.traits_trust, Trust.BACKEND.value) <= bindparam("level")),
     )
     .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
-)
-_READ_TRAITS = (
-    select(user_links.c.visitor_id, user_links.c.traits).where(*_IS_USER).with_for_update()
 )
 _RELEASE_VISITOR = (
     f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
@@ -322,10 +319,12 @@ def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[Tra
     """Write the traits of users, and return the visitors whose traits differ from before.
 
     The links must be saved. Their rows stay locked, so that later changes of the same visitor get
-    higher versions.
+    higher versions. A new link without traits changes nothing, so it is not read.
     """
     sent = sorted(resolver.traits.items())
-    before = {key: _read_traits(connection, key) for key, _ in sent}
+    keys = sorted({*resolver.traits, *(resolver.changed_links & resolver.stored_links.keys())})
+    before = _read_traits(connection, keys)
+    after = before
     if sent:
         connection.execute(
             _UPDATE_TRAITS,
@@ -334,24 +333,32 @@ def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[Tra
                 for (scope, user_id), (trust, traits) in sent
             ],
         )
+        after = before | _read_traits(connection, resolver.traits)
     changes: dict[VisitorKey, Mapping[str, Any]] = {}
     present: dict[VisitorKey, Mapping[str, Any]] = {}
-    for key in sorted({*resolver.traits, *resolver.changed_links}):
-        scope, stored = key[0], resolver.stored_links.get(key)
-        after = _read_traits(connection, key)
-        has_moved = stored is not None and (after is None or after[0] != stored.visitor_id)
+    for key in keys:
+        scope, stored, link = key[0], resolver.stored_links.get(key), after.get(key)
+        has_moved = stored is not None and (link is None or link[0] != stored.visitor_id)
         if stored is not None and has_moved:
             changes[scope, stored.visitor_id] = {}
-        if after is not None and (has_moved or (key in before and after != before[key])):
-            present[scope, after[0]] = after[1]
+        if link is not None and (has_moved or link != before.get(key)):
+            present[scope, link[0]] = link[1]
     changes |= present  # A visitor may have moved from one user to another.
     return [TraitsChange(scope, VisitorId(own), each) for (scope, own), each in changes.items()]
 
 
-def _read_traits(connection: Connection, key: UserKey) -> tuple[str, Mapping[str, Any]] | None:
-    """Return a user's visitor and traits, and lock the link; None if the user has no link."""
-    row = connection.execute(_READ_TRAITS, {"scope": key[0], "user": key[1]}).first()
-    return None if row is None else (row.visitor_id, row.traits or {})
+def _read_traits(
+    connection: Connection, keys: Collection[UserKey]
+) -> dict[UserKey, tuple[str, Mapping[str, Any]]]:
+    """Return the visitor and traits of each user who has a link, and lock the links."""
+    columns = ("user_id", "visitor_id", "CAST(traits AS TEXT) AS traits")
+    return {
+        (scope, user_id): (visitor_id, json_of_text(traits) or {})
+        for scope, ids in _by_scope(keys)
+        for user_id, visitor_id, traits in select_rows(
+            connection, user_links, columns, {"scope_id": scope}, "user_id", ids, lock=True
+        )
+    }
 
 
 def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:

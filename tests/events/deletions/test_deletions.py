@@ -123,6 +123,15 @@ def test_traits_are_deleted_from_the_event_store_and_later_ones_kept(
     assert scene.results(funnel_id)["cohorts"]["data"] == []
 
 
+def test_the_engine_must_remove_replaced_traits_within_hours(services: Services) -> None:
+    """A deletion does not find the visitor that was released from the user earlier."""
+    create = "SELECT engine_full FROM system.tables WHERE name = 'visitor_traits'"
+    [[engine]] = services.warehouse.query(create)[1]
+    _, _, age = engine.partition("min_age_to_force_merge_seconds = ")
+    assert age, "without the setting, the engine may never merge a large part"
+    assert 0 < int(age.partition(",")[0]) <= 6 * 3600
+
+
 def test_the_lists_for_builders_forget_what_was_deleted(scene: Scene, delete: Delete) -> None:
     scene.story("0/A", visitor="ann", mail="ann@example.com")
     scene.story("0/A 5/B", visitor="ben", mail="ben@example.com")
