@@ -143,16 +143,63 @@ def test_an_archive_of_too_many_files_fails_before_its_directory_is_read(run_imp
     )
 
 
+def crafted_archive(stream, content, *, entries=1, offset=None):
+    """A ZIP archive with one deflate stream. entries: how often its directory lists the stream.
+    offset: where the directory says that the stream begins, in 64 bits.
+    """
+    sizes = (zlib.crc32(content), len(stream), len(content))
+    file = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 8, 0, 0, *sizes, 1, 0) + b"a" + stream
+    extra = b"" if offset is None else struct.pack("<2HQ", 1, 8, offset)
+    stated = 0 if offset is None else 0xFFFFFFFF
+    lengths = (1, len(extra), 0, 0, 0, 0, stated)
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, *sizes, *lengths)
+    directory = (entry + b"a" + extra) * entries
+    number = min(entries, 0xFFFF)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, number, number, len(directory), len(file), 0)
+    return file + directory + end
+
+
+def deflated(content):
+    deflate = zlib.compressobj(wbits=-15)
+    return deflate.compress(content) + deflate.flush()
+
+
+@pytest.mark.parametrize("offset", [2**31, 2**60, 2**63, 2**64 - 1])
+def test_an_archive_that_points_beyond_its_end_is_damaged(run_import, offset):
+    content = crafted_archive(deflated(events(1)), events(1), offset=offset)
+    job = run_import(content, media_type="application/zip")
+    assert (job["state"], job["accepted"]) == ("failed", 0)
+    assert "damaged" in job["error"]
+    assert run_import([line(2)])["state"] == "done"  # the workspace's next import is not delayed
+
+
+@pytest.mark.parametrize("field", ["size", "offset", "end"])
+def test_a_directory_beyond_the_end_of_the_archive_is_damaged(run_import, field):
+    content = crafted_archive(deflated(events(1)), events(1))
+    end = content.rindex(b"PK\5\6")
+    values = {"size": 0, "offset": 0, "end": 0, field: 2**60}
+    end_64 = struct.pack(
+        "<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, values["size"], values["offset"]
+    )
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, values["end"] or end, 1)
+    limits = struct.pack("<4s4H2LH", b"PK\5\6", *[0xFFFF] * 4, *[0xFFFFFFFF] * 2, 0)
+    job = run_import(content[:end] + end_64 + locator + limits, media_type="application/zip")
+    assert job["state"] == "failed"
+    assert run_import([line(2)])["state"] == "done"
+
+
+def test_a_directory_that_lists_the_same_bytes_many_times_is_damaged(run_import):
+    content = crafted_archive(NO_CONTENT * 200 + deflated(events(1)), events(1), entries=2)
+    job = run_import(content, media_type="application/zip")
+    assert (job["state"], job["accepted"]) == ("failed", 0)
+    assert "damaged" in job["error"]
+
+
 def test_a_million_blocks_without_content_are_read_in_short_steps(tmp_path):
     """A deflate stream in an archive may contain any number of empty blocks."""
-    deflate = zlib.compressobj(wbits=-15)
-    stream = NO_CONTENT * 10_000_000 + deflate.compress(events(1)) + deflate.flush()
-    sizes = (zlib.crc32(events(1)), len(stream), len(events(1)))
-    file = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 8, 0, 0, *sizes, 1, 0) + b"a" + stream
-    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, *sizes, 1, *[0] * 6) + b"a"
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(file), 0)
+    content = crafted_archive(NO_CONTENT * 10_000_000 + deflated(events(1)), events(1))
     path = tmp_path / "a.zip"
-    path.write_bytes(file + entry + end)
+    path.write_bytes(content)
     pieces = [piece for piece, _ in unpacking.unpacked(path, 10**9)]
     assert b"".join(pieces) == events(1)
     assert len(pieces) > 3

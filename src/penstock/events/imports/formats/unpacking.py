@@ -182,14 +182,15 @@ class _Directory:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.tell, self.seekable = file, file.tell, file.seekable
+        self.size = file.seek(0, SEEK_END)
 
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        if whence == SEEK_SET and offset < 0:
-            raise BadZipFile
         if whence == SEEK_END:
-            offset = max(0, self._file.seek(0, SEEK_END) + offset)
+            offset = max(0, self.size + offset)
         elif whence != SEEK_SET:
             offset += self._file.tell()
+        if not 0 <= offset <= self.size:
+            raise BadZipFile
         return self._file.seek(offset)
 
     def read(self, size: int = -1) -> bytes:
@@ -216,17 +217,26 @@ def _files_of_archive(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _directory(file: BinaryIO) -> list[ZipInfo]:
-    """Return the files of an archive, without folders and the files that macOS adds."""
+    """Return the files of an archive, without folders and the files that macOS adds.
+
+    Each file is within the archive, and all together are no larger than it, so that the work is
+    limited by its size.
+    """
+    directory = _Directory(file)
     try:
-        with ZipFile(cast("BinaryIO", _Directory(file))) as archive:
+        with ZipFile(cast("BinaryIO", directory)) as archive:
             infos = archive.infolist()
     except (BadZipFile, NotImplementedError, ValueError, struct.error):
         raise _damaged() from None
-    return [
+    infos = [
         info
         for info in infos
         if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/")
     ]
+    are_within = all(0 <= info.header_offset <= directory.size for info in infos)
+    if not are_within or sum(info.compress_size for info in infos) > directory.size:
+        raise _damaged()
+    return infos
 
 
 def _member(file: BinaryIO, info: ZipInfo) -> Iterator[bytes]:
@@ -235,8 +245,6 @@ def _member(file: BinaryIO, info: ZipInfo) -> Iterator[bytes]:
         raise UnreadableFile("The ZIP archive is encrypted; send it without a password.")
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise UnreadableFile("The ZIP archive must be compressed with Deflate.")
-    if info.header_offset < 0:
-        raise _damaged()
     file.seek(info.header_offset)
     header = file.read(_LOCAL_HEADER.size)
     if len(header) < _LOCAL_HEADER.size:
