@@ -73,6 +73,7 @@ def test_transactions_and_events_have_ids_of_their_own(workspace: Tenant, site: 
         ({"amount": "1e3"}, {"amount": "wrong_type"}),
         ({"amount": True}, {"amount": "wrong_type"}),
         ({"amount": 10**30}, {"amount": "out_of_range"}),
+        ({"amount": 10**400}, {"amount": "out_of_range"}),
         ({"amount": 2**64}, {"amount": "out_of_range"}),
         ({"amount": 1e300}, {"amount": "out_of_range"}),
         ({"amount": -(2**63) - 1}, {"amount": "out_of_range"}),

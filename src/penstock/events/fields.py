@@ -241,7 +241,7 @@ def _number(value: Any) -> int | float:
     number = number_or_none(value)
     if number is None:
         raise RuleBroken("wrong_type", "Must be a number.")
-    if not isfinite(number):
+    if isinstance(number, float) and not isfinite(number):  # Fails for a very large whole number.
         raise RuleBroken("not_finite", f"{_ALLOWED_NUMBERS} and finite.")
     if not LOWEST_INTEGER <= number <= HIGHEST_INTEGER:
         raise RuleBroken("out_of_range", f"{_ALLOWED_NUMBERS}.")

@@ -134,3 +134,28 @@ def test_the_documentation_has_every_format():
         )
         row = f"| `{reader.name}` | {reader.description} | {media_types} | {endings} |"
         assert row in page.splitlines()
+
+
+NO_IDS = ({"a": 1}, ["a"], 1.5, True)
+LINES_BY_ID = {
+    "mixpanel": lambda sent: {
+        "event": "e",
+        "properties": {"time": 1588327200, "distinct_id": "d", "$user_id": sent},
+    },
+    "posthog": lambda sent: {
+        "event": "e", "timestamp": "2020-05-01T10:00:00Z", "distinct_id": "d", "uuid": sent,
+    },
+    "amplitude": lambda sent: {
+        "event_type": "e", "event_time": "2020-05-01 10:00:00", "device_id": "d", "user_id": sent,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINES_BY_ID)
+def test_an_id_that_is_no_text_or_whole_number_rejects_its_line_only(workspace, name):
+    lines = ndjson([LINES_BY_ID[name](sent) for sent in ("u", *NO_IDS, 7)])
+    job_id = upload(workspace, lines, "application/x-ndjson", format=name).json()["id"]
+    job = finished(workspace.client, job_id)
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, len(NO_IDS))
+    [reject, *_] = workspace.client.get(f"/api/imports/{job_id}/rejects").json()["data"]
+    assert [fault["code"] for fault in reject["errors"]] == ["wrong_type"]

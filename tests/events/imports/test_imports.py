@@ -502,3 +502,13 @@ def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, 
     assert client.delete(f"/api/settings/websites/{workspace.website_id}").status_code == 204
     failed = finished(client, waiting["id"])
     assert (failed["state"], failed["error"]) == ("failed", "The website was deleted.")
+
+
+def test_a_number_too_large_for_any_type_rejects_its_line_only(run_import, client):
+    bought = {"type": "transaction", "transactionId": "t", "currency": "EUR", "amount": 10**400}
+    job = run_import([line(1), line(2) | bought])
+    assert (job["state"], counts(job)) == ("done", (2, 1, 0, 1))
+    [reject] = rejects(client, job)
+    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [
+        ("amount", "out_of_range")
+    ]

@@ -71,6 +71,21 @@ def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, works
         assert json.loads(event[-1] or "{}") == json.loads(sent_event[-1] or "{}")
 
 
+@pytest.mark.parametrize("sent", [{"a": 1}, {}, ["a"], [], 1.5, True])
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("identify", "anonymousId"), ("alias", "previousId"), ("identify", "userId")],
+)
+def test_an_id_that_is_no_text_rejects_its_line_only(import_calls, workspace, kind, field, sent):
+    ids = {"anonymousId": "v", "previousId": "v", "userId": "u", field: sent}
+    job = import_calls(call(), call(kind, **ids), call(event="after"))
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, 1)
+    [reject] = rejects(workspace.client, job)
+    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [
+        (field, "wrong_type")
+    ]
+
+
 def test_users_are_linked_with_their_traits_and_groups_are_ignored(
     import_calls, workspace, services
 ):

@@ -108,9 +108,19 @@ def text(values: Values, name: str) -> str | None:
 
 
 def sent_id(values: Values, name: str) -> str | None:
-    """Return an ID; None if it is missing or empty. A whole number becomes its decimal text."""
-    value = scalar(values, name)
-    return str(value) if type(value) is int else value if isinstance(value, str) and value else None
+    """Return an ID; None if it is missing, null or empty. A whole number becomes its decimal text.
+
+    Raises `Invalid` for anything else.
+    """
+    value = json.decode(bytes(values.get(name, b"null")))
+    return require_id(str(value) if type(value) is int else value, name) or None
+
+
+def require_id(value: Any, field: str) -> str | None:
+    """Return a text or None. Raises `Invalid` for anything else."""
+    if value is None or isinstance(value, str):
+        return value
+    raise Invalid([Fault(field, "wrong_type", "An ID must be a text or a whole number.")])
 
 
 def utc(time: Any) -> Any:

@@ -18,6 +18,7 @@ from penstock.events.imports.formats.exports import (
     Values,
     identify_line,
     json_problem,
+    require_id,
     required,
     rows_of_lines,
     without_signs,
@@ -47,11 +48,13 @@ def _line(values: Values) -> Any:
     fields = None if call_type == "group" else user_fields(call)
     if fields is None:
         return None
-    user_id = required(fields.get("userId"), "userId")
+    user_id = required(require_id(fields.get("userId"), "userId"), "userId")
+    visitor_field = "previousId" if call_type == "alias" else "anonymousId"
+    visitor_id = require_id(fields.get("visitorId"), visitor_field)
     traits = fields.get("traits")
     if isinstance(traits, dict):
         traits = without_signs(traits, SEGMENT.name)
-    return identify_line(user_id, [fields.get("visitorId")], traits)
+    return identify_line(user_id, [visitor_id], traits)
 
 
 def _event_line(call: RawItem) -> dict[str, Any]:

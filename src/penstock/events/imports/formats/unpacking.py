@@ -219,8 +219,8 @@ def _files_of_archive(file: BinaryIO) -> Iterator[bytes]:
 def _directory(file: BinaryIO) -> list[ZipInfo]:
     """Return the files of an archive, without folders and the files that macOS adds.
 
-    Each file is within the archive, and all together are no larger than it, so that the work is
-    limited by its size.
+    Raises `UnreadableFile` if a file begins outside the archive, or if the files together exceed
+    its size: reading the same bytes for many files would take hours.
     """
     directory = _Directory(file)
     try:
