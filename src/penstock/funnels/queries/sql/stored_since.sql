@@ -1,8 +1,8 @@
 -- The numbers of stored events and merges of the given websites, and how many of them were inserted
 -- after the given inserts. The name of a part contains the number of its newest insert, so older
 -- parts are not opened. Traits are summed up only for the scopes whose traits are read: every
--- change raises the version of its visitor, also if versions arrive in another order, and a deletion
--- lowers the number of visitors.
+-- change raises the version of its visitor, also if versions arrive in another order, and a
+-- deletion lowers the number of visitors.
 SELECT
     (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,
     (SELECT count() FROM visitor_aliases WHERE scope_id IN {scopes:Array(String)}) AS aliases,
