@@ -22,7 +22,7 @@ STATEMENTS = {
     "flows": (SNAPSHOT + FETCH, {}),
     "compare": (SNAPSHOT + FETCH, {"property": "plan"}),
     "export": (SNAPSHOT + 0, {}),
-    "units": (SNAPSHOT + 2 * FETCH, {}),
+    "units": (SNAPSHOT + 3 * FETCH, {}),  # the page, the names and the last activities
     "units/a1": (SNAPSHOT + 2 * FETCH, {}),
 }
 
