@@ -556,6 +556,7 @@ def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
     assert_accessible(page)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", name="Sign-up")).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
     stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
     assert (stored["revision"], stored["steps"][0]["name"]) == (1, "Sign-up")
     page.goto(f"/funnels/{funnel['id']}/edit")
@@ -563,6 +564,7 @@ def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
     named.get_by_label("Name in reports").fill("")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
     assert "name" not in shop.client.get(f"/api/funnels/{funnel['id']}").json()["steps"][0]
 
 

@@ -147,8 +147,8 @@ def hide(db: Connection, cohort_id: str) -> None:
 def remove_members(db: Connection, cohort_id: str, limit: int) -> int:
     """Remove some visitors from a list. Returns their number, at most `limit`."""
     c = cohort_visitors.c
-    some = select(c.scope_id, c.visitor_id).where(c.cohort_id == cohort_id).limit(limit)
-    of_list = and_(c.cohort_id == cohort_id, tuple_(c.scope_id, c.visitor_id).in_(some))
+    first = select(c.scope_id, c.visitor_id).where(c.cohort_id == cohort_id).limit(limit)
+    of_list = and_(c.cohort_id == cohort_id, tuple_(c.scope_id, c.visitor_id).in_(first))
     return db.execute(delete(cohort_visitors).where(of_list)).rowcount
 
 
