@@ -7,7 +7,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page, Route
+from playwright.sync_api import ConsoleMessage, Page, Route
 
 from tests.waiting import PATIENCE_S
 
@@ -37,14 +37,15 @@ class Watch:
 
     def __init__(self, page: Page) -> None:
         self._page, self._hosts, self.errors = page, set[str](), list[str]()
-        page.on(
-            "console",
-            lambda message: (
-                self._note(message.text) if message.type in ("error", "warning") else None
-            ),
-        )
+        page.on("console", self._note_message)
         page.on("pageerror", lambda error: self._note(str(error)))
         page.on("request", lambda request: self._hosts.add(urlsplit(request.url).netloc))
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        # A job may have finished when a page cancels it.
+        is_finished_job = "404" in message.text and "/api/jobs/" in message.location["url"]
+        if message.type in ("error", "warning") and not is_finished_job:
+            self._note(message.text)
 
     def _note(self, text: str) -> None:
         self.errors.append(text)
