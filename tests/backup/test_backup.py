@@ -175,6 +175,50 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
     assert not any((data / "warehouse" / "shadow").glob("penstock_*"))
 
 
+@pytest.mark.slow("starts two services")
+def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
+    """Segments, internal traffic, saved cohorts, traits, folders and names of steps."""
+    data, copy, restored = tmp_path / "data", tmp_path / "copy", tmp_path / "restored"
+    pro = [{"property": "$trait.plan", "operator": "equals", "value": "pro"}]
+    steps = [
+        {"type": "Event", "value": "seen", "name": "Saw it"},
+        {"type": "Event", "value": "bought"},
+    ]
+    with Served(data) as service:
+        key, website_id = service.first_account()
+        client = service.client
+        person = {"websiteId": website_id, "visitorId": "ann", "userId": "u-ann"}
+        sent = {**person, "traits": {"plan": "pro"}}
+        client.post("/api/identify", json=sent).raise_for_status()
+        client.post("/api/v1/events", json={**person, "event": "seen"}).raise_for_status()
+        funnel = {"name": "Shop", "folder": "Sales", "conversionWindowSeconds": 3600}
+        funnel_id = client.post("/api/funnels", json={**funnel, "steps": steps}).json()["id"]
+        segment = client.post("/api/segments", json={"name": "Pro", "filters": pro}).json()["id"]
+        internal = {"filters": [{**pro[0], "value": "internal"}]}
+        client.put("/api/settings/internal-traffic", json=internal).raise_for_status()
+        saved = {"name": "All", "kind": "list", "funnelId": funnel_id, "parameters": {}}
+        cohort = client.post("/api/cohorts", json=saved).json()["id"]
+        service.await_shipped()
+        paths = [
+            f"/api/funnels/{funnel_id}",
+            f"/api/segments/{segment}",
+            "/api/settings/internal-traffic",
+            f"/api/cohorts/{cohort}/visitors",
+        ]
+        before = [client.get(path).json() for path in paths]
+        assert [record["visitorId"] for record in before[-1]["data"]] == ["ann"]
+        assert service.stop() == 0
+    ran("backup", str(copy), "--data", str(data))
+    ran("restore", str(copy), "--data", str(restored))
+    assert "PROBLEM" not in ran("verify", "--data", str(restored))
+    with Served(restored) as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+        assert [service.client.get(path).json() for path in paths] == before
+        results = f"/api/funnels/{funnel_id}/results"
+        answer = service.client.get(results, params={"segment": segment}).json()
+        assert answer["aggregate"]["entered"] == 1
+
+
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a stopped service with some events."""
