@@ -71,7 +71,9 @@ def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
         raise ValueError(_NOT_A_TIME)
     if isinstance(value, str):
         text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
-        at_ms = int(text) if is_integer(text) else _parse_iso(text, naive_is_utc)
+        is_date = text[4:5] == "-"
+        is_number = not is_date and is_integer(text)
+        at_ms = int(text) if is_number else _parse_iso(text, naive_is_utc)
     elif isinstance(value, float) and not value.is_integer():
         raise ValueError(_NOT_A_TIME)
     else:

@@ -131,14 +131,19 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
         if kind is dict or kind is list:
             scalars[column_key(name)] = COMPOSITE
         elif value is not None:
-            is_short = len(name) + (len(value) if kind is str else 0) <= _CACHED_CHARS
-            column_of = _scalar_column if is_short else _scalar_column.__wrapped__
+            is_common = len(name) <= _CACHED_CHARS and (
+                kind is not str or len(value) <= _COMMON_CHARS
+            )
+            column_of = _scalar_column if is_common else _scalar_column.__wrapped__
             key, text, text_hash = column_of(name, value)
             scalars[key], hashes[key] = text, text_hash
     return {"scalars": scalars, "hashes": hashes}
 
 
-_CACHED_CHARS = 200
+_CACHED_CHARS, _COMMON_CHARS = 200, 16
+"""Maximum lengths of a name and a text in the cache. A longer text is usually an ID that no other
+event has, and to cache it takes longer than to compute it.
+"""
 
 
 # Return key, text and hash from a single cached lookup, because most events repeat earlier values.

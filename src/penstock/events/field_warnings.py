@@ -23,13 +23,14 @@ _IDS = (
 
 def field_warnings(raw: RawItem) -> tuple[Notice, ...]:
     """Return the warnings about a validated item."""
-    country = raw.get("country")
-    warnings: tuple[Notice, ...] = ()
-    if has_number_as_id(raw):
-        warnings += (ID_WAS_A_NUMBER,)
-    if country is not None and not _may_be_country_code(country):
-        warnings += (COUNTRY_NOT_ISO,)
-    return warnings
+    of_ids = (ID_WAS_A_NUMBER,) if has_number_as_id(raw) else ()
+    return of_ids + country_warnings(raw.get("country"))
+
+
+def country_warnings(country: Any) -> tuple[Notice, ...]:
+    """Return the warning about a valid country, if any."""
+    is_plausible = country is None or _may_be_country_code(country)
+    return () if is_plausible else (COUNTRY_NOT_ISO,)
 
 
 def has_number_as_id(raw: RawItem) -> bool:

@@ -154,7 +154,8 @@ def require_own_website(website: Website, context: EventValidationContext) -> No
 
 def time_from_1970_ms(value: Any) -> int:
     """Convert a time as sent to milliseconds. Raises `RuleBroken` for times before 1970."""
-    if wrong_unit := error_of_unit(value):
+    is_date = isinstance(value, str) and value[4:5] == "-"  # not a number, which may lack digits
+    if not is_date and (wrong_unit := error_of_unit(value)):
         raise wrong_unit
     return _from_1970_ms(value)
 

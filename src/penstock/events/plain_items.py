@@ -8,17 +8,18 @@ them with random items.
 
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, ValidationError, convert, defstruct
+from msgspec import DecodeError, Struct, ValidationError, convert, defstruct, json
 from pydantic import BaseModel
 
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 
-_NUL, _RESERVED = b"\\u0000", b'"$'
-"""JSON text of NUL, which strings must not contain, and of the start of a reserved property's
-name.
+_NULL, _NUL, _RESERVED = b"null", b"\\u0000", b'"$'
+"""JSON texts of null, of NUL, which strings must not contain, and of the start of a reserved
+property's name.
 """
 
 
@@ -31,22 +32,62 @@ def plain_item(
     """
     if _NUL in canonical or _RESERVED in canonical:
         return None
-    struct, reads, check = _reader(model)
+    reader = _reader(model)
     try:
-        item = convert(raw, struct)
-        for name, read in reads:
-            if (value := getattr(item, name)) is not None:
-                setattr(item, name, read(value, context))
-        if check is not None:
-            check(item, context)
+        return _converted(convert(raw, reader.struct), reader, context)
     except (ValidationError, RuleBroken):
         return None
+
+
+def plain_text(
+    text: bytes, model: type[BaseModel], context: EventValidationContext
+) -> tuple[Any, bytes] | None:
+    """Like `plain_item`, but for the JSON text of an item, which is not parsed beforehand.
+
+    Also returns the item's JSON with sorted keys, the same as `canonical_json`.
+    """
+    reader = _reader(model)
+    try:
+        item = reader.decoder.decode(text)
+        canonical = json.encode(item, order="sorted")
+        if (
+            _NUL in canonical
+            or _RESERVED in canonical
+            or len(canonical) > MAX_EVENT_BYTES
+            # The struct does not tell a field that is null from a missing field.
+            or (_NULL in text and None in json.decode(text).values())
+        ):
+            return None
+        return _converted(item, reader, context), canonical
+    except (DecodeError, RuleBroken, UnicodeError, RecursionError):
+        return None
+
+
+class _Reader(NamedTuple):
+    """What `plain_item` needs for a model.
+
+    struct: the model's fields for msgspec. reads: converters for some fields. check: the model's
+    own check.
+    """
+
+    struct: type[Struct]
+    decoder: json.Decoder[Any]
+    reads: tuple[Any, ...]
+    check: Any
+
+
+def _converted(item: Any, reader: _Reader, context: EventValidationContext) -> Any:
+    """Convert an item's fields in place. Raises `RuleBroken` if it needs the full validation."""
+    for name, read in reader.reads:
+        if (value := getattr(item, name)) is not None:
+            setattr(item, name, read(value, context))
+    if reader.check is not None:
+        reader.check(item, context)
     return item
 
 
 @lru_cache(maxsize=100)
-def _reader(model: type[BaseModel]) -> tuple[type[Struct], Any, Any]:
-    """Return the model's struct for msgspec, converters for its fields, and its own check."""
+def _reader(model: type[BaseModel]) -> _Reader:
     fields: list[Any] = []
     reads = []
     hints = get_type_hints(model, include_extras=True)
@@ -61,10 +102,12 @@ def _reader(model: type[BaseModel]) -> tuple[type[Struct], Any, Any]:
         fields,
         rename=aliases,
         forbid_unknown_fields=True,
+        omit_defaults=True,
         kw_only=True,
         gc=False,
     )
-    return struct, tuple(reads), getattr(model, "check_between_fields", None)
+    check = getattr(model, "check_between_fields", None)
+    return _Reader(struct, json.Decoder(struct), tuple(reads), check)
 
 
 def _plain_type(hint: Any) -> tuple[Any, Any]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from urllib.parse import SplitResult, parse_qsl, unquote
+from operator import attrgetter
+from urllib.parse import parse_qsl, unquote
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
@@ -10,6 +11,9 @@ from penstock.events.schema import TrackedItem
 from penstock.events.validation import RawItem
 
 _UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
+_COLUMNS = ("url", "title", "referrer", *_UTM)
+"""Fields that are stored as they are, in columns with the same names."""
+_values_of_columns = attrgetter(*_COLUMNS)
 _NAME_FIELDS: Mapping[str, str] = {
     "pageview": "path",
     "screenview": "screen",
@@ -37,20 +41,16 @@ def name_and_columns(item: TrackedItem) -> tuple[str, dict[str, str]]:
     """Return the event's name, and the warehouse columns for page, location and traffic source."""
     url = None if item.url is None else split_url(item.url)
     path = item.path or path_of_url(url) or ""
-    return item.screen or item.name or path, _columns(item, path, url)
-
-
-def _columns(item: TrackedItem, path: str, url: SplitResult | None) -> dict[str, str]:
-    campaign = _campaign(url.query) if url is not None and url.query else {}
     columns = {
-        "path": path,
-        "url": item.url,
-        "title": item.title,
-        "referrer": item.referrer,
-        "referrer_host": _host(item.referrer) if item.referrer else None,
-        **{name: getattr(item, name) or campaign.get(name) for name in _UTM},
+        name: value for name, value in zip(_COLUMNS, _values_of_columns(item), strict=True) if value
     }
-    return {name: value for name, value in columns.items() if value}
+    if path:
+        columns["path"] = path
+    if item.referrer and (host := _host(item.referrer)):
+        columns["referrer_host"] = host
+    if url is not None and url.query:
+        columns = {name: value for name, value in _campaign(url.query).items() if value} | columns
+    return item.screen or item.name or path, columns
 
 
 @lru_cache(maxsize=1000)

@@ -124,7 +124,7 @@ def store_items(
             Status.ACCEPTED,
             event_id,
             resolution.visitor_id,
-            (*event.warnings, *resolution.notices),
+            event.warnings + resolution.notices,
         )
         rows.append(event_row(event, event_id, resolution.visitor_id))
         if event.dedupe_key is not None:

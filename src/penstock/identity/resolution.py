@@ -13,7 +13,7 @@ open: the absorbed visitors count as released at once, a worker changes their ro
 the visitor absorbs no others until then.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -81,6 +81,7 @@ class IdentityResolver:
     sizes: number of absorbed visitors, for each visitor that may absorb others or be released.
     large: visitors that have absorbed more visitors than `absorbed` lists.
     open_releases: visitors whose release is open.
+    revision: number of moves and releases so far.
 
     The other fields record the changes for the store to write.
     """
@@ -91,6 +92,7 @@ class IdentityResolver:
     sizes: dict[VisitorKey, int] = field(default_factory=dict)
     large: Collection[VisitorKey] = ()
     open_releases: set[VisitorKey] = field(default_factory=set)
+    revision: int = 0
     opened: dict[VisitorKey, str] = field(default_factory=dict)
     created: set[VisitorKey] = field(default_factory=set)
     changed: set[VisitorKey] = field(default_factory=set)
@@ -101,6 +103,29 @@ class IdentityResolver:
 
     def __post_init__(self) -> None:
         self.stored_links = dict(self.links)
+
+    def resolve_all(
+        self,
+        claims: Sequence[Claim],
+        keys: Sequence[Hashable],
+        new_visitor_id: Callable[[], VisitorId],
+    ) -> list[Resolution]:
+        """Resolve claims in order. A repeat has the same result until a visitor is moved or
+        released.
+
+        keys: one per claim; claims with equal keys are equal.
+        """
+        resolutions, known, revision = list[Resolution](), dict[Hashable, Resolution](), 0
+        for claim, key in zip(claims, keys, strict=True):
+            resolution = known.get(key)
+            if resolution is None:
+                resolution = self.resolve(claim, new_visitor_id)
+                if self.revision > revision:
+                    known, revision = {}, self.revision
+                else:
+                    known[key] = resolution
+            resolutions.append(resolution)
+        return resolutions
 
     def resolve(self, claim: Claim, new_visitor_id: Callable[[], VisitorId]) -> Resolution:
         """Link or merge the two IDs of a claim and return its canonical visitor."""
@@ -200,6 +225,7 @@ class IdentityResolver:
 
         user_id: the user whose claim causes the release.
         """
+        self.revision += 1
         visitor = self.visitors[scope, visitor_id]
         released = {visitor_id}
         if visitor.canonical_id == visitor_id:
@@ -215,6 +241,7 @@ class IdentityResolver:
 
     def _move(self, scope: ScopeId, visitor_id: str, after: Visitor, user_id: str) -> None:
         """Make a visitor count as another visitor, or again as itself."""
+        self.revision += 1
         before_id = self.visitors[scope, visitor_id].canonical_id
         if before_id != after.canonical_id:
             own_id = VisitorId(visitor_id)

@@ -3,18 +3,20 @@
 import sqlite3
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
-from penstock.events.field_warnings import field_warnings
+from penstock.events.field_warnings import country_warnings, field_warnings
 from penstock.events.fields import (
     EventValidationContext,
 )
 from penstock.events.imports.formats.schema import IDENTIFY, STORED, IdentifyLine, ImportLine
 from penstock.events.imports.stored_events import read_stored_event
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
+from penstock.events.plain_items import plain_text
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
     TRANSACTION_FIELDS,
@@ -26,9 +28,12 @@ from penstock.events.server_events import (
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
-from penstock.identity.model import Claim
+from penstock.identity.model import Claim, Notice
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
+_values_of_columns = attrgetter(*_OWN_COLUMNS)
+_KINDS = {kind.value: kind for kind in Kind}
+_TRANSACTION_FIELDS = frozenset(TRANSACTION_FIELDS)
 _NEEDS_MANAGE = Fault(
     "type",
     "needs_manage",
@@ -75,6 +80,13 @@ def read_line(
 
     Raises `Invalid` with every fault.
     """
+    if (plain := plain_text(text, ImportLine, context)) and _is_complete(plain[0]):
+        item, canonical = plain
+        warnings = country_warnings(item.country)
+        event = _new_event(item, canonical, website, occurrences, context, warnings)
+        if not item.visitor_ids:
+            return [event]
+        return [*(_claim(website, each, event.user_id) for each in item.visitor_ids), event]
     raw = _with_name(_parse(text))
     if isinstance(raw, dict) and raw.get("type") == IDENTIFY:
         canonical_json(raw)  # The limit of an event applies to these lines too.
@@ -97,43 +109,81 @@ def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Cla
 def _read_event(
     raw: Any, website: Website, occurrences: Occurrences, context: EventValidationContext
 ) -> tuple[NewEvent, Sequence[str]]:
-    """Return the event in a line, and further visitors of its user.
+    """Return the event in a line, and further visitors of its user."""
+    canonical = canonical_json(raw)
+    item = validate(raw, ImportLine, _RULES, context, canonical)
+    event = _new_event(item, canonical, website, occurrences, context, field_warnings(raw))
+    return event, item.visitor_ids or ()
+
+
+def _new_event(
+    item: ImportLine,
+    canonical: bytes,
+    website: Website,
+    occurrences: Occurrences,
+    context: EventValidationContext,
+    warnings: tuple[Notice, ...],
+) -> NewEvent:
+    """Return the event of a valid line.
 
     A line without `dedupeKey` and `transactionId` is identified by its content and the number of
     equal lines before it. So importing a file again stores nothing twice, and two equal lines in
     one file are two events.
+
+    canonical: the line's JSON with sorted keys.
     """
-    canonical = canonical_json(raw)
-    item = validate(raw, ImportLine, _RULES, context, canonical)
     content = body_hash(canonical)
     name, columns = name_and_columns(item)
-    columns |= {
-        column: value for column in _OWN_COLUMNS if (value := getattr(item, column)) is not None
-    }
+    for column, value in zip(_OWN_COLUMNS, _values_of_columns(item), strict=True):
+        if value is not None:
+            columns[column] = value
     client_id = item.dedupe_key or item.transaction_id
     line_id = client_id or f"\0{content.hex()}\0{occurrences.number(content)}"
-    event = NewEvent(
-        website_id=website.id,
-        scope_id=website.scope_id,
-        kind=Kind(item.type),
-        name=name,
-        source=Source.IMPORT,
-        occurred_at_ms=item.timestamp,
-        stated_at_ms=item.timestamp,
-        received_at_ms=context.now_ms,
-        visitor_id=item.visitor_id,
-        user_id=item.user_id,
-        body_hash=content,
-        dedupe_key=dedupe_key(website.id, Family.IMPORTS, line_id),
-        client_event_id=client_id,
-        columns=columns,
-        properties=transaction_properties(
-            item.properties, item.amount, item.currency, item.transaction_id
-        ),
-        warnings=field_warnings(raw),
+    properties = item.properties or {}
+    if item.type == "transaction":
+        properties = transaction_properties(
+            properties, item.amount, item.currency, item.transaction_id
+        )
+    return NewEvent(
+        website.id,
+        website.scope_id,
+        _KINDS[item.type],
+        name,
+        Source.IMPORT,
+        item.timestamp,
+        item.timestamp,
+        context.now_ms,
+        item.visitor_id,
+        item.user_id,
+        content,
+        dedupe_key(website.id, Family.IMPORTS, line_id),
+        None,
+        client_id,
+        columns,
+        properties,
+        warnings=warnings,
         is_public=False,
     )
-    return event, item.visitor_ids or ()
+
+
+def _is_complete(item: ImportLine) -> bool:
+    """Whether a line whose fields are valid obeys `_RULES`."""
+    if item.type == "pageview":
+        has_name = item.path is not None or item.url is not None
+        has_name = has_name and item.screen is None and item.name is None
+    elif item.type == "screenview":
+        has_name = item.screen is not None and item.name is None
+    else:
+        has_name = item.name is not None and item.screen is None
+    return (
+        has_name
+        and (item.user_id is not None or (item.visitor_id is not None and not item.visitor_ids))
+        and (
+            _TRANSACTION_FIELDS.isdisjoint(item.properties or ())
+            if item.type == "transaction"
+            else item.amount is None and item.currency is None and item.transaction_id is None
+        )
+    )
 
 
 def stated_ms(text: bytes) -> int | None:

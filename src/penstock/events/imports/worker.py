@@ -347,6 +347,8 @@ def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, 
 
     Returns the batch and the remaining outcomes.
     """
+    if not any(isinstance(outcome, Rejected) for outcome in outcomes):
+        return batch, list(outcomes)
     items, item_rows, rejects = list[NewEvent | Claim](), list[Row](), list(batch.rejects)
     remaining = list[Outcome]()
     for item, row, outcome in zip(batch.items, batch.item_rows, outcomes, strict=True):
@@ -374,7 +376,7 @@ def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> Import
     conflicts = {
         row.line
         for row, outcome in zip(batch.item_rows, outcomes, strict=True)
-        if CONFLICT in _notices(outcome)
+        if (notices := _notices(outcome)) and CONFLICT in notices
     }
     first_event_at_ms, last_event_at_ms = _widen(
         job.first_event_at_ms, job.last_event_at_ms, times_ms

@@ -2,6 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 from penstock.base.patterns import BytesPattern
@@ -24,7 +25,7 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
     # The start of a line that continues in the next piece, possibly cut off, and its full size.
     start, size = b"", 0
     for piece, bytes_read in unpacked(path, limits.max_inflated_bytes):
-        at = 0
+        at, end_of_last, lines = 0, piece.rfind(b"\n") + 1, BytesIO(piece)
         while at < len(piece):
             if (
                 not size
@@ -34,6 +35,17 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
                 count = piece.count(b"\n", at, end_of_empty)
                 at, number = end_of_empty, number + count
                 yield Row(number, number, bytes_read, empty_lines=count)
+                continue
+            if not size and at < end_of_last:
+                lines.seek(at)
+                for line in lines:
+                    if at == end_of_last:
+                        break
+                    # Let the pattern skip this line and the empty lines after it.
+                    if not keep_empty and line.isspace() and _EMPTY_LINES.end_of_match(line, 0):
+                        break
+                    at, number = at + len(line), number + 1
+                    yield _row(number, bytes_read, line, max_row_bytes, keep_empty)
                 continue
             end = piece.find(b"\n", at) + 1
             part = piece[at : end or None]
@@ -57,6 +69,8 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
 
 
 def _row(number: int, bytes_read: int, text: bytes, max_bytes: int, keep_empty: bool) -> Row:
+    if len(text) <= max_bytes and number > 1 and (keep_empty or not text.isspace()):
+        return Row(number, number, bytes_read, text)
     if len(text.removesuffix(b"\n")) > max_bytes:
         return Row(number, number, bytes_read, faults=(too_long(max_bytes),))
     content = text.removeprefix(BOM_UTF8) if number == 1 else text
