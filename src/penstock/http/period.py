@@ -115,6 +115,16 @@ def _timezones() -> set[str]:
     return available_timezones() - {"localtime", "Factory", "posixrules"}
 
 
+def known_timezone(name: str) -> str:
+    """Validator: require the name of a time zone."""
+    if name not in _timezones():
+        raise RuleBroken(
+            "unknown_timezone",
+            "Unknown time zone; use an IANA name such as Europe/Berlin.",
+        )
+    return name
+
+
 class InTimezone(Query):
     """A query parameter for the time zone of calendar days."""
 
@@ -126,15 +136,7 @@ class InTimezone(Query):
         ),
     ] = "UTC"
 
-    @field_validator("timezone")
-    @classmethod
-    def _require_known(cls, name: str) -> str:
-        if name not in _timezones():
-            raise RuleBroken(
-                "unknown_timezone",
-                "Unknown time zone; use an IANA name such as Europe/Berlin.",
-            )
-        return name
+    _known = field_validator("timezone")(known_timezone)
 
 
 class InBuckets(InTimezone):

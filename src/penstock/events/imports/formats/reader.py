@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
 
@@ -26,6 +26,15 @@ class ReaderLimits(NamedTuple):
 
     max_row_bytes: int
     max_inflated_bytes: int
+
+
+class Sample(NamedTuple):
+    """The first rows of a table. rows: a value for each column; empty text or None for an empty
+    cell. A row may be shorter than `columns`.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
 
 
 class Row(NamedTuple):

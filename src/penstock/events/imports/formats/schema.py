@@ -1,11 +1,22 @@
-"""The wire type for the content of each row."""
+"""Wire types for the content of rows, and for the mapping of a table's columns."""
 
-from typing import Annotated, Any, Literal
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta
-from pydantic import AfterValidator, Field, RootModel, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
+from penstock.base.errors import Fault
+from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_PROPERTY_KEYS
 from penstock.events.fields import (
     Currency,
     EventName,
@@ -19,8 +30,10 @@ from penstock.events.fields import (
     Timestamp,
     valid_text,
 )
+from penstock.events.properties import RESERVED_PREFIX
 from penstock.events.schema import TrackedItem
-from penstock.http.schema import Input, RuleBroken
+from penstock.http.period import known_timezone
+from penstock.http.schema import Input, RuleBroken, RulesBroken, without_controls
 
 IDENTIFY = "identify"
 _MAX_VISITORS = 100
@@ -139,3 +152,261 @@ class StoredLine(Input):
     def _has_the_limits_of_its_kind(cls, name: str, info: ValidationInfo[Any]) -> str:
         is_path = info.data.get("kind") == "pageview"
         return valid_text(name, MAX_PATH_CHARS if is_path else MAX_NAME_CHARS)
+
+
+# Mappings
+
+
+class Use(StrEnum):
+    """The use of a column. `field` is one of `FIELDS`; an attempt ID is a property too."""
+
+    TIME = "time"
+    VISITOR = "visitor"
+    USER = "user"
+    EVENT = "event"
+    TYPE = "type"
+    ATTEMPT = "attempt"
+    PROPERTY = "property"
+    PROPERTIES = "properties"
+    FIELD = "field"
+    IGNORED = "ignored"
+
+
+class TimeUnit(StrEnum):
+    """How a column writes times: as a number since 1970 in a unit, or as text."""
+
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+    MICROSECONDS = "microseconds"
+    TEXT = "text"
+
+
+class ValueType(StrEnum):
+    """The type of a property's values."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    JSON = "json"
+
+
+class OtherColumns(StrEnum):
+    """The use of all columns that a mapping does not list."""
+
+    PROPERTY = "property"
+    IGNORED = "ignored"
+
+
+FIELDS = tuple(
+    field.alias or name
+    for name, field in ImportLine.model_fields.items()
+    if name
+    not in ("type", "name", "timestamp", "visitor_id", "user_id", "visitor_ids", "properties")
+)
+"""Fields of an event that a column of the use `field` can fill, under their names on the wire."""
+MAX_COLUMNS = 1_000
+_ONCE = (Use.TIME, Use.VISITOR, Use.USER, Use.EVENT, Use.TYPE, Use.PROPERTIES)
+_DIRECTIVES = frozenset("YymdBbHIMSfpzaAj%")
+_NAMED = (Use.ATTEMPT, Use.PROPERTY, Use.FIELD)
+
+
+def _time_format(text: str) -> str:
+    """Validate a format of times. Only known directives are allowed, each at most once."""
+    parts = text.replace("%%", "").split("%")[1:]
+    names = [part[:1] for part in parts]
+    for name in names:
+        if name not in _DIRECTIVES or not name:
+            message = f"%{name} is not allowed. Write the format like %d.%m.%Y %H:%M:%S."
+            raise RuleBroken("not_a_time_format", message)
+    has_day = "d" in names and not {"m", "b", "B"}.isdisjoint(names)
+    if (
+        len(set(names)) < len(names)
+        or {"Y", "y"}.isdisjoint(names)
+        or not (has_day or "j" in names)
+    ):
+        raise RuleBroken(
+            "not_a_time_format",
+            "The format must contain the year, the month and the day, and each part once, "
+            "such as %d.%m.%Y %H:%M:%S.",
+        )
+    return text
+
+
+class MappedColumn(Input):
+    """A column of a table, and its use for the import."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    column: Annotated[
+        str,
+        Field(max_length=500, description="Name of the column, as in the first row of the file."),
+    ]
+    use: Annotated[Use, Field(strict=False, description="What the column contains.")]
+    unit: Annotated[
+        TimeUnit | None,
+        Field(strict=False, description="Unit of the use `time`. `text` is text, or a date type."),
+    ] = None
+    format: Annotated[
+        Annotated[str, Field(max_length=100), AfterValidator(_time_format)] | None,
+        Field(
+            description="Format of a time with the unit `text`, such as `%d.%m.%Y %H:%M:%S`. "
+            "Without it, the time is ISO 8601."
+        ),
+    ] = None
+    name: Annotated[
+        Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_controls)]
+        | None,
+        Field(
+            description="Name of the property, for the uses `attempt` and `property`; by default, "
+            "the name of the column without `$`. For the use `field`, the field: "
+            + ", ".join(f"`{name}`" for name in FIELDS)
+            + "."
+        ),
+    ] = None
+    type: Annotated[
+        ValueType | None,
+        Field(
+            strict=False,
+            description="Type of the values of a `property`; by default, the type in the file, "
+            "which is text in CSV.",
+        ),
+    ] = None
+
+    @property
+    def property_name(self) -> str:
+        """The name of the property, for the uses `attempt` and `property`."""
+        return self.name or self.column.lstrip(RESERVED_PREFIX) or self.column
+
+    @model_validator(mode="after")
+    def _has_fields_of_its_use(self) -> Self:
+        faults = []
+        if self.use is Use.TIME and self.unit is None:
+            faults.append(Fault("unit", "required", "Choose the unit of the times."))
+        if self.use is Use.FIELD and self.name not in FIELDS:
+            faults.append(Fault("name", "not_one_of", f"Must be one of {', '.join(FIELDS)}."))
+        for field, uses in (
+            ("unit", (Use.TIME,)),
+            ("format", (Use.TIME,)),
+            ("name", _NAMED),
+            ("type", (Use.PROPERTY,)),
+        ):
+            if getattr(self, field) is not None and self.use not in uses:
+                message = f"Only a column of the use {' or '.join(uses)} has this field."
+                faults.append(Fault(field, "not_for_use", message))
+        if self.format is not None and self.unit is not TimeUnit.TEXT:
+            faults.append(Fault("format", "not_for_unit", "Only the unit text has a format."))
+        if self.use in (Use.ATTEMPT, Use.PROPERTY):
+            if self.property_name.startswith(RESERVED_PREFIX):
+                message = "Names with $ are reserved for Penstock's own fields; use another name."
+                faults.append(Fault("name", "reserved_property", message))
+            elif not self.property_name:
+                faults.append(Fault("name", "required", "Name the property."))
+        if faults:
+            raise RulesBroken(faults)
+        return self
+
+
+class ImportMapping(Input):
+    """The uses of the columns of a table.
+
+    This type also holds a guess, which may lack a use that an import needs. `CompleteMapping` does
+    not.
+    """
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    columns: Annotated[
+        list[MappedColumn],
+        Field(max_length=MAX_COLUMNS, description="The columns, in any order."),
+    ]
+    event_name: Annotated[
+        EventName | None,
+        Field(description="Name of every event, if no column has the use `event`."),
+    ] = None
+    event_type: Annotated[
+        Literal["pageview", "screenview", "event", "transaction"],
+        Field(description="Type of every event whose row does not have a type."),
+    ] = "event"
+    timezone: Annotated[
+        Annotated[str, Field(max_length=64), AfterValidator(known_timezone)],
+        Field(description="Time zone of times without an offset, such as `Europe/Berlin`."),
+    ] = "UTC"
+    other_columns: Annotated[
+        OtherColumns | None,
+        Field(
+            strict=False,
+            description="The use of all columns that are not listed. Without it, a file with "
+            "such a column is rejected.",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _names_each_thing_once(self) -> Self:
+        faults = []
+        columns = Counter(each.column for each in self.columns)
+        uses = Counter(each.use for each in self.columns)
+        names = Counter(
+            (each.use is Use.FIELD, each.property_name)
+            for each in self.columns
+            if each.use in _NAMED
+        )
+        for number, each in enumerate(self.columns):
+            at = f"columns[{number}]"
+            if columns[each.column] > 1:
+                faults.append(Fault(f"{at}.column", "repeated", "Each column is listed once."))
+            if each.use in _ONCE and uses[each.use] > 1:
+                message = f"Only one column can have the use {each.use}."
+                faults.append(Fault(f"{at}.use", "repeated", message))
+            if each.use in _NAMED and names[each.use is Use.FIELD, each.property_name] > 1:
+                message = f"Two columns have the name {each.property_name}; rename one of them."
+                faults.append(Fault(f"{at}.name", "repeated", message))
+        if sum(not is_field for is_field, _ in names) > MAX_PROPERTY_KEYS:
+            message = f"An event may have at most {MAX_PROPERTY_KEYS} properties."
+            faults.append(Fault("columns", "too_many_keys", message))
+        if uses[Use.EVENT] and self.event_name is not None:
+            message = "Leave the name out, or change the use of the column with event names."
+            faults.append(Fault("eventName", "not_both", message))
+        if faults:
+            raise RulesBroken(faults)
+        return self
+
+    def gaps(self) -> list[Fault]:
+        """Return what an import still needs."""
+        uses, faults = {each.use for each in self.columns}, []
+        if Use.TIME not in uses:
+            faults.append(
+                Fault("columns", "time_required", "Choose the column with the time: use time.")
+            )
+        if uses.isdisjoint((Use.VISITOR, Use.USER)):
+            faults.append(
+                Fault(
+                    "columns",
+                    "identity_required",
+                    "Choose the column with the ID of the visitor or the user: use visitor or "
+                    "user.",
+                )
+            )
+        if (
+            uses.isdisjoint((Use.EVENT, Use.TYPE))
+            and self.event_name is None
+            and self.event_type in ("event", "transaction")
+        ):
+            faults.append(
+                Fault(
+                    "eventName",
+                    "required",
+                    "Choose the column with the event name: use event. Or enter one name for all "
+                    "events: eventName.",
+                )
+            )
+        return faults
+
+
+class CompleteMapping(ImportMapping):
+    """A mapping with everything that an import needs."""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if faults := self.gaps():
+            raise RulesBroken(faults)
+        return self

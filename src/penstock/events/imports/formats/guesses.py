@@ -1,0 +1,362 @@
+"""Guesses the mapping of a table from its first rows. People correct the guess before an import."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
+from typing import Any, NamedTuple
+
+from penstock.base.errors import Malformed
+from penstock.base.event_limits import MAX_PROPERTY_KEYS
+from penstock.base.patterns import is_decimal
+from penstock.events.imports.formats.reader import Sample
+from penstock.events.imports.formats.schema import (
+    FIELDS,
+    MAX_COLUMNS,
+    ImportMapping,
+    MappedColumn,
+    TimeUnit,
+    Use,
+    ValueType,
+)
+from penstock.events.imports.formats.times import read_time_ms
+from penstock.events.properties import RESERVED_PREFIX
+from penstock.http.bodies import parse_json
+
+SAMPLE_ROWS = 20
+"""Number of rows from which a mapping is guessed."""
+_MAX_NAME_CHARS = 200
+_FIRST_MS, _LAST_MS = 946_684_800_000, 4_102_444_800_000
+"""The years 2000 to 2099. A number outside them is not taken for a time."""
+_TIMES = (
+    "timestamp", "eventtime", "eventtimestamp", "occurredat", "time", "ts", "datetime", "createdat",
+    "created", "at", "date", "when", "day",
+)  # fmt: skip
+_USERS = (
+    "userid", "user", "uid", "customerid", "customer", "memberid", "member", "accountid",
+    "clientno", "customerno", "customernumber", "usernumber", "email", "useremail", "personid",
+)  # fmt: skip
+_VISITORS = (
+    "visitorid", "visitor", "anonymousid", "anonid", "anonymous", "distinctid", "deviceid",
+    "cookieid", "clientid", "cid", "userpseudoid", "fullvisitorid", "device",
+)  # fmt: skip
+_EVENTS = ("event", "eventname", "action", "activity", "eventtype", "eventaction", "step", "name")
+_TYPES = ("type", "kind", "eventtype", "hittype")
+_TYPE_VALUES = {"event", "pageview", "screenview", "transaction"}
+_ATTEMPTS = (
+    "attemptid", "attempt", "checkoutid", "orderid", "cartid", "basketid", "bookingid", "quoteid",
+    "applicationid", "journeyid", "processid", "caseid", "requestid", "ordernumber", "orderno",
+    "bookingnumber", "invoiceid", "transactionid", "order", "case",
+)  # fmt: skip
+_EVENT_IDS = (
+    "eventid",
+    "insertid",
+    "messageid",
+    "dedupekey",
+    "eventuuid",
+    "uuid",
+    "idempotencykey",
+)
+_OBJECTS = (
+    "properties", "props", "eventproperties", "eventparams", "params", "attributes", "metadata",
+    "payload", "data", "context", "details",
+)  # fmt: skip
+_OF_TRANSACTIONS = ("transactionId", "amount", "currency")
+_FIELD_NAMES = {
+    **{name.lower(): name for name in FIELDS if name not in _OF_TRANSACTIONS},
+    "currenturl": "url",
+    "pageurl": "url",
+    "pagelocation": "url",
+    "pagepath": "path",
+    "pathname": "path",
+    "pagetitle": "title",
+    "referer": "referrer",
+    "pagereferrer": "referrer",
+    "screenname": "screen",
+    "countrycode": "country",
+    "devicetype": "device",
+    "devicecategory": "device",
+    "operatingsystem": "os",
+    "sessionid": "externalSessionId",
+}  # fmt: skip
+_DEVICES = {"desktop", "mobile", "tablet", "phone", "smartphone", "tv", "console", "other"}
+_NAME_ENDINGS_OF_TEXT = ("id", "code", "zip", "phone", "number", "no", "postcode", "key", "sku")
+"""Endings of names whose digits are not a quantity."""
+_MAX_FORMATTED = 10
+"""Maximum number of columns that are compared with all formats. Compiling a format takes time."""
+_FORMATS = tuple(
+    f"{date}{clock}"
+    for date in (
+        "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y",
+        "%b %d, %Y", "%d-%b-%Y", "%Y%m%d", "%m/%d/%y", "%d.%m.%y",
+    )
+    for clock in (
+        " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", ", %H:%M:%S", ", %I:%M:%S %p",
+        " %H:%M:%S.%f", " %H:%M:%S %z", "",
+    )
+)  # fmt: skip
+"""Formats of times other than ISO 8601. If several fit all rows, the first is the guess."""
+
+
+class _Column(NamedTuple):
+    """A column of a sample. words: its name without case and signs. values: without empty cells."""
+
+    name: str
+    words: str
+    values: Sequence[Any]
+
+
+def guess_mapping(sample: Sample) -> ImportMapping:
+    """Guess the use of each column. The guess may lack a use that an import needs."""
+    columns = [_column(sample, place) for place in range(min(len(sample.columns), MAX_COLUMNS))]
+    uses: dict[str, MappedColumn] = {}
+    _guess_time(columns, uses)
+    _guess_type(columns, uses)
+    _guess_ids(columns, uses)
+    _guess_named(columns, uses, Use.EVENT, _EVENTS, _is_short_text)
+    _guess_named(columns, uses, Use.PROPERTIES, _OBJECTS, _are_objects)
+    _guess_fields(columns, uses)
+    _guess_attempt(columns, uses, sample)
+    return ImportMapping(columns=_unique(uses.get(each.name) or _other(each) for each in columns))
+
+
+def _column(sample: Sample, place: int) -> _Column:
+    name = sample.columns[place]
+    words = "".join(character for character in name.lower() if character.isalnum())
+    cells = [row[place] for row in sample.rows[:SAMPLE_ROWS] if place < len(row)]
+    return _Column(name, words, [cell for cell in cells if cell not in (None, "")])
+
+
+def _free(columns: Iterable[_Column], uses: dict[str, MappedColumn]) -> list[_Column]:
+    return [each for each in columns if each.name and each.name not in uses]
+
+
+def _guess_named(
+    columns: Sequence[_Column],
+    uses: dict[str, MappedColumn],
+    use: Use,
+    names: Sequence[str],
+    fits: Callable[[Sequence[Any]], bool] = lambda _: True,
+) -> _Column | None:
+    """Give the use to the column whose name comes first in the list of names."""
+    for name in names:
+        for each in _free(columns, uses):
+            if each.words == name and fits(each.values):
+                uses[each.name] = MappedColumn(column=each.name, use=use)
+                return each
+    return None
+
+
+def _guess_time(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
+    """Choose the column with times: the best name first, then the first column with text."""
+    ranked = sorted(
+        ((_rank_of_time(each.words), place, each) for place, each in enumerate(columns)),
+        key=lambda ranked: ranked[:2],
+    )
+    named = [each for rank, _, each in ranked if rank <= len(_TIMES) and each.name]
+    others = [each for rank, _, each in ranked if rank > len(_TIMES) and each.name]
+    for each in named:
+        if _set_time(each, uses, _written_time(each.values)):
+            return
+    for each in others:
+        written = _written_time(each.values)
+        if written and written[0] is TimeUnit.TEXT and _set_time(each, uses, written):
+            return
+    for each in [*named, *others][:_MAX_FORMATTED]:
+        if _set_time(each, uses, _formatted_time(each.values)):
+            return
+    for each in named:
+        if not each.values and _set_time(each, uses, (TimeUnit.TEXT, None)):
+            return
+
+
+def _set_time(
+    column: _Column, uses: dict[str, MappedColumn], written: tuple[TimeUnit, str | None] | None
+) -> bool:
+    if written is None:
+        return False
+    unit, time_format = written
+    uses[column.name] = MappedColumn(
+        column=column.name, use=Use.TIME, unit=unit, format=time_format
+    )
+    return True
+
+
+def _rank_of_time(words: str) -> int:
+    """Return a small number for a good name of times; at most the number of names for any name."""
+    if words in _TIMES:
+        return _TIMES.index(words)
+    endings = ("timestamp", "time", "date", "at", "ts", "ms", "us", "seconds", "on")
+    return len(_TIMES) + (not words.endswith(endings))
+
+
+def _written_time(values: Sequence[Any]) -> tuple[TimeUnit, str | None] | None:
+    """Return how all values are times, as numbers or as ISO 8601; None if they are not."""
+    for unit in (TimeUnit.SECONDS, TimeUnit.MILLISECONDS, TimeUnit.MICROSECONDS, TimeUnit.TEXT):
+        if values and all(_is_time(value, unit, None) for value in values):
+            return unit, None
+    return None
+
+
+def _formatted_time(values: Sequence[Any]) -> tuple[TimeUnit, str | None] | None:
+    """Return the format in which all values are times; None if no format fits."""
+    for time_format in _FORMATS:
+        if values and all(_is_time(value, TimeUnit.TEXT, time_format) for value in values):
+            return TimeUnit.TEXT, time_format
+    return None
+
+
+def _is_time(value: Any, unit: TimeUnit, time_format: str | None) -> bool:
+    if unit is TimeUnit.TEXT and not isinstance(value, str):
+        return False
+    try:
+        return _FIRST_MS <= read_time_ms(value, unit, time_format, UTC) < _LAST_MS
+    except ValueError:
+        return False
+
+
+def _guess_type(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
+    _guess_named(
+        columns, uses, Use.TYPE, _TYPES,
+        lambda values: bool(values) and {str(value).lower() for value in values} <= _TYPE_VALUES,
+    )  # fmt: skip
+
+
+def _guess_ids(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
+    _guess_named(columns, uses, Use.USER, _USERS, _are_ids)
+    _guess_named(columns, uses, Use.VISITOR, _VISITORS, _are_ids)
+
+
+def _are_ids(values: Sequence[Any]) -> bool:
+    texts = {str(value).lower() for value in values}
+    return not texts or not texts <= _DEVICES
+
+
+def _is_short_text(values: Sequence[Any]) -> bool:
+    return all(
+        isinstance(value, str)
+        and len(value) <= _MAX_NAME_CHARS
+        and not is_decimal(value)
+        and not _is_container(value)
+        for value in values
+    )
+
+
+def _are_objects(values: Sequence[Any]) -> bool:
+    return all(isinstance(_parsed(value), dict) for value in values)
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(_parsed(value), dict | list)
+
+
+def _parsed(value: Any) -> Any:
+    """Return the object or array that a cell contains as JSON text; any other value unchanged."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return parse_json(value.encode("utf-8", "replace"))
+    except Malformed:
+        return value
+
+
+def _guess_fields(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
+    taken = set()
+    for each in _free(columns, uses):
+        field = _FIELD_NAMES.get(each.words)
+        if each.words in _EVENT_IDS:
+            texts = [str(value) for value in each.values]
+            field = "dedupeKey" if len(set(texts)) == len(texts) else None
+        if field is None or field in taken or not _fits_field(field, each.values):
+            continue
+        taken.add(field)
+        uses[each.name] = MappedColumn(column=each.name, use=Use.FIELD, name=field)
+
+
+def _fits_field(field: str, values: Sequence[Any]) -> bool:
+    if field in ("externalSessionId", "dedupeKey"):
+        return True
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values):
+        return False
+    if field == "path":
+        return all(text.startswith("/") for text in texts)
+    return field not in ("url", "referrer") or all("://" in text for text in texts)
+
+
+def _guess_attempt(
+    columns: Sequence[_Column], uses: dict[str, MappedColumn], sample: Sample
+) -> None:
+    """Choose the column with attempt IDs: by its name, or else an ID that several events of one
+    person have.
+    """
+    if _guess_named(columns, uses, Use.ATTEMPT, _ATTEMPTS, _are_ids):
+        return
+    by_use = {each.use: sample.columns.index(each.column) for each in uses.values()}
+    person = by_use.get(Use.USER, by_use.get(Use.VISITOR))
+    event = by_use.get(Use.EVENT)
+    if person is None or event is None:
+        return
+    for each in _free(columns, uses):
+        if each.words.endswith(("id", "no", "number")) and _joins_events(
+            sample, sample.columns.index(each.name), person, event
+        ):
+            uses[each.name] = MappedColumn(column=each.name, use=Use.ATTEMPT)
+            return
+
+
+def _joins_events(sample: Sample, place: int, person: int, event: int) -> bool:
+    """Whether some value is on several events, and no value belongs to two people."""
+    events = dict[str, set[Any]]()
+    people = dict[str, set[Any]]()
+    for row in sample.rows[:SAMPLE_ROWS]:
+        if len(row) <= max(place, person, event) or row[place] in (None, ""):
+            continue
+        events.setdefault(str(row[place]), set()).add(str(row[event]))
+        people.setdefault(str(row[place]), set()).add(str(row[person]))
+    return (
+        len(events) > 1
+        and all(len(each) == 1 for each in people.values())
+        and any(len(each) > 1 for each in events.values())
+    )
+
+
+def _other(column: _Column) -> MappedColumn:
+    name = column.name.lstrip(RESERVED_PREFIX)
+    is_named = bool(name) and name.isprintable() and len(name) <= _MAX_NAME_CHARS
+    if not is_named or column.words.startswith("unnamed"):
+        return MappedColumn(column=column.name, use=Use.IGNORED)
+    return MappedColumn(column=column.name, use=Use.PROPERTY, type=_value_type(column))
+
+
+def _value_type(column: _Column) -> ValueType | None:
+    """Return the type of a property's values. The type of values that are not text is known."""
+    values = column.values
+    if not values or not all(isinstance(value, str) for value in values):
+        return None
+    if {value.lower() for value in values} <= {"true", "false"}:
+        return ValueType.BOOLEAN
+    if all(_is_container(value) for value in values):
+        return ValueType.JSON
+    if column.words.endswith(_NAME_ENDINGS_OF_TEXT):
+        return None
+    is_number = all(_is_quantity(value) for value in values)
+    return ValueType.NUMBER if is_number else None
+
+
+def _is_quantity(text: str) -> bool:
+    """Whether a text is a number. Digits after a leading zero are a code, such as 007."""
+    digits = text.removeprefix("-")
+    return len(text) <= 30 and is_decimal(text) and (digits[:1] != "0" or digits[:2] in ("0", "0."))
+
+
+def _unique(columns: Iterable[MappedColumn]) -> list[MappedColumn]:
+    """Ignore columns that would repeat a property, or be one more than an event may have."""
+    names, unique = set[str](), list[MappedColumn]()
+    for each in columns:
+        is_property = each.use in (Use.ATTEMPT, Use.PROPERTY)
+        if is_property and (each.property_name in names or len(names) == MAX_PROPERTY_KEYS):
+            unique.append(MappedColumn(column=each.column, use=Use.IGNORED))
+            continue
+        if is_property:
+            names.add(each.property_name)
+        unique.append(each)
+    return unique
