@@ -59,12 +59,14 @@ def creator(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[
 
 
 def imported(tenant: Tenant) -> str:
-    """A finished import with a gap: a line of it is rejected."""
+    """A finished import with a dry run and a gap: a line of it is rejected."""
     body = NDJSON | {"content": LINE + b"{}"}
-    record_id: str = tenant.client.post(
-        "/api/imports", params={"websiteId": tenant.website_id}, **body
-    ).json()["id"]
-    eventually(lambda: tenant.client.get(f"/api/imports/{record_id}").json()["state"] == "done")
+    query = {"websiteId": tenant.website_id, "dryRun": "true"}
+    record_id: str = tenant.client.post("/api/imports", params=query, **body).json()["id"]
+    path = f"/api/imports/{record_id}"
+    eventually(lambda: tenant.client.get(path).json()["state"] == "checked")
+    tenant.client.post(f"{path}/start").raise_for_status()
+    eventually(lambda: tenant.client.get(path).json()["state"] == "done")
     return record_id
 
 
@@ -348,6 +350,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
     assert no_second_factor.json()["code"] == "second_factor_off"
     finished = own.pop("POST /api/imports/{import_id}/cancel")
     assert finished.json()["code"] == "import_finished"
+    started = own.pop("POST /api/imports/{import_id}/start")
+    assert started.json()["code"] == "import_started"
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
 
 

@@ -233,9 +233,9 @@ def _use_jobs(recorder: Recorder) -> None:
     recorder.call("DELETE", "/api/jobs/{job_id}", **job)
 
 
-def _wait_for(recorder: Recorder, path: str) -> None:
-    """Wait until a job, import or deletion is done."""
-    eventually(lambda: recorder.tenant.client.get(path).json()["state"] == "done")
+def _wait_for(recorder: Recorder, path: str, state: str = "done") -> None:
+    """Wait until a job, import or deletion is done, or in another state."""
+    eventually(lambda: recorder.tenant.client.get(path).json()["state"] == state)
 
 
 def _use_imports(recorder: Recorder, shop: Json) -> None:
@@ -259,6 +259,13 @@ def _use_imports(recorder: Recorder, shop: Json) -> None:
             "/api/imports", params=shop, content=json.dumps(line), headers=_NDJSON
         )
         call("POST", f"{path}/cancel", import_id=waiting.json()["id"])
+    staged = recorder.tenant.client.post(
+        "/api/imports", params={**query, "dryRun": "true"}, content=file, headers=_CSV
+    ).json()
+    checked = {"import_id": staged["id"]}
+    _wait_for(recorder, f"/api/imports/{staged['id']}", "checked")
+    call("GET", f"{path}/summary", **checked)
+    call("POST", f"{path}/start", **checked)
 
 
 @contextmanager

@@ -46,6 +46,7 @@ class EventsRoom(Room):
             *self.intake.workers,
             self.shipper.worker,
             self.imports.worker,
+            self.imports.check_worker,
             self.deletions.worker,
             self.retention.worker,
             self.losses.worker,

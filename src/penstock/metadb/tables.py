@@ -945,7 +945,7 @@ imports = Table(
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column(
         "state", Text, nullable=False, comment="queued, running, done or failed"
-    ),  # imports can also be `cancelled`
+    ),  # imports can also be `checking`, `checked` and `cancelled`
     Column("format", Text, nullable=False, server_default="ndjson"),
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
@@ -1013,6 +1013,13 @@ imports = Table(
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
+)
+
+import_summaries = Table(
+    "import_summaries",
+    metadata,
+    Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
+    Column("summary", JSON, nullable=False, comment="as the API returns it"),
 )
 
 import_rejects = Table(

@@ -98,6 +98,7 @@ reset_not_found         404 The link for a new password has already been used or
   hour.
   Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
+no_summary              404 The import has no summary, because it had no dry run.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event with this ID is retained, or its time is in the future.
 method_not_allowed      405 The URL exists but does not accept this method; Allow lists the methods
@@ -128,7 +129,9 @@ too_many_cohorts        409 The workspace has the maximum number of saved cohort
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
-import_finished         409 The import is finished, so it cannot be cancelled.
+import_finished         409 The import is finished, so it cannot be started or cancelled.
+import_not_checked      409 The dry run of the import has not ended. Wait, or cancel the import.
+import_started          409 The import was already started.
 no_gap                  409 The import left no gap in the coverage of reports.
 job_not_finished        409 The job has no result yet. Poll its state until it is done or failed.
 job_cancelled           409 The job was cancelled and has no result. Send the request again.

@@ -4,24 +4,22 @@ Identities are resolved by the rules for stored events, but only within the file
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.entries import Occurrences, read_line
+from penstock.events.imports.entries import Occurrences, line_excerpt, read_line
 from penstock.events.imports.formats.reader import Row, UnreadableFile
 from penstock.events.model import Kind, NewEvent
 from penstock.identity.model import CONFLICT, Claim
 from penstock.identity.resolution import IdentityResolver
 
 _MAX_NAMES = 10_000
-_MAX_IDS = 2_000_000
-"""Maximum number of IDs that are resolved. Visitors are not counted in a file with more."""
 _MAX_REASONS = 100
 _MAX_PROPERTIES = 300
 _MAX_VALUES = 20_000
@@ -29,33 +27,65 @@ _MAX_VALUES = 20_000
 _MAX_VALUE_CHARS = 200
 _MAX_SEEN = 3
 _MOST, _NEARLY_ALL = 0.5, 0.95
+_MAX_STEPS = 5
+_MAX_ORDERED_VALUES = 500
+"""Maximum number of values of a property, and of visitors, whose events give the order of steps."""
+_MAX_ORDERED_NAMES = 20
+"""Maximum number of event names of one value whose first times are compared."""
+_RARE = 0.05
+"""A name with less than this share of the most frequent name's events is not suggested as a step.
+"""
+
+EventKey = tuple[Kind, str]
+"""Kind and name of an event."""
+
+
+class SummaryLimits(NamedTuple):
+    """Limits of memory. ids: maximum number of IDs that are resolved; visitors are not counted in a
+    file with more. values: maximum number of values of all properties that are examined.
+    """
+
+    ids: int
+    values: int
+
+
+ON_OWN_MACHINE = SummaryLimits(ids=2_000_000, values=1_000_000)
+"""Limits of the command, which shares its memory with nobody."""
 
 
 class Reason(NamedTuple):
-    """Why lines would be rejected. lines: their number. first_line: number of the first line."""
+    """Why lines would be rejected.
+
+    lines: their number. first_line: number of the first line. excerpt: the redacted text of the
+    first line; None if the line is too long to read.
+    """
 
     fault: Fault
     lines: int
     first_line: int
+    excerpt: str | None = None
 
 
 class AttemptProperty(NamedTuple):
     """A property that looks like an attempt ID.
 
-    event_names: number of event names with the property. values: number of its values.
+    event_names: number of event names with the property. values: number of its values. steps: the
+    most frequent of these event names, in the order in which attempts reach them.
     """
 
     name: str
     event_names: int
     values: int
+    steps: Sequence[EventKey]
 
 
 class Summary(NamedTuple):
     """The content of a file, and the result that its import would have.
 
     duplicates: events that repeat an earlier line of the file. event_names: number of events by
-    kind and name, most frequent first. visitors: None if the file has too many IDs. stopped: why
-    the rest of the file cannot be read.
+    kind and name, most frequent first. visitors: None if the file has too many IDs. steps: the most
+    frequent event names, in the order in which visitors reach them. stopped: why the rest of the
+    file cannot be read, or is not imported.
     """
 
     lines_read: int
@@ -69,37 +99,77 @@ class Summary(NamedTuple):
     visitors: int | None
     first_event_at_ms: int | None
     last_event_at_ms: int | None
-    event_names: Sequence[tuple[tuple[Kind, str], int]]
+    event_names: Sequence[tuple[EventKey, int]]
     reasons: Sequence[Reason]
     attempt_properties: Sequence[AttemptProperty]
+    steps: Sequence[EventKey]
     stopped: str | None
+
+
+@dataclass(slots=True)
+class _Order:
+    """When each event name first occurred for some attempts or visitors. Times in milliseconds."""
+
+    first_ms: dict[str | int, dict[EventKey, int]] = field(default_factory=dict)
+
+    def add(self, owner: str | int, event: NewEvent) -> None:
+        """Note an event of an attempt or visitor."""
+        times_ms = self.first_ms.get(owner)
+        if times_ms is None:
+            if len(self.first_ms) == _MAX_ORDERED_VALUES:
+                return
+            times_ms = self.first_ms[owner] = {}
+        key, at_ms = (event.kind, event.name), event.occurred_at_ms
+        if key in times_ms:
+            times_ms[key] = min(times_ms[key], at_ms)
+        elif len(times_ms) < _MAX_ORDERED_NAMES:
+            times_ms[key] = at_ms
+
+    def steps(self, events: Counter[EventKey]) -> list[EventKey]:
+        """Return the most frequent names in the order in which they are usually reached.
+
+        events: number of events by kind and name. The order is by the mean share of the other
+        names that an attempt or visitor had reached before.
+        """
+        frequent = events.most_common(_MAX_STEPS)
+        names = [key for key, number in frequent if number >= _RARE * frequent[0][1]]
+        shares: dict[EventKey, list[float]] = {key: [] for key in names}
+        for times_ms in self.first_ms.values():
+            known = [key for key in names if key in times_ms]
+            for key in known if len(known) > 1 else ():
+                before = sum(times_ms[other] < times_ms[key] for other in known)
+                shares[key].append(before / (len(known) - 1))
+        return sorted(
+            names, key=lambda key: sum(shares[key]) / len(shares[key]) if shares[key] else 1
+        )
 
 
 @dataclass(slots=True)
 class _Value:
     """A value of a property. Both sets have a few entries at most."""
 
-    event_names: set[str] = field(default_factory=set)
+    event_names: set[EventKey] = field(default_factory=set)
     visitors: set[VisitorId] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class _Property:
-    event_names: set[str] = field(default_factory=set)
+    events: Counter[EventKey] = field(default_factory=Counter)
     values: dict[str | int, _Value] = field(default_factory=dict)
+    order: _Order = field(default_factory=_Order)
 
 
 class _Visitors:
     """Resolves the identities of a file."""
 
-    def __init__(self) -> None:
-        self._resolver = IdentityResolver({}, {})
+    def __init__(self, max_ids: int) -> None:
+        self._resolver, self._max_ids = IdentityResolver({}, {}), max_ids
         self._with_events = set[tuple[ScopeId, VisitorId]]()
         self.is_full = False
 
     def resolve(self, claim: Claim) -> tuple[VisitorId | None, bool]:
         """Return the visitor of a claim, and whether the claim is a conflict."""
-        if self.is_full or len(self._resolver.visitors) >= _MAX_IDS:
+        if self.is_full or len(self._resolver.visitors) >= self._max_ids:
             self.is_full = True
             return None, False
         number = len(self._resolver.visitors)
@@ -121,145 +191,187 @@ class _Visitors:
         return len({self.canonical(scope, visitor) for scope, visitor in self._with_events})
 
 
+class _Properties:
+    """Which visitors and which events have the values of properties."""
+
+    def __init__(self, max_values: int) -> None:
+        self._known, self._free = dict[str, _Property](), max_values
+
+    def add(self, event: NewEvent, visitor_id: VisitorId) -> None:
+        """Note the properties of an event."""
+        for name, sent in event.properties.items():
+            if isinstance(sent, bool) or not isinstance(sent, str | int) or sent == "":
+                continue
+            if isinstance(sent, str) and len(sent) > _MAX_VALUE_CHARS:
+                continue
+            if name not in self._known:
+                if len(self._known) == _MAX_PROPERTIES:
+                    continue
+                self._known[name] = _Property()
+            self._add_value(self._known[name], sent, event, visitor_id)
+
+    def _add_value(
+        self, examined: _Property, sent: str | int, event: NewEvent, visitor_id: VisitorId
+    ) -> None:
+        key = (event.kind, event.name)
+        if len(examined.events) < _MAX_NAMES or key in examined.events:
+            examined.events[key] += 1
+        if sent not in examined.values:
+            if len(examined.values) == _MAX_VALUES or not self._free:
+                return
+            examined.values[sent] = _Value()
+            self._free -= 1
+        value = examined.values[sent]
+        if len(value.event_names) < _MAX_SEEN:
+            value.event_names.add(key)
+        if len(value.visitors) < _MAX_SEEN:
+            value.visitors.add(visitor_id)
+        examined.order.add(sent, event)
+
+    def attempt_properties(self, visitors: _Visitors, website: Website) -> list[AttemptProperty]:
+        """Return the properties that look like an attempt ID, those on most event names first.
+
+        Most values are on several event names, nearly all belong to one visitor, and some visitors
+        have several values: a property with one value for each visitor describes the visitor.
+        """
+        candidates = []
+        for name, examined in self._known.items():
+            number = len(examined.values)
+            owners = [
+                {visitors.canonical(website.scope_id, each) for each in value.visitors}
+                for value in examined.values.values()
+            ]
+            on_several = sum(len(value.event_names) > 1 for value in examined.values.values())
+            of_one = sum(len(each) == 1 for each in owners)
+            if (
+                on_several >= _MOST * number
+                and of_one >= _NEARLY_ALL * number
+                and number > len(set().union(*owners))
+            ):
+                steps = examined.order.steps(examined.events)
+                candidates.append(AttemptProperty(name, len(examined.events), number, steps))
+        return sorted(candidates, key=lambda each: (-each.event_names, -each.values, each.name))
+
+
+class Summariser:
+    """Summarises the rows of a file, one after the other."""
+
+    def __init__(
+        self,
+        website: Website,
+        now_ms: int,
+        limits: SummaryLimits = ON_OWN_MACHINE,
+        *,
+        accepts_stored_events: bool = True,
+    ) -> None:
+        self._website, self._accepts_stored_events = website, accepts_stored_events
+        self._context, self._order = EventValidationContext(now_ms), _Order()
+        self._occurrences, self._repeats = Occurrences(), Occurrences()
+        self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values)
+        self._event_names = Counter[EventKey]()
+        self._span_ms = (LATEST_MS, 0)
+        self._reasons = dict[tuple[str, str], Reason]()
+        self._counts = Counter[str]()
+        self.lines_read = 0
+
+    @property
+    def rejected(self) -> int:
+        """Number of rejected lines so far."""
+        return self._counts["rejected"]
+
+    def add(self, row: Row) -> None:
+        """Read a row."""
+        self.lines_read = row.lines_read
+        self._counts["empty"] += row.empty_lines
+        self._counts["ignored"] += row.ignored_lines
+        try:
+            if row.faults:
+                raise Invalid(row.faults)
+            if not row.content:
+                return
+            items = read_line(
+                row.content,
+                self._website,
+                self._occurrences,
+                self._context,
+                accepts_stored_events=self._accepts_stored_events,
+            )
+        except Invalid as error:
+            self._counts["rejected"] += 1
+            self._add_reason(row, error.faults)
+            return
+        has_conflict = False
+        for item in items:
+            claim = _claim(item)
+            visitor_id, is_conflict = self._visitors.resolve(claim)
+            has_conflict |= is_conflict
+            if isinstance(item, NewEvent):
+                self._add_event(item, claim, visitor_id)
+        if not isinstance(items[-1], NewEvent):
+            self._counts["identify"] += 1
+        self._counts["conflicts"] += has_conflict
+
+    def _add_event(self, event: NewEvent, claim: Claim, visitor_id: VisitorId | None) -> None:
+        if event.dedupe_key is not None and self._repeats.number(event.dedupe_key) > 1:
+            self._counts["duplicates"] += 1
+            return
+        self._counts["events"] += 1
+        key = (event.kind, event.name)
+        if len(self._event_names) < _MAX_NAMES or key in self._event_names:
+            self._event_names[key] += 1
+        first_ms, last_ms = self._span_ms
+        self._span_ms = min(first_ms, event.occurred_at_ms), max(last_ms, event.occurred_at_ms)
+        if visitor_id is not None:
+            self._visitors.add_event(claim, visitor_id)
+            self._properties.add(event, visitor_id)
+            self._order.add(visitor_id, event)
+
+    def _add_reason(self, row: Row, faults: Sequence[Fault]) -> None:
+        """Count a rejected line by its first fault."""
+        fault = faults[0]
+        key = (fault.field, fault.code)
+        reason = self._reasons.get(key)
+        if reason is not None:
+            self._reasons[key] = reason._replace(lines=reason.lines + 1)
+        elif len(self._reasons) < _MAX_REASONS:
+            excerpt = line_excerpt(row.content) if row.content else None
+            self._reasons[key] = Reason(fault, 1, row.line, excerpt)
+
+    def summary(self, stopped: str | None = None) -> Summary:
+        """Return the summary of the rows so far. stopped: why no more rows are read."""
+        counts = self._counts
+        return Summary(
+            lines_read=self.lines_read,
+            events=counts["events"],
+            duplicates=counts["duplicates"],
+            identify_lines=counts["identify"],
+            ignored_lines=counts["ignored"],
+            empty_lines=counts["empty"],
+            rejected=counts["rejected"],
+            identity_conflicts=counts["conflicts"],
+            visitors=self._visitors.number(),
+            first_event_at_ms=self._span_ms[0] if counts["events"] else None,
+            last_event_at_ms=self._span_ms[1] if counts["events"] else None,
+            event_names=self._event_names.most_common(),
+            reasons=sorted(self._reasons.values(), key=lambda reason: -reason.lines),
+            attempt_properties=self._properties.attempt_properties(self._visitors, self._website),
+            steps=self._order.steps(self._event_names),
+            stopped=stopped,
+        )
+
+
 def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> Summary:
     """Read all rows of a file and summarise them."""
-    context, occurrences, repeats = EventValidationContext(now_ms), Occurrences(), Occurrences()
-    visitors, properties = _Visitors(), dict[str, _Property]()
-    event_names, span_ms = Counter[tuple[Kind, str]](), (LATEST_MS, 0)
-    reasons = dict[tuple[str, str], Reason]()
-    counts = Counter[str]()
-    conflicts, lines_read, stopped = 0, 0, None
+    summariser = Summariser(website, now_ms)
     try:
         for row in rows:
-            lines_read = row.lines_read
-            counts["empty"] += row.empty_lines
-            counts["ignored"] += row.ignored_lines
-            try:
-                if row.faults:
-                    raise Invalid(row.faults)
-                items = (
-                    read_line(
-                        row.content, website, occurrences, context, accepts_stored_events=True
-                    )
-                    if row.content
-                    else []
-                )
-            except Invalid as error:
-                counts["rejected"] += 1
-                _add_reason(reasons, row.line, error.faults)
-                continue
-            has_conflict = False
-            for item in items:
-                claim = _claim(item)
-                visitor_id, is_conflict = visitors.resolve(claim)
-                has_conflict |= is_conflict
-                if not isinstance(item, NewEvent):
-                    continue
-                if item.dedupe_key is not None and repeats.number(item.dedupe_key) > 1:
-                    counts["duplicates"] += 1
-                    continue
-                counts["events"] += 1
-                if len(event_names) < _MAX_NAMES or (item.kind, item.name) in event_names:
-                    event_names[item.kind, item.name] += 1
-                span_ms = (
-                    min(span_ms[0], item.occurred_at_ms),
-                    max(span_ms[1], item.occurred_at_ms),
-                )
-                if visitor_id is not None:
-                    visitors.add_event(claim, visitor_id)
-                    _examine(properties, item.name, item.properties, visitor_id)
-            if items and not isinstance(items[-1], NewEvent):
-                counts["identify"] += 1
-            conflicts += has_conflict
+            summariser.add(row)
     except UnreadableFile as problem:
-        stopped = str(problem)
-    return Summary(
-        lines_read=lines_read,
-        events=counts["events"],
-        duplicates=counts["duplicates"],
-        identify_lines=counts["identify"],
-        ignored_lines=counts["ignored"],
-        empty_lines=counts["empty"],
-        rejected=counts["rejected"],
-        identity_conflicts=conflicts,
-        visitors=visitors.number(),
-        first_event_at_ms=span_ms[0] if counts["events"] else None,
-        last_event_at_ms=span_ms[1] if counts["events"] else None,
-        event_names=event_names.most_common(),
-        reasons=sorted(reasons.values(), key=lambda reason: -reason.lines),
-        attempt_properties=_attempt_properties(properties, visitors, website),
-        stopped=stopped,
-    )
+        return summariser.summary(stopped=str(problem))
+    return summariser.summary()
 
 
 def _claim(item: NewEvent | Claim) -> Claim:
     if isinstance(item, Claim):
         return item
     return Claim(item.scope_id, item.visitor_id, item.user_id)
-
-
-def _add_reason(reasons: dict[tuple[str, str], Reason], line: int, faults: Sequence[Fault]) -> None:
-    """Count a rejected line by its first fault."""
-    fault = faults[0]
-    key = (fault.field, fault.code)
-    reason = reasons.get(key)
-    if reason is not None:
-        reasons[key] = reason._replace(lines=reason.lines + 1)
-    elif len(reasons) < _MAX_REASONS:
-        reasons[key] = Reason(fault, 1, line)
-
-
-def _examine(
-    known: dict[str, _Property],
-    event_name: str,
-    properties: Mapping[str, Any],
-    visitor_id: VisitorId,
-) -> None:
-    """Note which visitor and which events have the values of an event's properties."""
-    for name, sent in properties.items():
-        if isinstance(sent, bool) or not isinstance(sent, str | int) or sent == "":
-            continue
-        if isinstance(sent, str) and len(sent) > _MAX_VALUE_CHARS:
-            continue
-        if name not in known:
-            if len(known) == _MAX_PROPERTIES:
-                continue
-            known[name] = _Property()
-        examined = known[name]
-        if len(examined.event_names) < _MAX_NAMES:
-            examined.event_names.add(event_name)
-        if sent not in examined.values:
-            if len(examined.values) == _MAX_VALUES:
-                continue
-            examined.values[sent] = _Value()
-        value = examined.values[sent]
-        if len(value.event_names) < _MAX_SEEN:
-            value.event_names.add(event_name)
-        if len(value.visitors) < _MAX_SEEN:
-            value.visitors.add(visitor_id)
-
-
-def _attempt_properties(
-    properties: Mapping[str, _Property], visitors: _Visitors, website: Website
-) -> list[AttemptProperty]:
-    """Return the properties that look like an attempt ID, those on most event names first.
-
-    Most values are on several event names, nearly all belong to one visitor, and some visitors have
-    several values: a property with one value for each visitor describes the visitor.
-    """
-    candidates = []
-    for name, examined in properties.items():
-        number = len(examined.values)
-        owners = [
-            {visitors.canonical(website.scope_id, each) for each in value.visitors}
-            for value in examined.values.values()
-        ]
-        on_several = sum(len(value.event_names) > 1 for value in examined.values.values())
-        of_one = sum(len(each) == 1 for each in owners)
-        if (
-            on_several >= _MOST * number
-            and of_one >= _NEARLY_ALL * number
-            and number > len(set().union(*owners))
-        ):
-            candidates.append(AttemptProperty(name, len(examined.event_names), number))
-    return sorted(candidates, key=lambda each: (-each.event_names, -each.values, each.name))

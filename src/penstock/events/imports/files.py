@@ -75,6 +75,19 @@ class ImportFiles:
         part.rename(path)
         sync_folder(self._folder)
 
+    def move(self, import_id: str, file_format: str, other: "ImportFiles") -> None:
+        """Move a complete file to another folder. Does nothing if it is not in this folder."""
+        target = other.path(import_id, file_format)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            self.path(import_id, file_format).rename(target)
+            sync_folder(target.parent)
+
+    def age_ms(self, import_id: str, now_ms: int) -> int:
+        """Return the milliseconds since a file was written; 0 if there is none."""
+        times_s = [path.stat().st_mtime for path in self._folder.glob(f"{import_id}.*")]
+        return now_ms - int(max(times_s, default=now_ms / 1000) * 1000)
+
     def remove(self, import_id: str) -> None:
         for reader in READERS:
             self.path(import_id, reader.name).unlink(missing_ok=True)

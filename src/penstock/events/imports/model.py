@@ -9,15 +9,22 @@ from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 
+STAGED_MS = 24 * 3600 * 1000
+"""Time for which the file of an import that nobody starts is kept, in milliseconds."""
+
 
 class ImportState(StrEnum):
     """State of an import.
 
+    checking: a dry run reads the file, or is about to. checked: the dry run has ended, and the
+    import waits for its start.
     queued: the file is on disk but has not been read yet.
     failed: the file cannot be read completely, or has too many rejected lines or no valid event.
     cancelled: someone cancelled it. Failed and cancelled imports keep the events stored so far.
     """
 
+    CHECKING = "checking"
+    CHECKED = "checked"
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -75,6 +82,16 @@ class ImportJob:
     @property
     def is_open(self) -> bool:
         return self.state in (ImportState.QUEUED, ImportState.RUNNING)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the import has a dry run and has not been started."""
+        return self.state in (ImportState.CHECKING, ImportState.CHECKED)
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the file is removed, unless the import is started; None for other imports."""
+        return self.created_at_ms + STAGED_MS if self.is_staged else None
 
     @property
     def has_events(self) -> bool:

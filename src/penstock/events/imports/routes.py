@@ -9,7 +9,12 @@ from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.events.imports.formats.schema import ImportedLine
 from penstock.events.imports.formats.table import READERS
-from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
+from penstock.events.imports.schema import (
+    ImportQuery,
+    ImportRecord,
+    ImportSummaryRecord,
+    RejectRecord,
+)
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import is_zipped, read_query
@@ -38,6 +43,8 @@ async def create_import(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
     """Upload a file of past events, plain or compressed. A job reads it once it is on disk.
+
+    With `dryRun`, nothing is stored until the import is started.
 
     Importing the same file again is safe. A line is identified by its `dedupeKey` or
     `transactionId`, or else by its content and the number of equal lines before it.
@@ -104,6 +111,45 @@ async def list_rejects(
     return await answer_list(rejects, RejectRecord.from_reject)
 
 
+@get(
+    "/api/imports/{import_id:str}/summary",
+    opt=described(
+        "What the dry run of an import shows",
+        answers=ImportSummaryRecord,
+        scopes=(KeyScope.INGEST, KeyScope.READ),
+        tag="imports",
+    )
+    | {CHECKS_WEBSITE: True},
+)
+async def read_import_summary(
+    import_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    imports: NamedDependency[ImportService],
+) -> Response[bytes]:
+    """Return what a file contains, once its dry run has ended."""
+    return answer(await to_thread.run_sync(imports.summary, caller, import_id))
+
+
+@post(
+    "/api/imports/{import_id:str}/start",
+    status_code=200,
+    opt=described(
+        "Start an import after its dry run",
+        answers=ImportRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="imports",
+    )
+    | {CHECKS_WEBSITE: True},
+)
+async def start_import(
+    import_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    imports: NamedDependency[ImportService],
+) -> Response[bytes]:
+    """Begin the import of the file that the dry run has read."""
+    return answer(ImportRecord.from_job(await to_thread.run_sync(imports.start, caller, import_id)))
+
+
 @post(
     "/api/imports/{import_id:str}/cancel",
     status_code=200,
@@ -144,4 +190,13 @@ async def dismiss_import_gap(
     )
 
 
-ROUTES = (create_import, list_imports, read_import, list_rejects, cancel_import, dismiss_import_gap)
+ROUTES = (
+    create_import,
+    list_imports,
+    read_import,
+    list_rejects,
+    read_import_summary,
+    start_import,
+    cancel_import,
+    dismiss_import_gap,
+)

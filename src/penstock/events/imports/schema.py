@@ -1,13 +1,16 @@
 """Wire types for imports."""
 
+from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.wording import listed
+from penstock.events.imports.dry_run import EventKey, Summary
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
+from penstock.events.model import Kind
 from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.schema import Name, Query, Record, RuleBroken
 
@@ -20,6 +23,9 @@ WARNINGS = {
 }
 """Messages for warnings about a file's events, by code."""
 
+
+_MAX_LISTED_NAMES = 1_000
+_MAX_LISTED_PROPERTIES = 20
 
 _FORMATS = tuple(reader.name for reader in READERS)
 
@@ -37,6 +43,13 @@ class ImportQuery(Query):
     file_name: Annotated[
         Name | None, Field(description="Name of the file, shown in the list of imports.")
     ] = None
+    dry_run: Annotated[
+        bool,
+        Field(
+            description="true reads the file without storing an event of it. The import then waits "
+            "in the state `checked` until it is started, for at most 24 hours."
+        ),
+    ] = False
     format: Annotated[
         str | None,
         AfterValidator(_known_format),
@@ -59,7 +72,9 @@ class ImportRecord(Record):
     file_name: str | None
     sha256: Annotated[str, Field(description="Hash of the file as it was sent.")]
     bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
-    bytes_read: int
+    bytes_read: Annotated[
+        int, Field(description="How much of the file has been read, by the dry run or the import.")
+    ]
     lines_read: Annotated[int, Field(description="Lines read so far, including empty lines.")]
     empty_lines: Annotated[int, Field(description="Empty lines, which were skipped.")]
     identify_lines: Annotated[
@@ -90,6 +105,13 @@ class ImportRecord(Record):
         Field(description="Why the import failed. Events that were stored before that are kept."),
     ]
     warnings: tuple[WarningRecord, ...]
+    expires_at: Annotated[
+        str | None,
+        Field(
+            description="When the file is removed, unless the import is started before. Null if "
+            "the import does not wait for its start."
+        ),
+    ]
     gap_dismissed_at: Annotated[
         str | None, Field(description="When an owner dismissed the gap in the coverage of reports.")
     ]
@@ -122,11 +144,172 @@ class ImportRecord(Record):
             warnings=tuple(
                 WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings
             ),
+            expires_at=iso_or_none(job.expires_at_ms),
             gap_dismissed_at=iso_or_none(job.gap_dismissed_at_ms),
             created_at=iso(job.created_at_ms),
             updated_at=iso(job.updated_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
         )
+
+
+class EventNameRecord(Record):
+    """An event name in a file."""
+
+    type: Kind
+    name: str
+    events: int
+
+
+class ReasonRecord(Record):
+    """A reason why lines would be rejected. A line with several counts for its first."""
+
+    field: Annotated[str, Field(description="The faulty field; empty for the whole line.")]
+    code: str
+    message: Annotated[str, Field(description="What is wrong with the first line.")]
+    lines: int
+    first_line: Annotated[int, Field(description="Number of the first line, from 1.")]
+    excerpt: Annotated[
+        str | None,
+        Field(
+            description="An excerpt of the first line, without secrets and network addresses. Null "
+            "if the line is over the size limit, or once the import was started."
+        ),
+    ]
+
+
+class StepRecord(Record):
+    """An event name that is suggested as a step of a funnel."""
+
+    type: Kind
+    name: str
+
+
+class AttemptPropertyRecord(Record):
+    """A property that looks like an attempt ID: most of its values are on several event names,
+    nearly all on events of one visitor, and some visitors have several.
+    """
+
+    name: str
+    values: Annotated[int, Field(description="Number of its values that were examined.")]
+    event_names: Annotated[int, Field(description="Number of event names with the property.")]
+    steps: Annotated[
+        tuple[StepRecord, ...],
+        Field(
+            description="The most frequent event names with the property, at most five, in the "
+            "order in which attempts reach them."
+        ),
+    ]
+
+
+class ImportSummaryRecord(Record):
+    """The result of a dry run. Nothing of the file is stored as an event."""
+
+    is_complete: Annotated[
+        bool,
+        Field(
+            description="false if the dry run ended before the end of the file, because it is "
+            "large. All numbers then describe the beginning of the file."
+        ),
+    ]
+    error: Annotated[
+        str | None, Field(description="Why the import would fail after `linesRead` lines.")
+    ]
+    lines_read: int
+    events: Annotated[int, Field(description="Events that would be accepted.")]
+    duplicates: Annotated[
+        int,
+        Field(
+            description="Events that repeat an earlier line of the file. Events that were stored "
+            "before are not compared."
+        ),
+    ]
+    rejected: Annotated[int, Field(description="Lines that would be rejected.")]
+    identify_lines: int
+    ignored_lines: int
+    empty_lines: int
+    identity_conflicts: int
+    visitors: Annotated[
+        int | None,
+        Field(
+            description="Visitors with events, with the IDs of the file linked. Null if the file "
+            "has more than 250,000 IDs."
+        ),
+    ]
+    first_event_at: str | None
+    last_event_at: str | None
+    event_name_count: Annotated[int, Field(description="Number of different event names.")]
+    event_names: Annotated[
+        tuple[EventNameRecord, ...],
+        Field(description="The most frequent event names, at most 1,000."),
+    ]
+    reasons: Annotated[
+        tuple[ReasonRecord, ...],
+        Field(description="Why lines would be rejected, the most frequent reason first."),
+    ]
+    attempt_properties: Annotated[
+        tuple[AttemptPropertyRecord, ...],
+        Field(description="Properties that look like an attempt ID, the most likely first."),
+    ]
+    steps: Annotated[
+        tuple[StepRecord, ...],
+        Field(
+            description="The most frequent event names, at most five, in the order in which "
+            "visitors reach them."
+        ),
+    ]
+
+    @classmethod
+    def from_summary(cls, summary: Summary, *, is_complete: bool) -> Self:
+        return cls(
+            is_complete=is_complete,
+            error=summary.stopped,
+            lines_read=summary.lines_read,
+            events=summary.events,
+            duplicates=summary.duplicates,
+            rejected=summary.rejected,
+            identify_lines=summary.identify_lines,
+            ignored_lines=summary.ignored_lines,
+            empty_lines=summary.empty_lines,
+            identity_conflicts=summary.identity_conflicts,
+            visitors=summary.visitors,
+            first_event_at=iso_or_none(summary.first_event_at_ms),
+            last_event_at=iso_or_none(summary.last_event_at_ms),
+            event_name_count=len(summary.event_names),
+            event_names=tuple(
+                EventNameRecord(type=kind, name=name, events=events)
+                for (kind, name), events in summary.event_names[:_MAX_LISTED_NAMES]
+            ),
+            reasons=tuple(
+                ReasonRecord(
+                    field=reason.fault.field,
+                    code=reason.fault.code,
+                    message=reason.fault.message,
+                    lines=reason.lines,
+                    first_line=reason.first_line,
+                    excerpt=reason.excerpt,
+                )
+                for reason in summary.reasons
+            ),
+            attempt_properties=tuple(
+                AttemptPropertyRecord(
+                    name=each.name,
+                    values=each.values,
+                    event_names=each.event_names,
+                    steps=_steps(each.steps),
+                )
+                for each in summary.attempt_properties[:_MAX_LISTED_PROPERTIES]
+            ),
+            steps=_steps(summary.steps),
+        )
+
+    def without_content(self) -> Self:
+        """Return the summary without texts of the file that may name people."""
+        reasons = tuple(reason.model_copy(update={"excerpt": None}) for reason in self.reasons)
+        return self.model_copy(update={"reasons": reasons})
+
+
+def _steps(keys: Sequence[EventKey]) -> tuple[StepRecord, ...]:
+    return tuple(StepRecord(type=kind, name=name) for kind, name in keys)
 
 
 class RejectRecord(Record):

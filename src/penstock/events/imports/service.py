@@ -18,11 +18,13 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.events.imports import store
+from penstock.events.imports.checks import TOPIC as CHECKS_TOPIC
+from penstock.events.imports.checks import CheckWorker, cancelled
 from penstock.events.imports.content import require_format
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.table import reader_of_request
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
-from penstock.events.imports.schema import ImportQuery
+from penstock.events.imports.schema import ImportQuery, ImportSummaryRecord
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.schema import RecordsQuery
@@ -53,19 +55,31 @@ class ImportService:
             clock,
         )
         self._files = ImportFiles(settings.data / "imports")
+        self._staged_files = ImportFiles(settings.data / "staged")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
         self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
+        self.check_worker = CheckWorker(
+            database,
+            websites,
+            self._staged_files,
+            self._files,
+            settings,
+            clock,
+            on_started=self.worker.wake,
+            is_busy=lambda: intake.waiting() > 0,
+        ).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Read files during the context, including interrupted imports. Needs a running intake."""
         await to_thread.run_sync(self._remove_left_over_files)
-        async with self.worker.running():
+        async with self.worker.running(), self.check_worker.running():
             yield
 
     def _remove_left_over_files(self) -> None:
         """Remove the remains of a crash: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
+        self._staged_files.remove_unfinished()
         with self._database.read() as db:
             open_ids = {str(job.id) for job in store.open_jobs(db)}
         for import_id in self._files.present() - open_ids:
@@ -80,6 +94,8 @@ class ImportService:
     ) -> ImportJob:
         """Store an upload and create its job. Both are on disk when this returns.
 
+        With `dryRun`, the job waits for its start after a dry run.
+
         Raises `Unauthorized` if the website belongs to another workspace, `UnsupportedMedia` if the
         file's format differs from the request's, `TooLarge` if the file is too large, `QueueFull`
         if the workspace has too many uploads or unfinished imports, and `Unavailable` if a store
@@ -92,9 +108,11 @@ class ImportService:
         await to_thread.run_sync(self._require_few_open, sender.workspace_id)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
+        files = self._staged_files if query.dry_run else self._files
+        worker = self.check_worker if query.dry_run else self.worker
         try:
             async with self._uploads.slot_async(sender.workspace_id):
-                file = await self._files.save(
+                file = await files.save(
                     import_id,
                     reader.name,
                     require_format(chunks, reader),
@@ -109,7 +127,7 @@ class ImportService:
             id=import_id,
             workspace_id=website.workspace_id,
             website_id=website.id,
-            state=ImportState.QUEUED,
+            state=ImportState.CHECKING if query.dry_run else ImportState.QUEUED,
             format=reader.name,
             file_name=query.file_name,
             sha256=file.sha256,
@@ -135,10 +153,10 @@ class ImportService:
         except StoreUnavailable:
             raise
         except Exception:  # After a cancellation, the thread may still store the job.
-            self._files.remove(import_id)
+            files.remove(import_id)
             raise
         finally:
-            self.worker.wake()
+            worker.wake()
         return job
 
     def _require_few_open(self, workspace_id: WorkspaceId) -> None:
@@ -188,16 +206,65 @@ class ImportService:
             job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
             if job.state is ImportState.CANCELLED:
                 return job
-            if not job.is_open:
+            if not job.is_open and not job.is_staged:
                 raise Conflict("The import is already finished.", code="import_finished")
-            was_queued, now_ms = job.state is ImportState.QUEUED, self._clock()
-            job = replace(
-                job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
-            )
+            was_queued = job.state is ImportState.QUEUED
+            job = cancelled(job, self._clock())
             store.save(db, job)
+            store.remove_summary(db, job.id)
             self._database.changes.announce(db, TOPIC)
+            self._database.changes.announce(db, CHECKS_TOPIC)
+        self.check_worker.wake()
         if was_queued:  # A worker removes a file that it is reading.
             self._files.remove(import_id)
+        return job
+
+    def summary(self, actor: Caller, import_id: str) -> ImportSummaryRecord:
+        """Return what the dry run of an import shows.
+
+        Raises `NotFound` if the import had no dry run or was cancelled before its start, and
+        `Conflict` if the dry run has not ended.
+        """
+        job = self.find(actor, import_id)
+        summary = self.find_summary(job)
+        if summary is not None:
+            return summary
+        if job.state is ImportState.CHECKING:
+            raise _not_checked(job)
+        raise NotFound(
+            "This import has no summary. Send the file with dryRun=true to get one.",
+            code="no_summary",
+        )
+
+    def find_summary(self, job: ImportJob) -> ImportSummaryRecord | None:
+        """Find what the dry run of an import showed; None if there was none or it has not ended."""
+        with self._database.read() as db:
+            summary = store.summary_of(db, job)
+        return None if summary is None else ImportSummaryRecord.model_validate(summary)
+
+    def start(self, actor: Caller, import_id: str) -> ImportJob:
+        """Begin the import of a file after its dry run.
+
+        Raises `Conflict` if the dry run has not ended, or if the import was started or has ended.
+        """
+        with self._database.write() as db:
+            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
+            if job.state is ImportState.CHECKING:
+                raise _not_checked(job)
+            if job.state is not ImportState.CHECKED:
+                raise _already_started(job)
+            job = replace(
+                job,
+                state=ImportState.QUEUED,
+                bytes_read=0,
+                lines_read=0,
+                updated_at_ms=self._clock(),
+            )
+            store.save(db, job)
+            summary = ImportSummaryRecord.model_validate(store.summary_of(db, job))
+            store.save_summary(db, job.id, summary.without_content().model_dump(mode="json"))
+            self._database.changes.announce(db, CHECKS_TOPIC)
+        self.check_worker.wake()
         return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
@@ -242,6 +309,23 @@ def _owned_import(job: ImportJob | None, actor: Caller) -> ImportJob:
         raise _import_not_found()
     require_website_of_key(actor, job.website_id)
     return job
+
+
+def _not_checked(job: ImportJob) -> Conflict:
+    return Conflict(
+        f"The dry run has read {job.bytes_read:,} of {job.bytes_total:,} bytes. Wait until the "
+        "state of the import is checked, or cancel the import.",
+        code="import_not_checked",
+    )
+
+
+def _already_started(job: ImportJob) -> Conflict:
+    if job.is_open or job.state is ImportState.DONE:
+        return Conflict("The import was already started.", code="import_started")
+    return Conflict(
+        f"The import is {job.state}. Send the file again.",
+        code="import_finished",
+    )
 
 
 def _import_not_found() -> NotFound:

@@ -5,7 +5,19 @@ from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, bindparam, cast, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
@@ -22,9 +34,11 @@ from penstock.events.imports.model import (
 from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
-from penstock.metadb.tables import import_rejects, imports
+from penstock.metadb.tables import import_rejects, import_summaries, imports
 
+_STAGED = (ImportState.CHECKING, ImportState.CHECKED)
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
+_UNFINISHED = (*_STAGED, *_OPEN)
 _INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Maximum number of rejected lines per file that are stored with their text."""
@@ -201,28 +215,54 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
     return [_job(row) for row in connection.execute(open_rows)]
 
 
+def staged_jobs(connection: Connection) -> list[ImportJob]:
+    """Return the imports of every workspace before their start, oldest first."""
+    rows = select(imports).where(imports.c.state.in_(_STAGED)).order_by(imports.c.created_at)
+    return [_job(row) for row in connection.execute(rows)]
+
+
 def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
     """Return the subset of these imports that are finished, failed or cancelled."""
-    query = select(imports.c.id).where(imports.c.id.in_(import_ids), imports.c.state.not_in(_OPEN))
+    c = imports.c
+    query = select(c.id).where(c.id.in_(import_ids), c.state.not_in(_UNFINISHED))
     return connection.execute(query).scalars().all()
 
 
 def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
-    """Return the number of a workspace's unfinished imports."""
+    """Return the number of a workspace's unfinished imports, including those before their start."""
     c = imports.c
-    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
+    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_UNFINISHED))
     return int(connection.execute(count).scalar_one())
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
-    """Return the unfinished imports of these websites, oldest first."""
+    """Return the unfinished imports of these websites, oldest first.
+
+    Includes imports before their start, because their files may be imported later.
+    """
     c = imports.c
     ids = (
         select(c.id)
-        .where(c.website_id.in_(website_ids), c.state.in_(_OPEN))
+        .where(c.website_id.in_(website_ids), c.state.in_(_UNFINISHED))
         .order_by(c.created_at, c.id)
     )
     return [ImportId(import_id) for import_id in connection.execute(ids).scalars()]
+
+
+def save_summary(connection: Connection, import_id: ImportId, summary: Mapping[str, Any]) -> None:
+    """Replace the summary of an import's dry run."""
+    remove_summary(connection, import_id)
+    connection.execute(insert(import_summaries).values(import_id=import_id, summary=summary))
+
+
+def remove_summary(connection: Connection, import_id: ImportId) -> None:
+    connection.execute(delete(import_summaries).where(import_summaries.c.import_id == import_id))
+
+
+def summary_of(connection: Connection, job: ImportJob) -> Any:
+    """Return the summary of an import's dry run, or None."""
+    c = import_summaries.c
+    return connection.execute(select(c.summary).where(c.import_id == job.id)).scalar()
 
 
 def spans(

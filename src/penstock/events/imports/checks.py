@@ -1,0 +1,248 @@
+"""Reads staged files for their dry run, a short time per turn, and stores what they contain.
+
+After a restart, a dry run begins again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import structlog
+
+from penstock.accounts.model import Website
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
+from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.ids import WorkspaceId
+from penstock.base.worker import Worker
+from penstock.events.imports import store
+from penstock.events.imports.dry_run import Summariser, Summary, SummaryLimits
+from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.table import reader_named
+from penstock.events.imports.model import ImportJob, ImportState
+from penstock.events.imports.schema import ImportSummaryRecord
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+
+log = structlog.get_logger()
+
+TOPIC = "import_checks"
+_SLICE_S = 0.2
+"""Time limit of a turn, in seconds."""
+_PAUSE_S = 0.2
+"""Pause after a turn while events wait for their commit, in seconds."""
+_PERIOD_S = 300.0
+"""Time after which files that nobody started are looked for again, in seconds."""
+_MAX_READING_S = 120.0
+"""Time for which a file is read, in seconds. The summary of a larger file covers its beginning."""
+_MAX_RUNNING = 4
+_LIMITS = SummaryLimits(ids=250_000, values=100_000)
+"""Limits of each dry run. With these, four need at most about half a gigabyte of memory."""
+_WITHOUT_JOB_MS = 600_000
+"""Time for which a file without a known job is kept, in milliseconds."""
+_NOT_STARTED = (
+    "Nobody started the import within 24 hours, so its file was removed. Send the file again."
+)
+
+
+@dataclass(slots=True)
+class _Check:
+    """A dry run in progress. reading_s: seconds of reading so far."""
+
+    job: ImportJob
+    rows: Iterator[Row]
+    summariser: Summariser
+    bytes_read: int = 0
+    reading_s: float = 0.0
+
+
+class CheckWorker:
+    """Runs the dry runs of the files that this node received, and removes files nobody starts.
+
+    Each workspace has one dry run at a time, oldest first, and workspaces take turns. An import
+    that was started gets its file here, so that no other node needs it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        websites: WebsiteService,
+        staged: ImportFiles,
+        started: ImportFiles,
+        settings: Settings,
+        clock: Clock,
+        *,
+        on_started: Callable[[], None],
+        is_busy: Callable[[], bool],
+    ) -> None:
+        """staged, started: files before and after the start of their import.
+
+        on_started: called when a file is ready for its import. is_busy: whether events wait for
+        their commit, which then has priority.
+        """
+        self._database, self._websites, self._settings = database, websites, settings
+        self._staged, self._started, self._clock = staged, started, clock
+        self._on_started, self._is_busy = on_started, is_busy
+        self._checks: OrderedDict[WorkspaceId, _Check] = OrderedDict()
+        """Running dry runs by workspace. The first continues next."""
+        self.worker = Worker("import_checks", self._step, clock, period_s=_PERIOD_S)
+        database.changes.subscribe(TOPIC, self.worker.wake)
+
+    def _step(self) -> float | None:
+        """Continue one dry run. Returns the seconds until the next step."""
+        with self._database.read() as db:
+            staged = store.staged_jobs(db)
+        staged = [job for job in staged if not self._has_expired(job)]
+        self._settle_files({str(job.id) for job in staged})
+        self._begin_checks(staged)
+        if not self._checks:
+            return None
+        workspace_id, check = next(iter(self._checks.items()))
+        self._checks.move_to_end(workspace_id)
+        if self._read_slice(check):
+            del self._checks[workspace_id]
+        return _PAUSE_S if self._is_busy() else 0.0
+
+    def _has_expired(self, job: ImportJob) -> bool:
+        """Cancel the import if nobody started it in time, and return whether it is cancelled."""
+        if job.expires_at_ms is None or job.expires_at_ms > self._clock():
+            return False
+        with self._database.write() as db:
+            stored = store.find(db, job.workspace_id, job.id, lock=True)
+            if stored is None or not stored.is_staged:
+                return False
+            store.save(db, cancelled(stored, self._clock(), error=_NOT_STARTED))
+            store.remove_summary(db, job.id)
+        return True
+
+    def _settle_files(self, staged_ids: set[str]) -> None:
+        """Move the files of started imports, and remove those of imports that have ended."""
+        others = self._staged.present() - staged_ids
+        if not others:
+            return
+        with self._database.read() as db:
+            open_jobs = [job for job in store.open_jobs(db) if job.id in others]
+            ended = set(store.finished_among(db, others))
+        for import_id in ended:
+            self._staged.remove(import_id)
+        for job in open_jobs:
+            self._staged.move(job.id, job.format, self._started)
+        if open_jobs:
+            self._on_started()
+        for import_id in others - ended - {str(job.id) for job in open_jobs}:
+            # An upload that failed with 503 may still get its job.
+            if self._staged.age_ms(import_id, self._clock()) > _WITHOUT_JOB_MS:
+                self._staged.remove(import_id)
+
+    def _begin_checks(self, staged: list[ImportJob]) -> None:
+        """Begin the oldest waiting dry run of each workspace, and drop those that ended."""
+        waiting = {job.id: job for job in staged if job.state is ImportState.CHECKING}
+        for workspace_id, check in list(self._checks.items()):
+            if check.job.id not in waiting:
+                del self._checks[workspace_id]
+        present = self._staged.present() if waiting else set()
+        for job in waiting.values():
+            is_free = len(self._checks) < _MAX_RUNNING and job.workspace_id not in self._checks
+            if not is_free or job.id not in present:
+                continue
+            website = self._websites.find_website(job.website_id)
+            if website is None:
+                self._fail(job, "The website was deleted.")
+            else:
+                self._checks[job.workspace_id] = self._check(job, website)
+
+    def _check(self, job: ImportJob, website: Website) -> _Check:
+        rows = reader_named(job.format).rows(
+            self._staged.path(job.id, job.format),
+            ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes),
+        )
+        summariser = Summariser(
+            website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
+        )
+        return _Check(job, rows, summariser)
+
+    def _read_slice(self, check: _Check) -> bool:
+        """Read rows until the time is up. Returns whether the dry run has ended."""
+        began_s, summary = monotonic(), None
+        try:
+            summary = self._read_rows(check, began_s + _SLICE_S)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):  # The import was cancelled or started.
+                return True
+            # The disk is full, or no file descriptor is free. Try the file again later.
+            del self._checks[check.job.workspace_id]
+            raise StoreUnavailable(reason=str(error)) from error
+        except Exception as error:
+            # This is a bug. Other dry runs must not wait for it.
+            log.error("import_check_failed", import_id=check.job.id, exc_info=error)
+            self._fail(
+                check.job,
+                "Penstock had an internal error; the service log has the details. Once it is "
+                "fixed, send the file again.",
+            )
+            return True
+        check.reading_s += monotonic() - began_s
+        is_complete = summary is not None
+        if summary is None and check.reading_s >= _MAX_READING_S:
+            summary = check.summariser.summary()
+        self._save(check, summary, is_complete=is_complete)
+        return summary is not None
+
+    def _read_rows(self, check: _Check, until_s: float) -> Summary | None:
+        """Read rows until the given time; return the summary at the end of the file."""
+        most = self._settings.limits.max_import_rejects
+        try:
+            for row in check.rows:
+                check.summariser.add(row)
+                check.bytes_read = row.bytes_read
+                if check.summariser.rejected >= most:
+                    raise UnreadableFile(
+                        f"The import would stop after {most:,} rejected lines, the limit. Correct "
+                        "the file, or choose another format."
+                    )
+                if monotonic() >= until_s:
+                    return None
+        except UnreadableFile as problem:
+            return check.summariser.summary(stopped=str(problem))
+        check.bytes_read = check.job.bytes_total
+        return check.summariser.summary()
+
+    def _save(self, check: _Check, summary: Summary | None, *, is_complete: bool) -> None:
+        """Save the progress, or the summary. Does nothing if someone has changed the import."""
+        with self._database.write() as db:
+            job = store.find(db, check.job.workspace_id, check.job.id, lock=True)
+            if job is None or job.state is not ImportState.CHECKING:
+                return
+            job = replace(
+                job,
+                bytes_read=check.bytes_read,
+                lines_read=check.summariser.lines_read,
+                updated_at_ms=self._clock(),
+            )
+            if summary is not None:
+                job = replace(job, state=ImportState.CHECKED)
+                record = ImportSummaryRecord.from_summary(summary, is_complete=is_complete)
+                store.save_summary(db, job.id, record.model_dump(mode="json"))
+            store.save(db, job)
+
+    def _fail(self, job: ImportJob, reason: str) -> None:
+        now_ms = self._clock()
+        with self._database.write() as db:
+            stored = store.find(db, job.workspace_id, job.id, lock=True)
+            if stored is not None and stored.is_staged:
+                failed = replace(stored, state=ImportState.FAILED, error=reason)
+                store.save(db, replace(failed, updated_at_ms=now_ms, finished_at_ms=now_ms))
+
+
+def cancelled(job: ImportJob, now_ms: int, *, error: str | None = None) -> ImportJob:
+    """Return the job as cancelled."""
+    return replace(
+        job,
+        state=ImportState.CANCELLED,
+        error=error,
+        updated_at_ms=now_ms,
+        finished_at_ms=now_ms,
+    )

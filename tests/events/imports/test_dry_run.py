@@ -1,0 +1,189 @@
+"""A dry run over HTTP shows what a file contains, stores nothing, and can be started or left."""
+
+import gzip
+
+import pytest
+
+from penstock.events.imports import checks, model
+from tests.events.conftest import finished, ndjson
+from tests.events.imports.exported import FILES
+from tests.events.imports.test_imports import counts, stored
+from tests.waiting import eventually
+
+MEDIA = {"amplitude": "application/zip"}
+
+
+def event(name, visitor, second, **properties):
+    return {
+        "type": "event", "name": name, "visitorId": visitor, "properties": properties,
+        "timestamp": f"2024-05-01T10:00:{second:02d}Z",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def send(workspace):
+    """Upload a file for a dry run and return its import at once."""
+
+    def post(body, name="ndjson", tenant=workspace):
+        answer = tenant.client.post(
+            "/api/imports",
+            params={"websiteId": tenant.website_id, "dryRun": "true", "format": name},
+            content=body if isinstance(body, bytes) else ndjson(body),
+            headers={"Content-Type": MEDIA.get(name, "application/x-ndjson")},
+        )
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    return post
+
+
+def checked(client, job):
+    """Wait until the dry run has ended, and return the import."""
+    path = f"/api/imports/{job['id']}"
+    return eventually(
+        lambda: (now := client.get(path).json())["state"] == "checked" and now,
+    )
+
+
+def summary_of(client, job):
+    checked(client, job)
+    answer = client.get(f"/api/imports/{job['id']}/summary")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Dry runs read one row in each turn."""
+    monkeypatch.setattr(checks, "_SLICE_S", 0.0)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_story_has_the_figures_worked_out_by_hand(send, client, services, workspace, name):
+    summary = summary_of(client, send(FILES[name](), name))
+    assert summary["events"] == {"mixpanel": 12, "amplitude": 11}.get(name, 10)
+    assert (summary["visitors"], summary["identityConflicts"], summary["rejected"]) == (5, 1, 0)
+    assert summary["firstEventAt"] == "2024-05-01T10:00:00.000Z"
+    assert summary["lastEventAt"] == "2024-05-01T12:00:00.000Z"
+    assert summary["eventNames"][:2] == [
+        {"type": "pageview", "name": "/pricing", "events": 5},
+        {"type": "event", "name": "checkout_started", "events": 3},
+    ]
+    assert (summary["isComplete"], summary["error"]) == (True, None)
+    assert stored(services, workspace.website_id) == []
+
+
+@pytest.mark.every_database
+def test_the_started_import_stores_the_file_and_the_summary_stays(
+    send, client, services, workspace
+):
+    lines = [event("a", "v", 1), event("b", "v", 2), {"type": "event", "colour": "red"}]
+    job = send(lines)
+    summary = summary_of(client, job)
+    assert (summary["events"], summary["rejected"]) == (2, 1)
+    [reason] = summary["reasons"]
+    assert (reason["firstLine"], reason["lines"]) == (3, 1)
+    assert "red" in reason["excerpt"]
+    assert stored(services, workspace.website_id) == []
+    started = client.post(f"/api/imports/{job['id']}/start").json()
+    assert (started["state"], started["sha256"]) == ("queued", job["sha256"])
+    assert counts(finished(client, job["id"])) == (3, 2, 0, 1)
+    assert stored(services, workspace.website_id) == ["a", "b"]
+    later = client.get(f"/api/imports/{job['id']}/summary").json()
+    assert later == summary | {"reasons": [reason | {"excerpt": None}]}
+
+
+def test_an_attempt_id_comes_with_its_steps_in_the_order_of_attempts(send, client):
+    steps = ("started", "shipped", "paid")
+    lines = [
+        event(name, visitor, 10 * number + second, cart=f"c-{number}")
+        for number, visitor in enumerate(("a", "a", "b"))
+        for second, name in enumerate(steps)
+    ]
+    # The export begins in the middle of an attempt, so `paid` is the earliest event of all.
+    lines += [event("paid", "c", 0, cart="c-9"), event("paid", "b", 50, cart="c-8")]
+    summary = summary_of(client, send(lines))
+    [cart] = summary["attemptProperties"]
+    assert (cart["name"], cart["values"], cart["eventNames"]) == ("cart", 5, 3)
+    assert [step["name"] for step in cart["steps"]] == list(steps)
+
+
+def test_an_import_before_its_dry_run_has_ended_cannot_be_started(send, client, slow):
+    job = send([event("a", "v", second % 60, number=second) for second in range(500)])
+    assert (job["state"], job["expiresAt"] > job["createdAt"]) == ("checking", True)
+    for answer in (
+        client.get(f"/api/imports/{job['id']}/summary"),
+        client.post(f"/api/imports/{job['id']}/start"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "import_not_checked")
+    assert eventually(lambda: client.get(f"/api/imports/{job['id']}").json()["linesRead"] > 2)
+    cancelled = client.post(f"/api/imports/{job['id']}/cancel").json()
+    assert (cancelled["state"], cancelled["expiresAt"]) == ("cancelled", None)
+    again = client.post(f"/api/imports/{job['id']}/start")
+    assert (again.status_code, again.json()["code"]) == (409, "import_finished")
+
+
+def test_an_import_is_started_once_and_one_without_a_dry_run_has_no_summary(
+    send, client, run_import
+):
+    job = checked(client, send([event("a", "v", 1)]))
+    assert client.post(f"/api/imports/{job['id']}/start").status_code == 200
+    again = client.post(f"/api/imports/{job['id']}/start")
+    assert (again.status_code, again.json()["code"]) == (409, "import_started")
+    direct = run_import([event("a", "v", 1)])
+    answer = client.get(f"/api/imports/{direct['id']}/summary")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_summary")
+
+
+def test_a_file_that_nobody_starts_is_removed(send, client, services, settings, monkeypatch):
+    job = checked(client, send([event("a", "v", 1)]))
+    [file] = (settings.data / "staged").iterdir()
+    monkeypatch.setattr(model, "STAGED_MS", 0)
+    services.imports.check_worker.wake()
+    assert eventually(lambda: not file.exists())
+    ended = client.get(f"/api/imports/{job['id']}").json()
+    assert ended["state"] == "cancelled"
+    assert "within 24 hours" in ended["error"]
+    assert client.get(f"/api/imports/{job['id']}/summary").status_code == 404
+
+
+def test_files_before_their_start_count_towards_the_limit_of_a_workspace(send, workspace):
+    for second in range(20):
+        send([event("a", "v", second)])
+    answer = workspace.client.post(
+        "/api/imports",
+        params={"websiteId": workspace.website_id, "dryRun": "true"},
+        content=ndjson([event("a", "v", 1)]),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
+
+
+def test_workspaces_take_turns(send, client, other_workspace, slow):
+    long = send([event("a", "v", second % 60, number=second) for second in range(2_000)])
+    summary_of(other_workspace.client, send([event("b", "v", 1)], tenant=other_workspace))
+    assert client.get(f"/api/imports/{long['id']}").json()["state"] == "checking"
+
+
+@pytest.mark.parametrize("limits", [{"max_import_rejects": 3}])
+def test_a_file_that_would_fail_says_why(send, client):
+    summary = summary_of(client, send([event("a", "v", 1), *[{"colour": "red"}] * 9]))
+    assert (summary["linesRead"], summary["rejected"]) == (4, 3)
+    assert "would stop after 3 rejected lines" in summary["error"]
+    cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]
+    job = send(cut)
+    assert "truncated" in summary_of(client, job)["error"]
+
+
+def test_a_large_file_is_summarised_by_its_beginning(send, client, monkeypatch):
+    monkeypatch.setattr(checks, "_SLICE_S", 0.0)
+    monkeypatch.setattr(checks, "_MAX_READING_S", 0.0)
+    summary = summary_of(client, send([event("a", "v", second) for second in range(30)]))
+    assert (summary["isComplete"], summary["linesRead"] < 30) == (False, True)
+
+
+def test_a_dry_run_of_another_workspace_is_not_found(send, client, other_workspace):
+    job = checked(client, send([event("a", "v", 1)]))
+    for method, path in (("GET", "summary"), ("POST", "start")):
+        answer = other_workspace.client.request(method, f"/api/imports/{job['id']}/{path}")
+        assert answer.status_code == 404
