@@ -1,9 +1,12 @@
 """Data for the pages: the shop from `penstock demo`, and some extra records."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.serving import Served
+from tests.waiting import eventually
 
 APP = {
     "kind": "mobile",
@@ -30,6 +33,30 @@ SEGMENT = {
         {"property": "plan", "operator": "is_set"},
     ],
 }
+
+
+def checkouts() -> bytes:
+    """Return an export of Mixpanel with checkouts and two kinds of invalid lines."""
+    steps = ("Checkout Started", "Address Entered", "Order Paid")
+    lines: list[dict[str, Any]] = [
+        {
+            "event": step,
+            "properties": {
+                "time": 1_714_557_600 + 3_600 * number + 60 * at,
+                "distinct_id": f"visitor-{number % 40}",
+                "$insert_id": f"{number}-{at}",
+                "checkout_id": f"c-{number}",
+                "plan": ("basic", "plus")[number % 2],
+            },
+        }
+        for number in range(60)
+        for at, step in enumerate(steps[: 1 + number % 3])
+    ]
+    lines += [
+        {"event": "Newsletter Opened", "properties": {"time": "yesterday", "distinct_id": "ada"}},
+        {"event": "Order Paid", "properties": {"time": 1_714_557_600, "distinct_id": {"id": 1}}},
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
 class Demo:
@@ -75,6 +102,9 @@ class Demo:
         }
         self._live()
         self.ids["import"] = self._import()
+        self.ids["checked"] = self._check("mixpanel-2024-05.json")
+        self.ids["started"] = self._check("mixpanel-2024-06.json")
+        self.service.client.post(f"/api/imports/{self.ids['started']}/start").raise_for_status()
 
     def _live(self) -> None:
         """Create a merged visitor, page views, an event, and rejected events."""
@@ -136,6 +166,27 @@ class Demo:
         }
         client.post("/api/deletions", json=span).raise_for_status()
         import_id: str = answer.json()["id"]
+        return import_id
+
+    def _check(self, file_name: str) -> str:
+        """Send an export of checkouts for its dry run. Returns the ID of the import once it has
+        ended.
+        """
+        client = self.service.client
+        answer = client.post(
+            "/api/imports",
+            params={
+                "websiteId": self.ids["blog"],
+                "fileName": file_name,
+                "format": "mixpanel",
+                "dryRun": "true",
+            },
+            content=checkouts(),
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        import_id: str = answer.json()["id"]
+        path = f"/api/imports/{import_id}"
+        eventually(lambda: client.get(path).json()["state"] == "checked")
         return import_id
 
     def _report(self) -> dict[str, str]:

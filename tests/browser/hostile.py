@@ -9,6 +9,7 @@ from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
+from tests.waiting import eventually
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -239,6 +240,19 @@ class Workspace:
                 {**app_open, "installId": text, "visitorId": text, "url": address},
             )
 
+    def _check(self, query: dict[str, str], lines: list[dict[str, Any]]) -> str:
+        """Send lines for a dry run. Returns the ID of the import once it has ended."""
+        content = "".join(json.dumps(item) + "\n" for item in lines).encode()
+        headers = {"Content-Type": "application/x-ndjson"}
+        answer = self.http.post(
+            "/api/imports", params={**query, "dryRun": "true"}, content=content, headers=headers
+        )
+        assert answer.is_success, answer.text
+        import_id: str = answer.json()["id"]
+        path = f"/api/imports/{import_id}"
+        eventually(lambda: self.http.get(path).json()["state"] == "checked")
+        return import_id
+
     def _jobs(self, website: str) -> None:
         """Create an import with rejected lines, and deletions."""
         text = self.text
@@ -260,6 +274,18 @@ class Workspace:
         imported = self.http.post("/api/imports", params=query, content=content, headers=headers)
         assert imported.is_success, imported.text
         self.ids["import"] = imported.json()["id"]
+        attempts = [
+            {
+                **{name: line[name] for name in ("type", "timestamp", "userId")},
+                "name": name,
+                "properties": {text[:100]: f"{text[:50]} {number}"},
+            }
+            for number in range(3)
+            for name in (text, f"2 {text[:100]}")
+        ]
+        for key in ("checked", "started"):
+            self.ids[key] = self._check(query, [*lines, *attempts])
+        self._send(f"/api/imports/{self.ids['started']}/start", {})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
         self._send(
             "/api/deletions",

@@ -1,5 +1,7 @@
 """Imports and deletions in the browser."""
 
+import base64
+import gzip
 import json
 
 import pytest
@@ -30,12 +32,24 @@ def ndjson(*lines):
     return "".join(json.dumps(item) + "\n" for item in lines).encode()
 
 
-def upload(page, content, name="past.ndjson"):
+def choose(page, content, name="past.ndjson"):
+    """Choose a file in the dialog."""
     page.goto("/imports")
     page.get_by_role("button", name="Import a file").press("Enter")
     page.get_by_label("File", exact=True).set_input_files(
         {"name": name, "mimeType": "application/x-ndjson", "buffer": content}
     )
+
+
+def check(page, content, name="past.ndjson"):
+    """Send a file for its dry run."""
+    choose(page, content, name)
+    page.get_by_role("button", name="Check the file").press("Enter")
+
+
+def upload(page, content, name="past.ndjson"):
+    """Send a file and start its import after the dry run."""
+    check(page, content, name)
     page.get_by_role("button", name="Import", exact=True).press("Enter")
 
 
@@ -72,13 +86,11 @@ def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
 def test_an_export_of_another_product_is_imported_in_the_selected_format(
     signed_in, account, website, watch
 ):
-    signed_in.goto("/imports")
-    signed_in.get_by_role("button", name="Import a file").press("Enter")
-    signed_in.get_by_label("Format").select_option("amplitude")
-    signed_in.get_by_label("File", exact=True).set_input_files(
-        {"name": "export.zip", "mimeType": "application/zip", "buffer": FILES["amplitude"]()}
-    )
+    choose(signed_in, FILES["amplitude"](), "export.zip")
     expect(signed_in.get_by_label("Format")).to_have_value("amplitude")
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Check the file").press("Enter")
+    expect(signed_in.get_by_text("Ready to import")).to_be_visible()
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
     expect(number(signed_in, "Accepted")).to_have_text("11")
@@ -92,11 +104,119 @@ def test_an_export_of_another_product_is_imported_in_the_selected_format(
 def test_a_csv_file_with_another_header_is_refused_with_the_column(
     signed_in, account, website, watch
 ):
-    upload(signed_in, b"day,name\n2024-05-01,bought\n", "days.csv")
+    check(signed_in, b"day,name\n2024-05-01,bought\n", "days.csv")
     expect(signed_in.get_by_label("Format")).to_have_value("csv")
     expect(signed_in.get_by_text("names the column 'day'")).to_be_visible()
     assert_accessible(signed_in)
     watch.allow("415")
+
+
+DROP = """([name, base64]) => {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([bytes], name));
+  for (const type of ["dragenter", "dragover", "drop"])
+    document.querySelector("main").dispatchEvent(
+      new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+
+
+def journeys():
+    """Checkouts of four people in Mixpanel's shape; the file begins in the middle of one."""
+    steps = ("Checkout Started", "Address Entered", "Order Paid")
+    lines = [("Order Paid", "ann", "c-0", 0)]
+    for number, (who, reached) in enumerate(
+        [("ann", 3), ("ann", 3), ("bob", 2), ("cy", 3), ("dee", 1)], 1
+    ):
+        lines += [
+            (step, who, f"c-{number}", 100 * number + at) for at, step in enumerate(steps[:reached])
+        ]
+    return ndjson(
+        *(
+            {
+                "event": step,
+                "properties": {
+                    "time": 1_714_557_600 + at,
+                    "distinct_id": who,
+                    "$insert_id": f"i-{at}",
+                    "checkout_id": checkout,
+                },
+            }
+            for step, who, checkout, at in lines
+        )
+    )
+
+
+def test_a_dropped_file_is_checked_imported_and_becomes_a_funnel_with_one_click(
+    signed_in, account, website, watch
+):
+    content = journeys() + ndjson({"event": "Order Paid", "properties": {"time": "never"}})
+    signed_in.goto("/imports")
+    signed_in.evaluate(DROP, ["export.json", base64.b64encode(content).decode()])
+    expect(signed_in.get_by_label("Format")).to_have_value("mixpanel")
+    expect(signed_in.get_by_role("link", name="How to export from Mixpanel")).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Check the file").click()
+
+    expect(signed_in.get_by_text("Ready to import")).to_be_visible()
+    figures = [(name, number(signed_in, name)) for name in ("Events", "Visitors", "Rejected")]
+    for (_, figure), text in zip(figures, ("13", "4", "1"), strict=True):
+        expect(figure.first).to_have_text(text)
+    names = signed_in.get_by_role("region", name="Event names")
+    expect(names.get_by_role("row", name="Checkout Started").locator(".number")).to_have_text("5")
+    reasons = signed_in.get_by_role("region", name="Lines that would be rejected")
+    reasons.get_by_text("Line 14").press("Enter")
+    expect(reasons.locator("pre")).to_contain_text("never")
+    expect(signed_in.get_by_role("link", name="Make a funnel")).to_have_count(0)
+    assert account.client.get("/api/imports").json()["data"][0]["accepted"] == 0
+    assert_accessible(signed_in)
+
+    signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(signed_in.get_by_text("Done", exact=True)).to_be_visible()
+    expect(number(signed_in, "Accepted")).to_have_text("13")
+    assert_accessible(signed_in)
+    signed_in.get_by_role("link", name="Make a funnel of attempts by checkout_id").click()
+    expect(signed_in.get_by_label("Attempt property")).to_have_value("checkout_id")
+    expect(signed_in.get_by_label("Name", exact=True).first).to_have_value(
+        "Checkout Started to Order Paid"
+    )
+    values = signed_in.locator('#builder [data-list="steps"] [data-suggests="name"]')
+    assert [field.input_value() for field in values.all()] == [
+        "Checkout Started",
+        "Address Entered",
+        "Order Paid",
+    ]
+    expect(signed_in.locator("#preview-days")).to_have_value("")
+    assert account.client.get("/api/funnels").json()["total"] == 0
+    signed_in.get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Checkout Started to Order Paid")
+
+
+def test_a_file_is_removed_instead_of_imported(signed_in, account, website, watch):
+    check(signed_in, ndjson(line()))
+    signed_in.get_by_role("button", name="Remove the file").press("Enter")
+    expect(signed_in.get_by_text("The file was removed.")).to_be_visible()
+    expect(
+        signed_in.get_by_role("row", name="past.ndjson").get_by_text("Cancelled")
+    ).to_be_visible()
+
+
+def test_the_selected_format_is_checked_against_the_file(signed_in, account, website, watch):
+    choose(signed_in, b'data;name\n{"a": 1};bought\n{}\n')
+    expect(signed_in.get_by_label("Format")).to_have_value("csv")
+    signed_in.get_by_label("Format").select_option("ndjson")
+    expect(signed_in.get_by_text("This is a CSV file.")).to_be_visible()
+    expect(signed_in.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.parametrize("name", [*FILES, "ndjson"])
+def test_the_format_is_chosen_by_the_content_of_a_file(signed_in, account, website, watch, name):
+    content = FILES[name]() if name in FILES else ndjson(line())
+    zipped = content if name == "amplitude" else gzip.compress(content)
+    for sent in (content, zipped):
+        choose(signed_in, sent, "export.zip" if name == "amplitude" else "export.json")
+        expect(signed_in.get_by_label("Format")).to_have_value(name)
+        expect(signed_in.locator("#upload-form .fault:visible")).to_have_count(0)
 
 
 def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, watch):
@@ -134,7 +254,7 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
     signed_in.goto("/imports")
     signed_in.get_by_role("button", name="Import a file").click()
     assert_accessible(signed_in)
-    signed_in.get_by_role("button", name="Import", exact=True).click()
+    signed_in.get_by_role("button", name="Check the file").click()
     expect(signed_in.get_by_label("File", exact=True)).to_be_focused()
     expect(signed_in.get_by_text("Choose a file.")).to_be_visible()
 
@@ -142,7 +262,6 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("past.ndjson", b'data;name\n{"a": 1};bought\n{}\n', "This is a CSV file."),
         (
             "past.json",
             b'[\n{"type": "event"},\n{"a": 1}\n]',
@@ -162,7 +281,7 @@ def test_a_file_in_another_format_is_refused_when_it_is_chosen(
     file.set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
     expect(signed_in.get_by_text(message)).to_be_visible()
     expect(file).to_have_attribute("aria-invalid", "true")
-    signed_in.get_by_role("button", name="Import", exact=True).click()
+    signed_in.get_by_role("button", name="Check the file").click()
     expect(signed_in.get_by_text(message)).to_be_visible()
     assert account.client.get("/api/imports").json()["total"] == 0
 

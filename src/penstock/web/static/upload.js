@@ -1,21 +1,15 @@
-// Uploads a file to import, by XMLHttpRequest, because fetch does not report upload progress.
+// The form that sends a file for its dry run, chosen by click, by keyboard or by drag and drop.
 import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
+import { guessFormat, headOf } from "./file-formats.js";
 import { needsLogIn, sessionEnded } from "./session.js";
-import { toastLater } from "./toast.js";
 
 const form = document.querySelector("#upload-form");
+const dialog = form.closest("dialog");
 const progress = document.querySelector("#uploading");
 const button = form.querySelector("button[type=submit]");
+const opener = document.querySelector('[data-opens="#upload"]');
 const formats = JSON.parse(form.elements.format.dataset.formats);
 const NDJSON = 'one JSON object per line, such as {"type": "event", …}.';
-// Beginnings of files that only the server reads: gzip, Zstandard, ZIP and UTF-16.
-const UNREADABLE_HERE = [
-  [0x1f, 0x8b],
-  [0x28, 0xb5, 0x2f, 0xfd],
-  [0x50, 0x4b, 0x03, 0x04],
-  [0xff, 0xfe],
-  [0xfe, 0xff],
-];
 let request = null;
 
 form.addEventListener("submit", (event) => {
@@ -23,18 +17,43 @@ form.addEventListener("submit", (event) => {
   if (!request) send();
 });
 form.elements.format.addEventListener("change", check);
-form.elements.file.addEventListener("change", () => {
-  const name = form.elements.file.files[0]?.name.toLowerCase() ?? "";
-  const known = [form.elements.format.value, ...Object.keys(formats)].find((format) =>
-    formats[format].endings.some((ending) => name.endsWith(ending)),
-  );
-  if (known) form.elements.format.value = known;
+form.elements.file.addEventListener("change", async () => {
+  const [file] = form.elements.file.files;
+  const format = file && (await guessFormat(file, formats, form.elements.format.value));
+  if (format) form.elements.format.value = format;
   check();
 });
-form.closest("dialog").addEventListener("close", () => request?.abort());
+dialog.addEventListener("close", () => request?.abort());
+
+// The whole page accepts files, so that a file that misses the dialog does not replace the page.
+const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
+for (const type of ["dragenter", "dragover"]) {
+  addEventListener(type, (event) => {
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = opener ? "copy" : "none";
+    document.body.classList.toggle("dropping", Boolean(opener));
+  });
+}
+addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) document.body.classList.remove("dropping");
+});
+addEventListener("drop", (event) => {
+  if (!holdsFiles(event)) return;
+  event.preventDefault();
+  document.body.classList.remove("dropping");
+  if (!opener || request) return;
+  if (!dialog.open) dialog.showModal();
+  const { files } = event.dataTransfer;
+  if (files.length !== 1) return fault("too_many", "Drop one file at a time.");
+  form.elements.file.files = files;
+  form.elements.file.dispatchEvent(new Event("change", { bubbles: true }));
+});
 
 async function check() {
   clearFaults(form);
+  for (const guide of form.querySelectorAll("[data-guide]"))
+    guide.hidden = guide.dataset.guide !== form.elements.format.value;
   const [file] = form.elements.file.files;
   const message = file && (await formatError(file));
   if (message) fault("not_json", message);
@@ -58,6 +77,7 @@ async function send() {
     websiteId: form.elements.websiteId.value,
     fileName: file.name.slice(0, 200),
     format: form.elements.format.value,
+    dryRun: "true",
   });
   request.open("POST", `/api/imports?${query}`);
   request.setRequestHeader("Content-Type", formats[form.elements.format.value].mediaType);
@@ -84,20 +104,15 @@ function finish({ status, responseText }) {
   }
   if (needsLogIn(status, answer)) return sessionEnded(send);
   if (status !== 201) return showFaults(form, answer);
-  toastLater("Upload complete. The import has started.");
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
 }
 
 // Returns why a file is not in the selected format, judging by its first bytes; null if it may be.
 // The server checks all other formats.
 async function formatError(file) {
-  const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
-  if (UNREADABLE_HERE.some((magic) => magic.every((byte, at) => bytes[at] === byte))) return null;
-  const start = new TextDecoder()
-    .decode(bytes)
-    .replace(/^\uFEFF/, "")
-    .trimStart();
-  if (start === "") return file.size > bytes.length ? null : "This file is empty.";
+  const start = await headOf(file);
+  if (start === null) return null;
+  if (start === "") return file.size ? null : "This file is empty.";
   if (form.elements.format.value !== "ndjson") return null;
   const [first] = start.split("\n", 1);
   if (first.trim() === "{")

@@ -10,6 +10,7 @@ from litestar.params import FromPath
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
+from penstock.events.imports.service import ImportService
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
@@ -28,7 +29,8 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
-from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery
+from penstock.web.pages.funnels.first_funnel import first_funnel
+from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
@@ -123,18 +125,29 @@ def new_page(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
     segments: NamedDependency[SavedSegmentService],
+    imports: NamedDependency[ImportService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Form for a new funnel. The query parameter `from` is the ID of a funnel to copy."""
+    """Form for a new funnel.
+
+    The query parameter `from` is the ID of a funnel to copy. `import` is the ID of an import whose
+    dry run suggests the steps, for attempts by `attemptProperty` or for visitors.
+    """
     source_id = view.request.query_params.get("from")
+    query = view.query(NewFunnelQuery)
     definition = None
-    if source_id:
+    if query.import_:
+        summary = imports.summary(view.reader.caller, query.import_)
+        definition = first_funnel(summary, query.attempt_property)
+    elif source_id:
         source = funnels.get(view.workspace_id, source_id)
         definition = _form_data(view, segments, source) | {
             "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
             "folder": source.folder,
         }
-    return _builder(view, settings, saved=None, definition=definition)
+    return _builder(
+        view, settings, saved=None, definition=definition, is_about_the_past=bool(query.import_)
+    )
 
 
 @get("/funnels/{funnel_id:str}/edit", sync_to_thread=True)
@@ -158,8 +171,14 @@ def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) 
 
 
 def _builder(
-    view: View, settings: Settings, *, saved: FunnelRecord | None, definition: dict[str, Any] | None
+    view: View,
+    settings: Settings,
+    *,
+    saved: FunnelRecord | None,
+    definition: dict[str, Any] | None,
+    is_about_the_past: bool = False,
 ) -> Response[bytes]:
+    """Render the builder. is_about_the_past: whether to count all events, not only recent ones."""
     limits = {"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS}
     return view.render(
         "funnels/builder.html",
@@ -169,6 +188,7 @@ def _builder(
         windows_s=WINDOWS_S,
         operator_groups=operators_by_group(),
         base_url=settings.base_url,
+        is_about_the_past=is_about_the_past,
     )
 
 

@@ -27,6 +27,41 @@ from penstock.web.view import View, names_of
 
 IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
 
+_GUIDES = {
+    "ndjson": (
+        "One JSON object per line, with the fields of an event.",
+        "Fields of a line",
+        "/api/docs#post-api-imports",
+    ),
+    "csv": (
+        "The first row names the fields: timestamp, name, visitorId or userId, and "
+        "properties.NAME for each property.",
+        "Fields of a row",
+        "/api/docs#post-api-imports",
+    ),
+    "mixpanel": (
+        "The raw event export, a few weeks per file.",
+        "How to export from Mixpanel",
+        "https://docs.mixpanel.com/reference/raw-event-export",
+    ),
+    "posthog": (
+        "A batch export or file download of events, as JSON Lines or CSV.",
+        "How to export from PostHog",
+        "https://posthog.com/docs/data-pipelines/batch-exports",
+    ),
+    "amplitude": (
+        "The ZIP archive of the Export API, as it is.",
+        "How to export from Amplitude",
+        "https://amplitude.com/docs/apis/analytics/export",
+    ),
+    "segment": (
+        "Files of a storage destination with one call per line.",
+        "How to export from Segment",
+        "https://segment.com/docs/connections/storage/catalog/aws-s3/",
+    ),
+}
+"""Descriptions of the formats, by name: text, link and its address."""
+
 _FORMATS = {
     "names": [(reader.name, reader.description) for reader in READERS],
     "choices": json.dumps(
@@ -40,6 +75,10 @@ _FORMATS = {
             for reader in READERS
         }
     ),
+    "guides": {
+        name: {"text": text, "link": link, "href": href}
+        for name, (text, link, href) in _GUIDES.items()
+    },
     "accept": ",".join(
         (*(ending for reader in READERS for ending in reader.endings), *COMPRESSED_ENDINGS)
     ),
@@ -61,7 +100,7 @@ def list_imports(
         "imports/list.html",
         parts=("list",),
         imports=listing,
-        polls=any(job.is_open for job in listing.data),
+        polls=any(job.is_open or job.state is ImportState.CHECKING for job in listing.data),
         shares={job.id: share_read(job) for job in listing.data},
         websites=websites,
         names=names_of(websites),
@@ -81,6 +120,7 @@ def read_import(
     reader = view.reader.caller
     job = imports.find(reader, import_id)
     rejects = imports.rejects(reader, import_id, view.query(PageQuery).pagination)
+    summary = imports.find_summary(job)
     names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",
@@ -89,6 +129,9 @@ def read_import(
         job=job,
         share=share_read(job),
         rejects=rejects,
+        summary=summary,
+        can_make_funnel=not job.is_staged,
+        formats={reader.name: reader.description for reader in READERS},
         names=names,
         is_owner=view.is_owner,
     )

@@ -26,7 +26,7 @@ const useKeys = form.querySelector('[data-does="use-keys"]');
 let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of several keys
 // Until the reader selects a window or types a name, which may be before this module was loaded.
 let windowIsDefault = !saved && window_s.selectedOptions[0].defaultSelected;
-let nameIsDefault = !saved && form.elements.name.value === "";
+let nameIsDefault = form.elements.name.value === "";
 
 const read = () => collect(form).body;
 // Names do not affect what is counted.
