@@ -71,7 +71,6 @@ def test_a_property_with_the_name_of_a_column_gets_a_prefix(response: dict[str, 
 
 @pytest.mark.parametrize("name", ["polars", "pandas"])
 def test_data_frames_have_the_same_rows(response: dict[str, Any], name: str) -> None:
-    pytest.importorskip(name)
     results = Results(response)
     frame = getattr(results, f"to_{name}")()
     assert list(frame.columns) == COLUMNS
@@ -98,6 +97,10 @@ def test_a_notebook_shows_bars_and_escapes_names(response: dict[str, Any]) -> No
     assert "width:100.0%" in shown
     assert "width:50.0%" in shown
     assert response["coverage"]["notes"][0] in shown
+    heads = [name.partition("<")[0] for name in shown.split('scope="col"')[1:]]
+    assert [name.partition(">")[2] for name in heads] == [
+        *("Step", "Reached", "Of entered", "Pending", "Dropped off")
+    ]
 
 
 def test_a_notebook_shows_a_funnel_that_nobody_entered(response: dict[str, Any]) -> None:

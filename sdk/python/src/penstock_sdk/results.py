@@ -88,21 +88,40 @@ class Results(dict[str, Any]):
         entered = steps[0]["count"] if steps else 0
         rows = "".join(_bar(step, entered) for step in steps)
         rate = _percent(self["aggregate"]["conversionRate"])
+        heads = "".join(f'<th scope="col" style="{_NUMBER}">{name}</th>' for name in _HEADS)
         notes = "".join(f"<div>{escape(note)}</div>" for note in self["coverage"]["notes"])
         return (
-            f'<table style="border-collapse:collapse"><caption style="text-align:left">'
-            f"{entered:,} entered, {rate} completed</caption><tbody>{rows}</tbody></table>{notes}"
+            f'<div style="overflow-x:auto"><table style="border-collapse:collapse">'
+            f'<caption style="text-align:left;font-weight:bold">'
+            f"{entered:,} entered, {rate} completed</caption>"
+            f'<thead><tr><th scope="col" style="{_NAME}">Step</th><td></td>{heads}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>{notes}"
         )
+
+
+# The colours are readable on light and dark pages, which a notebook does not tell apart.
+_NUMBER = "text-align:right;white-space:nowrap;padding:.3em;font-variant-numeric:tabular-nums"
+_NAME = "text-align:left;white-space:normal;overflow-wrap:break-word;max-width:20em;padding:.3em"
+_TRACK = "min-width:4em;background:rgba(127,127,127,.2);border-radius:2px"
+_HEADS = ("Reached", "Of entered", "Pending", "Dropped off")
 
 
 def _bar(step: dict[str, Any], entered: int) -> str:
     share = 100 * step["count"] / entered if entered else 0
-    bar = f"width:{share:.1f}%;height:1em;background:#4a7fd6"
+    bar = f"width:{share:.1f}%;height:1.1em;background:#4a7fd6;border-radius:2px"
+    name = escape(str(step.get("name") or step["value"]))
+    numbers = (
+        f"{step['count']:,}",
+        _percent(step["conversionFromStart"]),
+        f"{step['pending']:,}",
+        f"{step['droppedOff']:,}",
+    )
+    cells = "".join(f'<td style="{_NUMBER}">{number}</td>' for number in numbers)
     return (
-        f'<tr><th scope="row" style="text-align:left">{step["step"]}. '
-        f"{escape(str(step.get('name') or step['value']))}</th>"
-        f'<td style="width:20em"><div style="{bar}"></div></td>'
-        f"<td>{step['count']:,}</td><td>{_percent(step['conversionFromStart'])}</td></tr>"
+        f'<tr><th scope="row" style="{_NAME};font-weight:normal">{step["step"]}. {name}</th>'
+        f'<td style="width:20em;padding:.3em"><div style="{_TRACK}">'
+        f'<div style="{bar}"></div></div></td>'
+        f"{cells}</tr>"
     )
 
 
