@@ -20,17 +20,44 @@ funnels:
 """
 
 
+LINKS = """
+links:
+  - slug: spring-sale
+    app: Acme Shop
+    name: Spring newsletter
+    destinationPath: /offers/42?from=mail
+    fallbackUrl: https://www.example.com/offers/42
+    utmSource: newsletter
+    utmCampaign: spring
+    expiresAt: 2027-03-31T22:00:00Z
+    tags: [EU, newsletter]
+    passQuery: true
+  - {slug: winter-sale, app: Acme Shop, name: Winter, destinationPath: /winter, isActive: false}
+"""
+FILTERS = """
+segments:
+  - name: Paying
+    filters: [{property: plan, operator: not_equals, value: free}]
+internalTraffic:
+  - {property: email, operator: ends_with, value: "@example.com"}
+"""
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with Served(tmp_path_factory.mktemp("definitions") / "data") as running:
         running.key, running.website = running.first_account()
+        app = {"name": "Acme Shop", "kind": "mobile"}
+        answer = running.client.post("/api/settings/websites", json=app)
+        running.app = answer.json()["id"]
         yield running
 
 
 @pytest.fixture(autouse=True)
 def _empty_workspace(service):
     yield
-    for kind in ("funnels", "goals"):
+    assert service.client.put("/api/settings/internal-traffic", json={"filters": []}).is_success
+    for kind in ("funnels", "goals", "segments"):
         for record in service.client.get(f"/api/{kind}").json()["data"]:
             assert service.client.delete(f"/api/{kind}/{record['id']}").status_code == 204
 
@@ -136,18 +163,246 @@ def test_an_invalid_funnel_ends_the_plan_with_its_faults(service, tmp_path):
     file = written(tmp_path, "funnels:\n  - {name: Short, steps: [{type: Event, value: a}]}\n")
     result = run(service, "plan", file)
     assert result.returncode == 1
-    assert result.stderr.startswith("penstock: funnel Short: steps: ")
+    assert result.stderr.startswith(f"penstock: {file}:2: funnel Short: steps: ")
+
+
+def link(service, slug):
+    for state in ("", "&state=archived"):
+        path = f"/api/mobile/deferred-links?search={slug}{state}"
+        for record in service.client.get(path).json()["data"]:
+            if record["slug"] == slug:
+                return record
+    return None
+
+
+def change_link(service, slug, **changes):
+    body = {"id": link(service, slug)["id"], **changes}
+    assert service.client.patch("/api/mobile/deferred-links", json=body).status_code == 200
+
+
+def test_links_are_created_with_all_fields_changed_and_left_alone(service, tmp_path):
+    file = written(tmp_path, LINKS)
+    planned = run(service, "plan", file)
+    assert planned.returncode == 0, planned.stderr
+    assert planned.stdout.splitlines()[:2] == ["+ link spring-sale", "+ link winter-sale"]
+    assert link(service, "spring-sale") is None
+    applied = run(service, "apply", file)
+    assert applied.returncode == 0, applied.stderr
+    spring = link(service, "spring-sale")
+    assert {name: spring[name] for name in ("websiteId", "name", "utmMedium", "expiresAt")} == {
+        "websiteId": service.app,
+        "name": "Spring newsletter",
+        "utmMedium": None,
+        "expiresAt": "2027-03-31T22:00:00.000Z",
+    }
+    assert (spring["tags"], spring["passQuery"]) == (["eu", "newsletter"], True)
+    assert (spring["isActive"], link(service, "winter-sale")["isActive"]) == (True, False)
+    assert "0 to change, 2 unchanged" in run(service, "apply", file).stdout
+    assert link(service, "spring-sale") == spring
+    written(
+        tmp_path,
+        LINKS.replace("/offers/42?from=mail", "/offers/43").replace(
+            "    utmCampaign: spring\n", ""
+        ),
+    )
+    assert run(service, "plan", file).stdout.startswith("~ link spring-sale\n= link winter-sale")
+    assert run(service, "apply", file).returncode == 0
+    changed = link(service, "spring-sale")
+    assert (changed["destinationPath"], changed["utmCampaign"]) == ("/offers/43", None)
+    assert (changed["id"], changed["revision"]) == (spring["id"], 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"destinationPath": "/by-hand"}, "revision 2, last applied 1"),
+        ({"tags": ["by-hand"], "isArchived": True}, "tags and isArchived"),
+    ],
+)
+def test_a_link_that_changed_elsewhere_is_named_and_kept(service, tmp_path, changes, reason):
+    slug = f"drift-{len(changes)}"
+    file = written(tmp_path, LINKS[: LINKS.index("  - {slug")].replace("spring-sale", slug))
+    assert run(service, "apply", file).returncode == 0
+    change_link(service, slug, **changes)
+    for command in ("plan", "apply"):
+        result = run(service, command, file)
+        expected = f"! link {slug}: it was changed elsewhere: {reason}"
+        assert (result.returncode, result.stdout.splitlines()[0]) == (1, expected)
+    assert changes.items() <= link(service, slug).items()
+    assert run(service, "apply", file, "--force").returncode == 0
+    assert (link(service, slug)["tags"], link(service, slug)["isArchived"]) == (
+        ["eu", "newsletter"],
+        False,
+    )
+    assert "1 unchanged" in run(service, "plan", file).stdout
+
+
+def test_a_link_from_elsewhere_is_adopted_only_if_it_is_the_same(service, tmp_path):
+    body = {"slug": "adopted", "name": "Adopted", "destinationPath": "/a", "tags": ["a"]}
+    new = {**body, "websiteId": service.app}
+    assert service.client.post("/api/mobile/deferred-links", json=new).status_code == 201
+    text = "links:\n  - {slug: adopted, app: Acme Shop, name: Adopted, destinationPath: /a"
+    file = written(tmp_path, f"{text}, tags: [A]}}\n")
+    assert run(service, "plan", file).stdout.startswith("= link adopted\n")
+    written(tmp_path, f"{text}}}\n")
+    result = run(service, "apply", file)
+    expected = "! link adopted: it exists with another definition, at revision 1"
+    assert (result.returncode, result.stdout.splitlines()[0]) == (1, expected)
+
+
+def test_segments_and_internal_traffic_are_created_changed_and_left_alone(service, tmp_path):
+    file = written(tmp_path, FILTERS)
+    assert run(service, "plan", file).stdout.splitlines() == [
+        "+ segment Paying",
+        "+ internal traffic",
+        "2 to create, 0 to change, 0 unchanged, 0 changed elsewhere.",
+    ]
+    assert run(service, "apply", file).returncode == 0
+    assert names(service, "segments")["Paying"]["filters"][0]["value"] == "free"
+    setting = service.client.get("/api/settings/internal-traffic").json()
+    assert [each["value"] for each in setting["filters"]] == ["@example.com"]
+    assert "2 unchanged" in run(service, "apply", file).stdout
+    written(tmp_path, FILTERS.replace("free", "trial").replace("@example.com", "@acme.example"))
+    assert run(service, "plan", file).stdout.startswith("~ segment Paying\n~ internal traffic")
+    assert run(service, "apply", file).returncode == 0
+    assert names(service, "segments")["Paying"]["revision"] == 2
+    assert service.client.put("/api/settings/internal-traffic", json={"filters": []}).is_success
+    result = run(service, "plan", file)
+    assert (result.returncode, result.stdout.splitlines()[1][:41]) == (
+        1,
+        "! internal traffic: it was changed elsewh",
+    )
+
+
+def test_only_delete_deletes_and_never_what_changed_elsewhere(service, tmp_path):
+    text = FILE + LINKS.replace("-sale", "-gone") + FILTERS
+    file = written(tmp_path, text)
+    assert run(service, "apply", file).returncode == 0
+    written(tmp_path, "goals: []\n")
+    without = run(service, "apply", file)
+    assert without.returncode == 0
+    assert "? link spring-gone: no longer in the file; it is not deleted" in without.stdout
+    assert "Run the command with --delete" in without.stdout
+    assert names(service, "funnels").keys() == {"Checkout"}
+    change_link(service, "winter-gone", name="By hand")
+    planned = run(service, "plan", file, "--delete")
+    assert (planned.returncode, planned.stdout.splitlines()) == (
+        1,
+        [
+            "- internal traffic",
+            "- link spring-gone",
+            "! link winter-gone: it was changed elsewhere: revision 2, last applied 1",
+            "- funnel Checkout",
+            "- goal Paid",
+            "- segment Paying",
+            "0 to create, 0 to change, 5 to delete, 0 unchanged, 1 changed elsewhere.",
+        ],
+    )
+    assert names(service, "funnels").keys() == {"Checkout"}
+    assert run(service, "apply", file, "--delete").returncode == 1
+    assert not names(service, "funnels") | names(service, "goals") | names(service, "segments")
+    assert service.client.get("/api/settings/internal-traffic").json()["filters"] == []
+    states = ("isActive", "isArchived")
+    assert [link(service, "spring-gone")[name] for name in states] == [False, True]
+    assert [link(service, "winter-gone")[name] for name in states] == [False, False]
+    assert run(service, "apply", file, "--delete", "--force").returncode == 0
+    assert link(service, "winter-gone")["isArchived"]
+    assert run(service, "plan", file, "--delete").stdout.startswith("0 to create")
+
+
+def test_every_fault_has_its_file_line_definition_and_field(service, tmp_path):
+    text = """goals:
+  - name: Paid
+    match:
+      type: Transaktion
+      value: purchase
+segments:
+  - name: Paying
+    filters:
+      - {property: plan, operator: equals, value: free}
+      - {property: plan, operator: is, value: free}
+funnels:
+  - name: Checkout
+    steps:
+      - {type: Event, value: a}
+      - type: Event
+        value: b
+        filters:
+          - property: plan
+            operator: equals
+            value: yes
+links:
+  - slug: faulty
+    app: Acme Shop
+    name: Faulty
+    destinationPath: //elsewhere
+    fallbackUrl: http://localhost/
+internalTraffic:
+  - {property: email, operator: ends_with, value: 7}
+"""
+    file = written(tmp_path, text)
+    result = run(service, "plan", file)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert [": ".join(line.split(": ")[1:4]) for line in lines] == [
+        f"{file}:10: segment Paying: filters[1].operator",
+        f"{file}:4: goal Paid: match.type",
+        f"{file}:20: funnel Checkout: steps[1].filters[0].value",
+        f"{file}:28: internal traffic: internalTraffic[0].value",
+        f"{file}:26: link faulty: fallbackUrl",
+        f"{file}:25: link faulty: destinationPath",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("app: Elsewhere, name: A", "app: The workspace has no app with the name or ID Elsewhere."),
+        ("app: Shop, name: A", "app: The workspace has no app with this ID."),
+        ("name: A", "app: Name the app of the link."),
+        ("app: Acme Shop, name: 7", "name: Must be a text."),
+        ("app: Acme Shop, name: A, tags: eu", "tags: Must be a list of texts."),
+        ("app: Acme Shop, name: A, tags: ['a,b']", "tags: A tag must not contain a comma."),
+        ("app: Acme Shop, name: A, passQuery: 1", "passQuery: Must be true or false."),
+        ("app: Acme Shop, name: A, url: /a", "url: There is no such field. A link has slug, app,"),
+        ("app: Acme Shop", "name: "),
+    ],
+)
+def test_a_faulty_link_names_its_field(service, tmp_path, fields, message):
+    text = f"links:\n  - {{slug: faulty, destinationPath: /a, {fields}}}\n"
+    file = written(tmp_path, text)
+    result = run(service, "apply", file)
+    assert result.returncode == 1
+    assert f"penstock: {file}:2: link faulty: {message}" in result.stderr
+    assert link(service, "faulty") is None
+
+
+def test_the_app_of_a_link_never_changes(service, tmp_path):
+    app = {"name": "Other app", "kind": "mobile"}
+    assert service.client.post("/api/settings/websites", json=app).status_code == 201
+    text = "links:\n  - {slug: fixed, app: Acme Shop, name: A, destinationPath: /a}\n"
+    file = written(tmp_path, text)
+    assert run(service, "apply", file).returncode == 0
+    written(tmp_path, text.replace("Acme Shop", "Other app"))
+    result = run(service, "plan", file)
+    assert result.returncode == 1
+    assert f"{file}:2: link fixed: app: Cannot be changed" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("goals: [", "is not valid YAML"),
-        ("dashboards: []", "must have the lists goals and funnels, and nothing else"),
-        ("goals: [{match: {}}]", "each entry of goals needs a name"),
-        ("goals: [{name: A}, {name: A}]", "goals has the name A twice"),
-        ("goals: 7", "goals must be a list"),
-        ("!!python/object/apply:os.getcwd []", "is not valid YAML"),
+        ("goals: [", "funnels.yml:1: this is not valid YAML"),
+        ("goals: []\ndashboards: []", "funnels.yml:2: dashboards is not one of the lists"),
+        ("goals: [{match: {}}]", "funnels.yml:1: each entry of goals needs a name"),
+        ("goals:\n- {name: A}\n- {name: A}", "funnels.yml:3: goals has the name A twice"),
+        ("links:\n- {name: A}", "funnels.yml:2: each entry of links needs a slug"),
+        ("goals: 7", "funnels.yml:1: goals must be a list"),
+        ("", "funnels.yml:1: the file must have one or more of the lists segments, goals"),
+        ("!!python/object/apply:os.getcwd []", "funnels.yml:1: this is not valid YAML"),
+        ("goals: [{name: A, match: !!binary aGk=}]", "is not valid YAML with values of JSON"),
+        ("goals: [{name: A, match: .nan}]", "is not valid YAML with values of JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(service, tmp_path, text, message):

@@ -120,7 +120,7 @@ COMMANDS = [
 """Commands, in the order in which they run beside a service. The last one needs its data folder."""
 
 PARTS_OF_COMMANDS = [
-    ("docs/funnels.md", "goals:"),
+    ("docs/funnels.md", "segments:"),
     ("docs/events.md", '{"type": "event"'),
     ("docs/events.md", '{"type": "identify"'),
     ("docs/events.md", "timestamp,name"),
@@ -290,7 +290,7 @@ class Installation:
         self.folder, self.data = folder, folder / "data"
         self.service = Served(self.data)
         self.key, self.website_id = self.service.first_account()
-        app = {"name": "App", "kind": "mobile"}
+        app = {"name": "Acme Shop", "kind": "mobile"}
         created = self.service.client.post("/api/settings/websites", json=app)
         self.app_id = created.json()["id"]
         (folder / "backups").mkdir()

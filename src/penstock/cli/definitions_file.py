@@ -1,7 +1,8 @@
-"""`penstock plan` and `penstock apply`: goals and funnels as a YAML file, over HTTP.
+"""`penstock plan` and `penstock apply`: definitions as a YAML file, over HTTP.
 
-A file next to the YAML file records the revision of each goal and funnel at its last `apply`. A
-record that has another revision was changed elsewhere, and is overwritten only with `--force`.
+The file has segments, goals, funnels, links and the filters of internal traffic. A file next to it
+records the revision of each at its last `apply`. A record that has another revision was changed
+elsewhere, and is overwritten only with `--force`.
 """
 
 import json
@@ -14,10 +15,11 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-import yaml
 from httpx import codes
 
 from penstock.base.durable_files import write_durably
+from penstock.base.wording import listed
+from penstock.cli import link_definitions as links
 from penstock.cli.client import (
     LOCAL,
     ApiKey,
@@ -27,46 +29,67 @@ from penstock.cli.client import (
     record_of,
     service_client,
 )
-from penstock.cli.options import FAILED, WRONG_USE, fail
+from penstock.cli.definitions_yaml import (
+    INTERNAL_TRAFFIC,
+    KEYS,
+    KINDS,
+    Entry,
+    label_of,
+    read_definitions,
+)
+from penstock.cli.options import FAILED, fail, warn
 from penstock.cli.progress import every_few_seconds, still_running
 
-_KINDS = ("goals", "funnels")
-"""Lists in the file, in the order in which they are applied: funnels use goals."""
+_SETTING = "/api/settings/internal-traffic"
 _NOT_COMPARED = {"id", "name", "folder", "revision", "createdAt", "updatedAt"}
-_MAX_BYTES = 1_000_000
+_CHECK_STEP = {"type": "Event", "value": "-"}
+"""A step that is always valid, for funnels that only check the filters in another step."""
 
 File = Annotated[
     Path,
     typer.Argument(
-        help="YAML file with the lists goals and funnels.",
+        help=f"YAML file with the lists {listed(KINDS)}.",
         exists=True,
         dir_okay=False,
         readable=True,
     ),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite or delete even what was changed elsewhere.")
+]
+Delete = Annotated[
+    bool,
+    typer.Option(
+        "--delete",
+        help="Delete what an earlier apply created and the file no longer has. Links are disabled "
+        "and archived.",
+    ),
+]
 State = dict[str, dict[str, dict[str, Any]]]
-"""For each kind and name, the ID, the revision and the hash of the definition as applied."""
+"""For each kind and key, the ID, the revision and the hash of the definition as applied."""
 
 
 class Change(StrEnum):
-    """A change to a goal or funnel. The value is its sign in the output."""
+    """A change to a definition. The value is its sign in the output."""
 
     CREATE = "+"
     UPDATE = "~"
     KEEP = "="
+    DELETE = "-"
     DRIFT = "!"
 
 
 @dataclass(frozen=True)
 class Item:
-    """A goal or funnel of the file.
+    """A definition to create, change, keep or delete.
 
-    body: its definition in the file. current: the record of the service, if it exists. reason: why
-    it is not overwritten.
+    entry: its place in the file; None if it left the file. body: the values of the API. current:
+    the record of the service, if it exists. reason: why it is not overwritten.
     """
 
     kind: str
-    name: str
+    key: str
+    entry: Entry | None
     body: Record
     current: Record | None
     change: Change
@@ -74,146 +97,217 @@ class Item:
 
     @property
     def label(self) -> str:
-        return f"{self.kind.removesuffix('s')} {self.name}"
+        return label_of(self.kind, self.key)
 
 
-def plan(file: File, url: Url = LOCAL, api_key: ApiKey = "") -> None:
+def plan(file: File, delete: Delete = False, url: Url = LOCAL, api_key: ApiKey = "") -> None:
     """Show what `penstock apply` would change. Changes nothing.
 
-    Exits with 1 if a goal or funnel was changed elsewhere, or is not valid.
+    Exits with 1 if a definition was changed elsewhere, or is not valid.
     """
-    wanted, state = _read(file), _read_state(file)
+    wanted, state = read_definitions(file), _read_state(file)
     with (
         service_client(url, api_key, owns="funnels") as client,
         every_few_seconds(still_running("Comparing")),
     ):
-        items = list(_compare(client, wanted, state))
-        _validate(client, items)
-    _print(items, state, wanted)
+        items = _items(client, wanted, state, deletes=delete)
+    _print(items, state, wanted, deletes=delete)
     if any(item.change is Change.DRIFT for item in items):
         raise typer.Exit(FAILED)
 
 
 def apply(
     file: File,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite goals and funnels that changed elsewhere.")
-    ] = False,
+    force: Force = False,
+    delete: Delete = False,
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
-    """Create and change goals and funnels as in the file. Deletes nothing; safe to repeat.
+    """Create and change definitions as in the file. Deletes only with --delete; safe to repeat.
 
-    Exits with 1 if a goal or funnel was changed elsewhere and stays as it is.
+    Exits with 1 if a definition was changed elsewhere and stays as it is.
     """
-    wanted, state = _read(file), _read_state(file)
+    wanted, state = read_definitions(file), _read_state(file)
     with (
         service_client(url, api_key, owns="funnels") as client,
         every_few_seconds(still_running("Applying")),
     ):
-        items = list(_compare(client, wanted, state))
-        _validate(client, items)
+        items = _items(client, wanted, state, deletes=delete)
         for item in items:
             if item.change is not Change.DRIFT or force:
                 _apply(client, item, state)
                 _write_state(file, state)
-    _print(items, state, wanted)
+    _print(items, state, wanted, deletes=delete)
     if not force and any(item.change is Change.DRIFT for item in items):
         raise typer.Exit(FAILED)
 
 
-def _read(file: Path) -> dict[str, list[Record]]:
-    """Read the lists of the file. Ends the command if the file is not valid."""
-    if file.stat().st_size > _MAX_BYTES:
-        fail(f"{file} has more than {_MAX_BYTES:,} bytes", WRONG_USE)
-    try:
-        content = yaml.safe_load(file.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        fail(f"{file} is not valid YAML: {' '.join(str(error).split())}", WRONG_USE)
-    if not isinstance(content, dict) or not set(content) <= set(_KINDS):
-        fail(f"{file} must have the lists goals and funnels, and nothing else", WRONG_USE)
-    wanted: dict[str, list[Record]] = {}
-    for kind in _KINDS:
-        entries = content.get(kind) or []
-        if not isinstance(entries, list):
-            fail(f"{file}: {kind} must be a list", WRONG_USE)
-        names = [entry.get("name") if isinstance(entry, dict) else None for entry in entries]
-        if not all(isinstance(name, str) and name for name in names):
-            fail(f"{file}: each entry of {kind} needs a name", WRONG_USE)
-        if repeated := next((name for name in names if names.count(name) > 1), None):
-            fail(f"{file}: {kind} has the name {repeated} twice", WRONG_USE)
-        wanted[kind] = entries
-    return wanted
+def _items(
+    client: httpx.Client, wanted: Mapping[str, list[Entry]], state: State, *, deletes: bool
+) -> list[Item]:
+    """Compare the file with the service. Ends the command with all faults of the file."""
+    values, faults = links.links_with_apps(client, wanted["links"])
+    if faults:
+        _fail(faults)
+    current = {kind: list(_current(client, kind, wanted, state)) for kind in KINDS}
+    items = [
+        _item(client, entry, values.get(entry.key, entry.body), current[entry.kind], state)
+        for kind in KINDS
+        for entry in wanted[kind]
+    ]
+    if faults := list(_faults(client, items, values)):
+        _fail(faults)
+    if deletes:
+        for kind in reversed(KINDS):
+            for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
+                items.append(_removed(kind, key, current[kind], state))
+    return items
 
 
-def _compare(
-    client: httpx.Client, wanted: Mapping[str, list[Record]], state: State
-) -> Iterator[Item]:
-    for kind in _KINDS:
-        current: dict[str, list[Record]] = {}
-        for record in listed_records(client, f"/api/{kind}"):
-            current.setdefault(record["name"], []).append(record)
-        for body in wanted[kind]:
-            yield _item(client, kind, body, current.get(body["name"], []), state)
+def _current(
+    client: httpx.Client, kind: str, wanted: Mapping[str, list[Entry]], state: State
+) -> Iterator[Record]:
+    """Yield the records of the service, if the file or its last apply has any of the kind."""
+    if not wanted[kind] and not state[kind]:
+        return
+    if kind == INTERNAL_TRAFFIC:
+        yield {"id": INTERNAL_TRAFFIC, **record_of(client.get(_SETTING))}
+    elif kind == "links":
+        yield from links.current_links(client)
+    else:
+        yield from listed_records(client, f"/api/{kind}")
 
 
 def _item(
-    client: httpx.Client, kind: str, body: Record, current: list[Record], state: State
+    client: httpx.Client, entry: Entry, body: Record, records: list[Record], state: State
 ) -> Item:
-    name = body["name"]
-    applied = state[kind].get(name)
-    if len(current) > 1:
-        record = next((each for each in current if applied and each["id"] == applied["id"]), None)
-        if record is None:
-            reason = f"the workspace has {len(current)} {kind} with this name; rename the others"
-            return Item(kind, name, body, None, Change.DRIFT, reason)
-        current = [record]
-    if not current:
-        return Item(kind, name, body, None, Change.CREATE)
-    [record] = current
+    kind, key = entry.kind, entry.key
+    applied = state[kind].get(key)
+
+    def item(record: Record | None, change: Change, reason: str = "") -> Item:
+        return Item(kind, key, entry, body, record, change, reason)
+
+    name = KEYS.get(kind)
+    matching = [each for each in records if name is None or each[name] == key]
+    if len(matching) > 1:
+        same = [each for each in matching if applied and each["id"] == applied["id"]]
+        if not same:
+            reason = f"the workspace has {len(matching)} {kind} with this name; rename the others"
+            return item(None, Change.DRIFT, reason)
+        matching = same
+    if not matching:
+        return item(None, Change.CREATE)
+    [record] = matching
     if applied is None or applied["id"] != record["id"]:
+        if kind == INTERNAL_TRAFFIC and not record["filters"]:
+            return item(record, Change.CREATE)
         if _is_same(client, kind, body, record):
-            return Item(kind, name, body, record, Change.KEEP)
+            return item(record, Change.KEEP)
         reason = f"it exists with another definition, at revision {record['revision']}"
-        return Item(kind, name, body, record, Change.DRIFT, reason)
+        return item(record, Change.DRIFT, reason)
+    if reason := _change_elsewhere(applied, record):
+        return item(record, Change.DRIFT, reason)
+    return item(record, Change.KEEP if applied["sha256"] == _hash(entry.body) else Change.UPDATE)
+
+
+def _removed(kind: str, key: str, records: list[Record], state: State) -> Item:
+    """Return the item of a definition that left the file."""
+    applied = state[kind][key]
+    record = next((each for each in records if each["id"] == applied["id"]), None)
+    reason = "" if record is None else _change_elsewhere(applied, record)
+    return Item(kind, key, None, {}, record, Change.DRIFT if reason else Change.DELETE, reason)
+
+
+def _change_elsewhere(applied: Mapping[str, Any], record: Record) -> str:
+    """Say what has changed in a record since it was applied. Empty: nothing."""
     if applied["revision"] != record["revision"]:
-        reason = (
+        return (
             f"it was changed elsewhere: revision {record['revision']}, "
             f"last applied {applied['revision']}"
         )
-        return Item(kind, name, body, record, Change.DRIFT, reason)
-    is_same = applied["sha256"] == _hash(body)
-    return Item(kind, name, body, record, Change.KEEP if is_same else Change.UPDATE)
+    unrevised = applied.get("unrevised", {})
+    changed = [
+        name for name in links.UNREVISED if name in unrevised and record[name] != unrevised[name]
+    ]
+    return f"it was changed elsewhere: {listed(changed)}" if changed else ""
 
 
 def _is_same(client: httpx.Client, kind: str, body: Record, record: Record) -> bool:
     """Whether a definition in the file means the same as a record that was never applied."""
-    if kind == "goals":
-        match = body.get("match")
-        return isinstance(match, dict) and {"filters": [], **match} == record["match"]
-    answer = client.post("/api/funnels/validate", json=body)
+    if kind == "links":
+        return links.is_same_link(client, body)
+    funnel, *_ = _funnel_to_check(kind, body)
+    answer = client.post("/api/funnels/validate", json=funnel)
     if not answer.is_success:
         return False
-    definition = {name: value for name, value in answer.json().items() if name not in _NOT_COMPARED}
-    return definition == {
-        name: value for name, value in record.items() if name not in _NOT_COMPARED
-    }
+    if kind == "funnels":
+        return _compared(answer.json()) == _compared(record)
+    [step, _] = answer.json()["steps"]
+    if kind == "goals":
+        return bool({name: step[name] for name in record["match"]} == record["match"])
+    return bool(step["filters"] == record["filters"])
 
 
-def _validate(client: httpx.Client, items: list[Item]) -> None:
-    """End the command with the faults of funnels that are not valid.
+def _compared(definition: Record) -> Record:
+    return {name: value for name, value in definition.items() if name not in _NOT_COMPARED}
 
-    Funnels that use a goal that does not exist yet are validated when they are applied.
+
+def _faults(client: httpx.Client, items: list[Item], values: Mapping[str, Record]) -> Iterator[str]:
+    """Yield the faults of all definitions that would be created or changed.
+
+    Funnels that use a goal that does not exist yet are checked when they are applied.
     """
+    changed = [item for item in items if item.change is not Change.KEEP]
     new_goals = {
-        item.name for item in items if item.kind == "goals" and item.change is Change.CREATE
+        item.key for item in changed if item.kind == "goals" and item.change is Change.CREATE
     }
-    for item in items:
-        if item.kind != "funnels" or item.change is Change.KEEP or _goals_of(item.body) & new_goals:
+    for item in changed:
+        if item.entry is None or item.kind == "links" or _goals_of(item.body) & new_goals:
             continue
-        answer = client.post("/api/funnels/validate", json=item.body)
+        body, prefix, field = _funnel_to_check(item.kind, item.body)
+        answer = client.post("/api/funnels/validate", json=body)
         if not answer.is_success:
-            _fail(item, answer)
+            yield from _service_faults(item.entry, answer, prefix, field)
+    chosen = [item.entry for item in changed if item.kind == "links" and item.entry is not None]
+    yield from links.service_faults(client, chosen, values)
+
+
+def _funnel_to_check(kind: str, body: Record) -> tuple[Any, str, str]:
+    """Return a funnel with the faults of a definition.
+
+    Also returns the prefix of fields there, and what stands in its place in the definition. Other
+    lists have no route that only checks, but their matches and filters have the rules of a step.
+    """
+    match kind:
+        case "goals":
+            step = body.get("match")
+            return {"name": body["name"], "steps": [step, _CHECK_STEP]}, "steps[0]", "match"
+        case "segments" | "internalTraffic":
+            step = {**_CHECK_STEP, "filters": body.get("filters")}
+            name = body.get("name", kind)
+            return {"name": name, "steps": [step, _CHECK_STEP]}, "steps[0].filters", "filters"
+        case _:
+            return body, "", ""
+
+
+def _service_faults(
+    entry: Entry, answer: httpx.Response, prefix: str = "", field: str = ""
+) -> Iterator[str]:
+    """Yield the faults in an error response. Ends the command if it is not about the definition.
+
+    prefix: start of a faulty field that `field` replaces.
+    """
+    if answer.status_code != codes.UNPROCESSABLE_ENTITY:
+        record_of(answer)
+    problem = answer.json()
+    faults = problem.get("errors") or [{"field": "", "message": problem.get("detail")}]
+    for fault in faults:
+        name = fault["field"]
+        if prefix and name.startswith(prefix):
+            name = f"{field}{name.removeprefix(prefix)}"
+        if entry.kind == INTERNAL_TRAFFIC:
+            name = name.replace("filters", INTERNAL_TRAFFIC, 1)
+        yield entry.fault(name, fault["message"])
 
 
 def _goals_of(body: Any) -> set[str]:
@@ -229,51 +323,86 @@ def _goals_of(body: Any) -> set[str]:
 
 
 def _apply(client: httpx.Client, item: Item, state: State) -> None:
+    if item.entry is None:
+        if item.current is not None and not (answer := _delete(client, item)).is_success:
+            _fail([f"{item.label}: {answer.json().get('detail', answer.status_code)}"])
+        del state[item.kind][item.key]
+        return
+    record = item.current
+    if record is None or item.change is not Change.KEEP:
+        answer = _save(client, item)
+        if not answer.is_success:
+            _fail(list(_service_faults(item.entry, answer)))
+        record = {"id": item.kind, **record_of(answer)}
+    state[item.kind][item.key] = _applied(item, record)
+
+
+def _save(client: httpx.Client, item: Item) -> httpx.Response:
+    if item.kind == INTERNAL_TRAFFIC:
+        return client.put(_SETTING, json=item.body)
+    if item.kind == "links":
+        return links.save_link(client, item.body, item.current)
     path = f"/api/{item.kind}"
     if item.current is None:
-        answer = client.post(path, json=item.body)
-    elif item.change is Change.KEEP:
-        state[item.kind][item.name] = _applied(item, item.current)
-        return
-    else:
-        body = {**item.body, "revision": item.current["revision"]}
-        method = "PATCH" if item.kind == "goals" else "PUT"
-        answer = client.request(method, f"{path}/{item.current['id']}", json=body)
-    if not answer.is_success:
-        _fail(item, answer)
-    state[item.kind][item.name] = _applied(item, record_of(answer))
+        return client.post(path, json=item.body)
+    body = {**item.body, "revision": item.current["revision"]}
+    method = "PUT" if item.kind == "funnels" else "PATCH"
+    return client.request(method, f"{path}/{item.current['id']}", json=body)
+
+
+def _delete(client: httpx.Client, item: Item) -> httpx.Response:
+    assert item.current is not None
+    if item.kind == INTERNAL_TRAFFIC:
+        return client.put(_SETTING, json={"filters": []})
+    if item.kind == "links":
+        return links.retire_link(client, item.current)
+    return client.delete(f"/api/{item.kind}/{item.current['id']}")
 
 
 def _applied(item: Item, record: Record) -> dict[str, Any]:
-    return {"id": record["id"], "revision": record["revision"], "sha256": _hash(item.body)}
+    assert item.entry is not None
+    applied = {
+        "id": record["id"],
+        "revision": record["revision"],
+        "sha256": _hash(item.entry.body),
+    }
+    if item.kind == "links":
+        applied["unrevised"] = {name: record[name] for name in links.UNREVISED}
+    return applied
 
 
-def _fail(item: Item, answer: httpx.Response) -> None:
-    """End the command with the faults that the service found in a definition."""
-    if answer.status_code != codes.UNPROCESSABLE_ENTITY:
-        record_of(answer)
-    problem = answer.json()
-    faults = [f"{fault['field']}: {fault['message']}" for fault in problem.get("errors", ())]
-    fail(f"{item.label}: {'; '.join(faults) or problem.get('detail')}")
+def _fail(faults: list[str]) -> None:
+    """End the command with a line for each fault."""
+    *others, last = faults
+    for fault in others:
+        warn(fault)
+    fail(last)
 
 
-def _print(items: list[Item], state: State, wanted: Mapping[str, list[Record]]) -> None:
+def _print(
+    items: list[Item], state: State, wanted: Mapping[str, list[Entry]], *, deletes: bool
+) -> None:
     for item in items:
         reason = f": {item.reason}" if item.reason else ""
         print(f"{item.change} {item.label}{reason}")
-    for kind in _KINDS:
-        names = {body["name"] for body in wanted[kind]}
-        for name in sorted(state[kind].keys() - names):
-            print(f"? {kind.removesuffix('s')} {name}: no longer in the file; it is not deleted")
+    gone = 0
+    for kind in () if deletes else KINDS:
+        for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
+            gone += 1
+            print(f"? {label_of(kind, key)}: no longer in the file; it is not deleted")
+    if gone:
+        print("Run the command with --delete to delete what is no longer in the file.")
     changes = [item.change for item in items]
+    deleted = f"{changes.count(Change.DELETE)} to delete, " if deletes else ""
     print(
         f"{changes.count(Change.CREATE)} to create, {changes.count(Change.UPDATE)} to change, "
-        f"{changes.count(Change.KEEP)} unchanged, {changes.count(Change.DRIFT)} changed elsewhere."
+        f"{deleted}{changes.count(Change.KEEP)} unchanged, "
+        f"{changes.count(Change.DRIFT)} changed elsewhere."
     )
 
 
 def _hash(body: Record) -> str:
-    return sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+    return sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def _state_path(file: Path) -> Path:
@@ -284,10 +413,10 @@ def _read_state(file: Path) -> State:
     path = _state_path(file)
     try:
         content = json.loads(path.read_text("utf-8"))
-        return {kind: dict(content[kind]) for kind in _KINDS}
+        return {kind: dict(content.get(kind, {})) for kind in KINDS}
     except FileNotFoundError:
-        return {kind: {} for kind in _KINDS}
-    except (ValueError, LookupError, TypeError):
+        return {kind: {} for kind in KINDS}
+    except (ValueError, AttributeError, TypeError):
         fail(f"{path} is damaged; delete it, and the next apply compares every definition")
 
 
