@@ -35,7 +35,54 @@ FUNNELS: list[dict[str, Any]] = [
             {"type": "Goal", "value": "Paid"},
         ],
     },
+    {
+        "name": "Every step",
+        "folder": "Shop",
+        "conversionWindow": {"value": 3, "unit": "day"},
+        "breakdownProperties": ["$trait.plan"],
+        "steps": [
+            {
+                "type": "Pageview",
+                "value": "/*",
+                "filters": [{"property": "$first_time", "operator": "is_true"}],
+                "or": [{"type": "Screen view", "value": "Home"}],
+            },
+            {"type": "Event", "value": "banner", "diagnostic": True},
+            {"type": "Event", "value": "refused", "exclude": True},
+            {
+                "type": "Event",
+                "value": "started",
+                "mode": "all_of",
+                "or": [{"type": "Event", "value": "terms"}],
+                "name": "Started and agreed",
+            },
+            {"type": "Goal", "value": "Paid"},
+        ],
+    },
+    {
+        "name": "Runs",
+        "repeat": True,
+        "conversionWindowSeconds": 86_400,
+        "steps": [
+            {"type": "Event", "value": "started"},
+            {"type": "Event", "value": "terms", "strict": True},
+        ],
+    },
+    {
+        "name": "Carts of visitors",
+        "countingUnit": "attempt",
+        "attemptProperties": ["$visitor", "cart"],
+        "steps": [
+            {"type": "Event", "value": "started"},
+            {"type": "Transaction", "value": "purchase"},
+        ],
+    },
 ]
+SEGMENT = {
+    "name": "Pro",
+    "filters": [{"property": "plan", "operator": "equals", "value": "pro"}],
+}
+INTERNAL = [{"property": "plan", "operator": "is_true"}]
 OWN = ("funnelId", "computedAt", "evaluatedAt", "servedFrom", "directReason", "goals", "websiteId")
 """Fields of a report that name records of its workspace, or when it was computed."""
 
@@ -55,7 +102,10 @@ def fill(service):
     ]
     assert client.post("/api/goals", json=GOAL).status_code == 201
     for funnel in FUNNELS:
-        assert client.post("/api/funnels", json=funnel).status_code == 201
+        assert client.post("/api/funnels", json=funnel).status_code == 201, funnel["name"]
+    assert client.post("/api/segments", json=SEGMENT).status_code == 201
+    internal = client.put("/api/settings/internal-traffic", json={"filters": INTERNAL})
+    assert internal.status_code == 200
     tracked, events, orders = [], [], []
     for number in range(120):
         visitor, user = f"device-{number % 40}", f"user-{number % 15}"
@@ -63,7 +113,12 @@ def fill(service):
         site = chance.choice(sites)
         own = {"websiteId": site, "visitorId": visitor}
         page = {"type": "pageview", "url": "https://example.com/?utm_source=mail"}
-        tracked.append({**own, **page, "timestamp": at_ms})
+        screen = {"type": "screenview", "screen": "Home"}
+        tracked.append({**own, **(page if number % 3 else screen), "timestamp": at_ms})
+        for name in ("banner", "terms", "refused"):
+            if chance.random() < 0.4:
+                later = at_ms + chance.randrange(5000)
+                events.append({**own, "event": name, "timestamp": later})
         if chance.random() < 0.3:
             continue
         started = {"cart": f"cart-{number}", "plan": chance.choice(["pro", 1, True]), "n": 1}
@@ -90,9 +145,76 @@ def fill(service):
         own = [{**item} for item in tracked if item["websiteId"] == site]
         answer = client.post("/api/track", json={"websiteId": site, "events": own})
         assert answer.json()["accepted"] == len(own), answer.text
-    traits = {"websiteId": sites[0], "visitorId": "device-1", "userId": "user-1"}
-    answer = client.post("/api/identify", json={**traits, "traits": {"plan": "pro"}})
-    assert answer.status_code == 200
+    for number, plan in enumerate(("pro", "basic", "pro"), start=1):
+        person = {"websiteId": sites[0], "visitorId": f"device-{number}"}
+        traits = {"userId": f"user-{number}", "traits": {"plan": plan}}
+        assert client.post("/api/identify", json={**person, **traits}).status_code == 200
+    save_cohorts(client, sites[0])
+
+
+def save_cohorts(client, website_id):
+    """A rule, a list, and a list with a website, a segment and another cohort."""
+    ids = {name: record["id"] for name, record in named(client, "/api/funnels").items()}
+    segment_id = named(client, "/api/segments")["Pro"]["id"]
+
+    def save(name, kind, funnel, **parameters):
+        body = {"name": name, "kind": kind, "funnelId": ids[funnel], "parameters": parameters}
+        answer = client.post("/api/cohorts", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    save("Buyers", "rule", "Checkout", outcome="completed", **PERIOD)
+    lost = save("Lost", "list", "Visits", step="1", **PERIOD)
+    filters = json.dumps([{"property": "$cohort", "operator": "not_equals", "value": lost}])
+    chosen = {"websiteId": website_id, "segment": segment_id, "filters": filters}
+    save("Pro on one site", "list", "Checkout", **chosen, **PERIOD)
+
+
+def named(client, path):
+    return {record["name"]: record for record in client.get(path).json()["data"]}
+
+
+def cohorts(service):
+    """Each cohort with its visitors and, by name, its funnel, website, segment and cohorts."""
+    client = service.client
+    names = {
+        record["id"]: name
+        for path in ("cohorts", "funnels", "segments", "settings/websites")
+        for name, record in named(client, f"/api/{path}").items()
+    }
+    shown = {}
+    for name, cohort in named(client, "/api/cohorts").items():
+        visitors = client.get(f"/api/cohorts/{cohort['id']}/visitors?pageSize=100").json()["data"]
+        people = sorted((each["visitorId"], each["userId"] or "") for each in visitors)
+        text = json.dumps([cohort["kind"], cohort["funnelId"], cohort["parameters"]])
+        for record_id, record_name in names.items():
+            text = text.replace(record_id, record_name)
+        shown[name] = (text, people)
+    return shown
+
+
+def chosen_reports(service):
+    """Results of each funnel for a segment, each cohort and internal traffic."""
+    client, shown = service.client, {}
+    segment_id = named(client, "/api/segments")["Pro"]["id"]
+    questions = {"segment": {"segment": segment_id}, "internal": {"internal": "true"}}
+    for name, cohort in named(client, "/api/cohorts").items():
+        chosen = {"property": "$cohort", "operator": "equals", "value": cohort["id"]}
+        questions[f"cohort {name}"] = {"filters": json.dumps([chosen])}
+    for funnel in client.get("/api/funnels").json()["data"]:
+        for name, question in questions.items():
+            path = f"/api/funnels/{funnel['id']}/results"
+            report = client.get(path, params={**PERIOD, "pageSize": 100, **question})
+            assert report.status_code == 200, report.text
+            fields = report.json()
+            assert fields["asked"]["internalTraffic"] == (
+                "included" if name == "internal" else "leftOut"
+            )
+            left_out = (*OWN, "asked")
+            shown[funnel["name"], name] = {
+                field: value for field, value in fields.items() if field not in left_out
+            }
+    return shown
 
 
 def reports(service):
@@ -110,6 +232,8 @@ def reports(service):
         path = f"/api/funnels/{funnel['id']}/unit-table"
         lines = client.get(path, params={**PERIOD, "format": "ndjson"}).text.splitlines()
         rows = [json.loads(line) for line in lines]
+        # The ID of a run has the ID of its entry event, and imported events have new IDs.
+        rows = [{**row, "unit": row["unit"].partition("@evt_")[0]} for row in rows]
         parts["units"] = sorted(
             json.dumps({**row, "evaluated_at": None}, sort_keys=True) for row in rows
         )
@@ -143,7 +267,19 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
         exported = run(old, "export", folder, "--format", file_format)
         assert exported.returncode == 0, exported.stderr
         before, visitors = reports(old), merged_visitors(old)
+        answers, saved = chosen_reports(old), cohorts(old)
+        assert (folder / "cohorts").exists()
     assert before["Checkout"]["results"]["aggregate"]["entered"] > 50
+    for name in ("segment", "internal", "cohort Buyers", "cohort Lost", "cohort Pro on one site"):
+        assert answers["Checkout", name]["aggregate"]["entered"] > 0, name
+    entered = [
+        answers["Checkout", name]["aggregate"]["entered"] for name in ("segment", "internal")
+    ]
+    assert entered[0] < before["Checkout"]["results"]["aggregate"]["entered"] < entered[1]
+    steps = before["Every step"]["results"]["aggregate"]["steps"]
+    assert [step["count"] > 0 for step in steps] == [True, True, True]
+    assert before["Runs"]["results"]["aggregate"]["completed"] > 0
+    assert before["Every step"]["results"]["aggregate"]["excluded"] > 0
     assert any(visitor != canonical for visitor, canonical, *_ in visitors)
     with Served(tmp_path / "new") as new:
         new.key, _ = new.first_account()
@@ -151,9 +287,13 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
         assert first.returncode == 0, first.stderr
         assert reports(new) == before
         assert merged_visitors(new) == visitors
+        assert cohorts(new) == saved
+        assert chosen_reports(new) == answers
         again = run(new, "import", "--from", "penstock", folder)
         assert again.returncode == 0, again.stderr
+        assert "not imported" not in again.stderr
         assert reports(new) == before
+        assert cohorts(new) == saved
         assert len(new.client.get("/api/settings/websites").json()["data"]) == 3
 
 

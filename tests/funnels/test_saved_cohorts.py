@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.saved_cohorts import model, service
+from penstock.funnels.saved_cohorts import model, schema, service
 from penstock.funnels.statements import membership
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene
@@ -496,3 +496,39 @@ def test_an_export_of_a_person_names_the_lists(scene: Scene, funnel_id: str) -> 
         records = [json.loads(line) for line in lines]
         assert [item["data"] for item in records if item["type"] == "cohort"] == expected
     assert model.MAX_VISITORS == 100_000
+
+
+# -- Named visitors ------------------------------------------------------------------------------
+
+
+@every_database
+def test_a_list_has_the_visitors_that_are_named_and_stored(
+    scene: Scene, funnel_id: str, all_c: str
+) -> None:
+    named = {scene.tenant.website_id: ["ann", "dan", "nobody", "ann"]}
+    cohort = save(scene, funnel_id, visitors=named)
+    assert cohort["visitors"] == 2
+    assert visitors(scene, cohort["id"]) == ["ann", "dan"]
+    chosen = {"property": "$cohort", "operator": "equals", "value": cohort["id"]}
+    answer = scene.client.get(
+        f"/api/funnels/{all_c}/results", params={"filters": json.dumps([chosen])}
+    )
+    assert answer.json()["aggregate"]["entered"] == 2
+
+
+def test_visitors_are_named_for_own_websites_and_only_in_a_list(
+    scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch, other_workspace: Tenant
+) -> None:
+    monkeypatch.setattr(schema, "MAX_VISITORS", 2)
+    website_id = scene.tenant.website_id
+    for kind, named, code in (
+        ("rule", {website_id: ["ann"]}, "not_for_type"),
+        ("list", {website_id: ["a", "b"], "web_other": ["c"]}, "too_many"),
+        ("list", {website_id: ["a\0"]}, "nul_character"),
+        ("list", {website_id: [7]}, "wrong_type"),
+    ):
+        answer = post(scene, funnel_id, kind=kind, visitors=named)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, code)
+    answer = post(scene, funnel_id, visitors={other_workspace.website_id: ["ann"]})
+    assert answer.status_code == 401
+    assert scene.client.get("/api/cohorts").json()["total"] == 0

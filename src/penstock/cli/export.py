@@ -44,6 +44,8 @@ _LISTS = {
     "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
 }
 """Lists of the API that become files, by table. Archived links are a separate list."""
+_VISITOR = ("visitor_id", "user_id", "website_id")
+"""Columns of the visitors of a saved list."""
 
 
 def export(
@@ -92,6 +94,9 @@ def _export(
             "internalTraffic": record_of(client.get("/api/settings/internal-traffic")),
         }
         exported.write("workspace.ndjson", "workspace", [json.dumps(settings).encode() + b"\n"])
+        for cohort in listed_records(client, "/api/cohorts"):
+            if cohort["kind"] == "list":
+                _export_visitors(client, exported, cohort)
         for site in _one_of_each_scope(websites):
             path = f"identities/{site['id']}.{file_format}"
             parameters = {"websiteId": site["id"], "format": file_format}
@@ -117,6 +122,19 @@ def _export(
             for table in ("events", "clicks"):
                 _export_days(client, exported, site, table, file_format, bar)
         return exported.finish(workspace["name"]), exported
+
+
+def _export_visitors(client: httpx.Client, exported: ExportFolder, cohort: Record) -> None:
+    """Export the visitors of a saved list."""
+    with every_few_seconds(still_running(f"Exporting visitors of {cohort['name']}")):
+        path = f"/api/cohorts/{cohort['id']}/export"
+        rows: Any = record_of(client.get(path, params={"format": "json"}))
+        visitors = ({name: row[name] for name in _VISITOR} for row in rows)
+        exported.write(
+            f"cohorts/{cohort['id']}.ndjson",
+            "cohort-visitors",
+            (json.dumps(visitor).encode() + b"\n" for visitor in visitors),
+        )
 
 
 def _export_days(

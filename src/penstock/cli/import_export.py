@@ -99,6 +99,8 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
             files = [file for file in manifest.files if file.website_id == old_id]
             for name, lines in read_files(folder, manifest.file_format, files):
                 totals = totals.plus(_import_lines(client, new_id, name, lines, bar))
+    # A saved list has only visitors that are stored.
+    _create_cohorts(client, folder, websites)
     return totals
 
 
@@ -172,6 +174,73 @@ def _create_links(client: httpx.Client, folder: Path, websites: dict[str, str]) 
         states = {name: by_slug[created["slug"]][name] for name in ("isActive", "isArchived")}
         if any(created[name] is not value for name, value in states.items()):
             record_of(client.patch(path, json={"id": created["id"], **states}))
+
+
+def _create_cohorts(client: httpx.Client, folder: Path, websites: dict[str, str]) -> None:
+    """Create the saved cohorts that are missing, oldest first: a list may name an earlier one."""
+    funnels = {funnel["id"]: funnel for funnel in _records(folder, "funnels")}
+    new_ids = {
+        **websites,
+        **_new_ids(client, "/api/funnels", funnels.values()),
+        **_new_ids(client, "/api/segments", _records(folder, "segments")),
+    }
+    for cohort in _records(folder, "cohorts"):
+        [*existing] = _new_ids(client, "/api/cohorts", [cohort]).items()
+        if not existing:
+            funnel, name = funnels.get(cohort["funnelId"]), cohort["name"]
+            if funnel is None or cohort["funnelId"] not in new_ids:
+                warn(f"cohorts {name}: not imported, its funnel is not in the workspace")
+                continue
+            parameters = dict(cohort["parameters"])
+            if parameters.pop("revision", str(funnel["revision"])) != str(funnel["revision"]):
+                warn(f"cohorts {name}: not imported, it has an earlier revision of its funnel")
+                continue
+            body = {
+                "name": name,
+                "kind": cohort["kind"],
+                "funnelId": new_ids[cohort["funnelId"]],
+                "parameters": {key: _renamed(text, new_ids) for key, text in parameters.items()},
+            }
+            if cohort["kind"] == "list":
+                visitors = _listed_visitors(folder, cohort, websites)
+                if visitors is None:
+                    warn(f"cohorts {name}: not imported, the export does not have its visitors")
+                    continue
+                body["visitors"] = visitors
+            _create_missing(client, "/api/cohorts", "cohorts", "name", [body])
+            [*existing] = _new_ids(client, "/api/cohorts", [cohort]).items()
+        new_ids.update(existing)
+
+
+def _new_ids(client: httpx.Client, path: str, records: Iterable[Record]) -> dict[str, str]:
+    """Return the IDs of records in the workspace by their ID in the export. Names identify them."""
+    by_name = {record["name"]: record["id"] for record in listed_records(client, path)}
+    return {
+        record["id"]: by_name[record["name"]] for record in records if record["name"] in by_name
+    }
+
+
+def _renamed(text: str, new_ids: dict[str, str]) -> str:
+    """Replace IDs of the export in a query parameter, such as that of a website or a cohort."""
+    for old_id, new_id in new_ids.items():
+        text = text.replace(old_id, new_id)
+    return text
+
+
+def _listed_visitors(
+    folder: Path, cohort: Record, websites: dict[str, str]
+) -> dict[str, list[str]] | None:
+    """Return the visitors of a saved list by the ID of their website in the workspace.
+
+    None: an earlier version wrote the export, without the visitors of lists.
+    """
+    path, visitors = folder / "cohorts" / f"{cohort['id']}.ndjson", dict[str, list[str]]()
+    if not path.exists():
+        return None
+    for row in read_rows(path, RowFormat.NDJSON):
+        if row["website_id"] in websites:
+            visitors.setdefault(websites[row["website_id"]], []).append(row["visitor_id"])
+    return visitors
 
 
 def _replace_internal_traffic(client: httpx.Client, folder: Path) -> None:

@@ -137,7 +137,7 @@ def build(
         outcomes=outcomes,
         read_members=lambda workspace_id, cohort_id: cohorts.members(workspace_id, cohort_id),
     )
-    cohorts = SavedCohortService(database, runner, accounts.website_service, clock)
+    cohorts = SavedCohortService(database, runner, warehouse, accounts.website_service, clock)
     units, insights = UnitService(runner), InsightService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(

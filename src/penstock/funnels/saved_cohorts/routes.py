@@ -13,6 +13,7 @@ from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
 from penstock.funnels.saved_cohorts.export import CohortExporter
+from penstock.funnels.saved_cohorts.model import MAX_COHORT_BYTES
 from penstock.funnels.saved_cohorts.schema import (
     CohortChange,
     CohortExportQuery,
@@ -49,12 +50,12 @@ async def create_cohort(
     respond: NamedDependency[CancellableResponse],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """Saves the visitors of a list of units, as a list or as a rule.
+    """Saves the visitors of a list of units, as a list or as a rule, or a list of named visitors.
 
     Names are unique in the workspace. A workspace has at most 100 cohorts.
     """
     require_json(request)
-    body = await read_bytes(request)
+    body = await read_bytes(request, max_bytes=MAX_COHORT_BYTES)
     cohort = await validation.run(caller.workspace_id, cohorts.read, body, CohortIn)
     return await respond(lambda: answer(cohorts.create(caller, cohort), status=201))
 

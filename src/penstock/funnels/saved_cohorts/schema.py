@@ -2,16 +2,24 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.funnels.saved_cohorts.model import MAX_VISITORS, CohortKind
-from penstock.http.schema import Input, Name, Query, Record, RuleBroken, without_nul
+from penstock.http.schema import (
+    OMITTABLE,
+    Input,
+    Name,
+    Query,
+    Record,
+    RuleBroken,
+    without_nul,
+)
 
 _MAX_PARAMETERS, _MAX_NAME_CHARS, _MAX_VALUE_CHARS = 20, 50, 50_000
 
 
 class CohortIn(Input):
-    """A new cohort of the visitors of a list of units."""
+    """A new cohort of the visitors of a list of units, or of visitors that are named."""
 
     name: Name
     kind: Annotated[
@@ -30,6 +38,33 @@ class CohortIn(Input):
             '{"step": "2", "outcome": "droppedOff"}.',
         ),
     ]
+    visitors: Annotated[
+        dict[str, list[str]] | None,
+        Field(
+            description="Visitor IDs by website ID: the visitors of a `list`, instead of those of "
+            f"the list of units. At most {MAX_VISITORS:,}. Unknown visitors are left out.",
+        ),
+        OMITTABLE,
+    ] = None
+
+    @field_validator("visitors", mode="before")
+    @classmethod
+    def _check_number(cls, visitors: Any, info: ValidationInfo) -> Any:
+        if not isinstance(visitors, dict):
+            return visitors
+        if info.data.get("kind") is CohortKind.RULE:
+            raise RuleBroken("not_for_type", "Only a list can name its visitors.")
+        if sum(len(ids) for ids in visitors.values() if isinstance(ids, list)) > MAX_VISITORS:
+            raise RuleBroken("too_many", f"Must name at most {MAX_VISITORS:,} visitors.")
+        return visitors
+
+    @field_validator("visitors")
+    @classmethod
+    def _reject_nul(cls, visitors: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
+        for website_id, ids in (visitors or {}).items():
+            without_nul(website_id)
+            without_nul("".join(ids))
+        return visitors
 
     @field_validator("parameters", mode="before")
     @classmethod

@@ -54,6 +54,8 @@ from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
 from penstock.metadb.workspaces import hold_workspace
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -84,10 +86,11 @@ class SavedCohortService:
         self,
         database: Database,
         runner: FunnelQueryRunner,
+        warehouse: Warehouse,
         websites: WebsiteService,
         clock: Clock,
     ) -> None:
-        self._database, self._runner = database, runner
+        self._database, self._runner, self._warehouse = database, runner, warehouse
         self._websites, self._clock = websites, clock
 
     def read(self, body: bytes, model: type[M]) -> M:
@@ -101,13 +104,16 @@ class SavedCohortService:
         """Save a cohort.
 
         Raises Conflict if the name is taken or the workspace has too many cohorts, Invalid for
-        parameters that a list of units does not have, and Malformed if a list has too many
-        visitors.
+        parameters that a list of units does not have, Malformed if a list has too many visitors,
+        and Unauthorized if another workspace's website has named visitors.
         """
         units = self._units(actor.workspace_id, cohort.funnel_id, _query(cohort))
         cohort_id = CohortId(new_id("coh", self._clock()))
         is_rule = cohort.kind is CohortKind.RULE
-        members = [] if is_rule else self._current_members(units)
+        if cohort.visitors is not None:
+            members = list(self._named_members(actor.workspace_id, cohort.visitors))
+        else:
+            members = [] if is_rule else self._current_members(units)
         self._add(actor, cohort_id, cohort, is_complete=is_rule)
         try:
             for share in chunks(members, _MEMBERS_PER_WRITE):
@@ -276,6 +282,23 @@ class SavedCohortService:
             Member(row["scope_id"], row["visitor_id"], row["visitor"])
             for row in self._all_rows(units)
         ]
+
+    def _named_members(
+        self, workspace_id: WorkspaceId, named: Mapping[str, Sequence[str]]
+    ) -> Iterator[Member]:
+        """Yield visitors by their IDs. named: visitor IDs by website ID."""
+        ids_by_scope: dict[ScopeId, set[str]] = {}
+        for website_id, visitor_ids in named.items():
+            scope_id = self._websites.owned_website(workspace_id, website_id).scope_id
+            ids_by_scope.setdefault(scope_id, set()).update(visitor_ids)
+        for scope_id, visitor_ids in ids_by_scope.items():
+            for share in chunks(sorted(visitor_ids), _MEMBERS_PER_WRITE):
+                rows = self._warehouse.fetch_rows(
+                    load("penstock.funnels.saved_cohorts", "keys_of_visitors"),
+                    {"scope": scope_id, "visitors": list(share)},
+                )
+                for visitor_id, key in rows:
+                    yield Member(scope_id, visitor_id, key)
 
     def _all_rows(self, units: _Units) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
