@@ -24,14 +24,17 @@ INTERNAL_TRAFFIC = "internalTraffic"
 KINDS = (*KEYS, INTERNAL_TRAFFIC)
 
 
-class _Loader(yaml.SafeLoader):
-    """Loads times as texts, as the API expects them."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_Loader = type(
+    "_Loader",
+    (yaml.SafeLoader,),
+    {
+        "__doc__": "Loads times as texts, as the API expects them.",
+        "yaml_implicit_resolvers": {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        },
+    },
+)
 
 
 @dataclass(frozen=True)

@@ -291,8 +291,8 @@ class SavedCohortService:
         for website_id, visitor_ids in named.items():
             scope_id = self._websites.owned_website(workspace_id, website_id).scope_id
             ids_by_scope.setdefault(scope_id, set()).update(visitor_ids)
-        for scope_id, visitor_ids in ids_by_scope.items():
-            for share in chunks(sorted(visitor_ids), _MEMBERS_PER_WRITE):
+        for scope_id, ids in ids_by_scope.items():
+            for share in chunks(sorted(ids), _MEMBERS_PER_WRITE):
                 rows = self._warehouse.fetch_rows(
                     load("penstock.funnels.saved_cohorts", "keys_of_visitors"),
                     {"scope": scope_id, "visitors": list(share)},
