@@ -65,17 +65,23 @@ def resident_mb(pid: int) -> float:
     return pages * resource.getpagesize() / 1024**2
 
 
+def peak_mb(pid: int) -> float:
+    """Return the peak memory of a process, in MB."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+
 def wait_until_idle(pid: int) -> None:
     """Wait until a process is almost idle, so that the next one has the machine to itself."""
-    until_s, before_s = time.monotonic() + _PATIENCE_S, _cpu_s(pid)
+    until_s, before_s = time.monotonic() + _PATIENCE_S, cpu_s(pid)
     while time.monotonic() < until_s:
         time.sleep(_LOOK_S)
-        now_s = _cpu_s(pid)
+        now_s = cpu_s(pid)
         if now_s - before_s < _LOOK_S * _IDLE_SHARE:
             return
         before_s = now_s
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """Return the user and system time of a process so far, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

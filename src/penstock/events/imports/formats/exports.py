@@ -83,7 +83,9 @@ def object_of(values: Values, name: str) -> Values:
 
     Raises `Invalid` for anything else.
     """
-    raw = bytes(values.get(name, b"null"))
+    if name not in values:
+        return {}
+    raw = bytes(values[name])
     if raw[:1] == b'"':
         raw = json.decode(raw).encode() or b"null"
     if raw in (b"null", b"[]"):
@@ -97,7 +99,9 @@ def object_of(values: Values, name: str) -> Values:
 
 def scalar(values: Values, name: str) -> Any:
     """Return a text, number or boolean; None for a missing field, null, an array or an object."""
-    raw = bytes(values.get(name, b"null"))
+    if name not in values:
+        return None
+    raw = bytes(values[name])
     return None if raw[:1] in b"[{" else json.decode(raw)
 
 
@@ -112,7 +116,9 @@ def sent_id(values: Values, name: str) -> str | None:
 
     Raises `Invalid` for anything else.
     """
-    value = json.decode(bytes(values.get(name, b"null")))
+    if name not in values:
+        return None
+    value = json.decode(values[name])
     return require_id(str(value) if type(value) is int else value, name) or None
 
 
@@ -145,6 +151,8 @@ def take(properties: dict[str, Raw], fields: Mapping[str, str]) -> dict[str, str
     """
     taken = {}
     for name, field in fields.items():
+        if name not in properties:
+            continue
         value = text(properties, name)
         if value is not None and field not in taken and _fits(value, field):
             taken[field] = value

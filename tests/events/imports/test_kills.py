@@ -1,0 +1,123 @@
+"""An import continues after SIGKILL at any moment, and stores each line exactly once.
+
+`PENSTOCK_KILLS` says how often the service is killed.
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.events.conftest import finished
+from tests.serving import Served, query_warehouse
+
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
+LINES, PEOPLE = 8_000, 700
+Line = Callable[[int], dict[str, Any]]
+
+
+def ndjson_line(number: int) -> dict[str, Any]:
+    """Every second line has no ID, so its content identifies it."""
+    line = {
+        "type": "event",
+        "name": "e",
+        "timestamp": 1_740_000_000_000 + number,
+        "visitorId": f"d{number % PEOPLE}",
+        "properties": {"n": number},
+    }
+    user = {"userId": f"u{number % PEOPLE}"} if number > LINES // 2 else {}
+    return line | user | ({"dedupeKey": f"key-{number}"} if number % 2 else {})
+
+
+def mixpanel_line(number: int) -> dict[str, Any]:
+    person = number % PEOPLE
+    user = {"$user_id": f"u{person}"} if number > LINES // 2 else {}
+    return {
+        "event": "e",
+        "properties": {
+            "time": 1_740_000_000 + number,
+            "distinct_id": f"u{person}" if user else f"$device:d{person}",
+            "$device_id": f"d{person}",
+            "$insert_id": f"insert-{number}",
+            "n": number,
+            **user,
+        },
+    }
+
+
+def posthog_line(number: int) -> dict[str, Any]:
+    is_user = number > LINES // 2
+    return {
+        "uuid": f"0190a000-0000-7000-8000-{number:012}",
+        "event": "e",
+        "distinct_id": f"{'u' if is_user else 'd'}{number % PEOPLE}",
+        "timestamp": f"2025-03-01T10:00:00.{number:06}+00:00",
+        "properties": {"$is_identified": is_user, "n": number},
+    }
+
+
+def segment_line(number: int) -> dict[str, Any]:
+    user = {"userId": f"u{number % PEOPLE}"} if number > LINES // 2 else {}
+    return {
+        "type": "track",
+        "event": "e",
+        "messageId": f"message-{number}",
+        "anonymousId": f"d{number % PEOPLE}",
+        "timestamp": f"2025-03-01T10:00:00.{number % 1000:03}Z",
+        "properties": {"n": number},
+        **user,
+    }
+
+
+LINE_OF: dict[str, Line] = {
+    "ndjson": ndjson_line,
+    "mixpanel": mixpanel_line,
+    "posthog": posthog_line,
+    "segment": segment_line,
+}
+
+
+@pytest.mark.parametrize("format_name", LINE_OF)
+@pytest.mark.slow("kills the service again and again")
+def test_each_line_is_stored_exactly_once_after_kills(
+    tmp_path: Path,
+    format_name: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    record_property("kills", KILLS)
+    data, seed = tmp_path / "data", random.randrange(2**32)
+    chance = random.Random(seed)
+    body = b"".join(json.dumps(LINE_OF[format_name](n)).encode() + b"\n" for n in range(LINES))
+    served = Served(data)
+    try:
+        key, website_id = served.first_account()
+        answer = served.client.post(
+            "/api/imports",
+            params={"websiteId": website_id, "format": format_name},
+            content=body,
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        assert answer.status_code == 201, answer.text
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(0, 0.5))
+            served.kill()
+            served = Served(data)
+            served.client.headers["Authorization"] = f"Bearer {key}"
+        job = finished(served.client, answer.json()["id"])
+        served.await_shipped()
+        assert served.stop() == 0
+    finally:
+        served.kill()
+
+    print(f"{format_name}: {KILLS} kills (seed {seed}), {job['duplicates']} lines read again")
+    assert (job["state"], job["linesRead"], job["rejected"]) == ("done", LINES, 0)
+    assert job["accepted"] + job["duplicates"] == LINES
+    [numbers] = query_warehouse(
+        data, "SELECT JSONExtractInt(properties, 'n') AS n FROM events ORDER BY n"
+    )
+    assert [row[0] for row in numbers] == list(range(LINES))
