@@ -1,8 +1,8 @@
-"""Measures the processor time of an import per line, and of the engine's own insert of its rows.
+"""Measures the processor time of an import per line, and of the engine's insert of its rows alone.
 
 Processor time is user and system time of the whole service, from the upload until all rows are in
-the event store and the service is idle. So it includes the merges that follow. The engine's own
-insert reads the same rows as one JSON object per line, in a process of its own.
+the event store and the service is idle. So it includes the merges that follow. For comparison, the
+engine inserts the same rows, one JSON object per line, in a separate process.
 """
 
 import json

@@ -64,7 +64,7 @@ def plain_text(
 
 
 class _Reader(NamedTuple):
-    """What `plain_item` needs for a model.
+    """Types and functions that read the items of one model.
 
     struct: the model's fields for msgspec. reads: converters for some fields. check: the model's
     own check.
