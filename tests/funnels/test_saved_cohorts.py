@@ -333,6 +333,8 @@ def test_an_unsuitable_filter_is_named(
     )
     status, field, code = fault(answer)
     assert (status, f"{field} {code}") == (400, expected)
+    if code == "cohort_not_found":
+        assert "GET /api/cohorts" in answer.json()["detail"]
 
 
 def test_few_filters_of_a_request_name_a_cohort(scene: Scene, funnel_id: str) -> None:

@@ -70,7 +70,10 @@ def test_the_menu_of_a_report_lists_cohorts_and_a_chip_removes_one(workspace, fu
     rest = re.search(r'href="([^"]*)"\s+aria-label="Remove the filter in cohort Lost"', page)[1]
     assert "filters" not in rest
     workspace.client.delete(f"/api/cohorts/{save_id(workspace)}")
-    assert "in a deleted cohort" in workspace.browser.get(filtered).text
+    page = workspace.browser.get(filtered).text
+    assert "in a deleted cohort" in page
+    assert "This cohort was deleted" in page
+    assert "filters" not in link_of(page, "Remove the cohort")
 
 
 def test_the_list_of_cohorts_has_the_number_of_their_visitors(workspace, save):

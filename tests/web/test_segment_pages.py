@@ -55,8 +55,19 @@ def test_a_deleted_segment_can_be_removed_from_the_report(workspace, funnel, seg
     workspace.client.delete(f"/api/segments/{segment}")
     page = html_of(workspace, f"/funnels/{funnel}", **PERIOD, segment=segment)
     assert "Deleted segment" in page
+    assert "This segment was deleted" in page
+    assert "Try again" not in page
+    assert "segment" not in link_of(page, "Remove the segment")
     part = text_of(workspace, f"/funnels/{funnel}", "overview", **PERIOD, segment=segment)
     assert "There is no such segment in this workspace." in part
+
+
+def test_a_report_without_entries_names_the_filters_as_the_cause(workspace, funnel):
+    query = PERIOD | {"filters": json.dumps([{**PRO, "value": "nothing"}]), "period": "30d"}
+    overview = text_of(workspace, f"/funnels/{funnel}", "overview", **query)
+    assert "No attempts completed the first step in this period with these filters." in overview
+    assert "Remove the filters" in overview
+    assert "Show all time" not in overview
 
 
 def test_the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment(

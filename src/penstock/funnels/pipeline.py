@@ -178,7 +178,11 @@ class FunnelQueryRunner:
                 for item in definition.cohort_filters
             }
         except NotFound as error:
-            raise bad_parameter(Fault("filters", "cohort_not_found", error.detail)) from None
+            message = (
+                f"{error.detail} It may have been deleted: remove its filter, or choose a cohort "
+                "from GET /api/cohorts."
+            )
+            raise bad_parameter(Fault("filters", "cohort_not_found", message)) from None
 
     def move(
         self, context: QueryContext, start_ms: int, end_ms: int, as_of_ms: int

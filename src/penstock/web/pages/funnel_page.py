@@ -181,6 +181,25 @@ class FunnelPage:
         return filters_as_text([*(self.query.filters or ()), more])
 
     @property
+    def deleted_choice(self) -> str | None:
+        """What the query names although it was deleted: a segment or a cohort; else None."""
+        if self.query.segment is not None and self.segment is None:
+            return "segment"
+        return "cohort" if any(map(self._is_deleted, self.query.filters or ())) else None
+
+    @property
+    def without_deleted_choice(self) -> dict[str, str | None]:
+        """The changes of the address that remove a deleted segment and deleted cohorts."""
+        rest = [item for item in self.query.filters or () if not self._is_deleted(item)]
+        return {
+            "segment": self.segment.id if self.segment else None,
+            "filters": filters_as_text(rest) if rest else None,
+        }
+
+    def _is_deleted(self, item: SavedFilter) -> bool:
+        return item.property == COHORT and item.value not in self.cohort_names
+
+    @property
     def breakdown_text(self) -> str:
         """The breakdown properties in words."""
         return ", ".join(self.definition.breakdown_properties) or "nothing"

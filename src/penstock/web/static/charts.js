@@ -1,5 +1,5 @@
 // Time charts as SVG, from the data of the macro ui.chart: {"times": [seconds], "series":
-// [{"label", "values", "style": "number" or "percent", "colour": "series-1", "dashed": true}],
+// [{"label", "values", "style": "number" or "percent", "colour": "series-1", "line": "dashed"}],
 // "axes": {"x": "Day of entry", "y": "Conversion rate"}, "zone": "Europe/Berlin"}. A page with
 // charts loads this module in its block `scripts`, and has a table of the same numbers.
 import { saveAsPng, saveAsSvg } from "./chart-files.js";
@@ -36,7 +36,8 @@ function colour(name) {
 }
 
 const colourOf = (series, index) => colour(series.colour ?? `series-${(index % 5) + 1}`);
-const dashesOf = ({ dashed }) => (dashed ? { "stroke-dasharray": "6 4" } : {});
+const DASHES = { dashed: "6 4", dotted: "1 4" };
+const dashesOf = ({ line }) => (line ? { "stroke-dasharray": DASHES[line] } : {});
 
 // Positions in px: x by index of a time, y by value.
 function scalesOf(chart, { times, series }, isHidden) {

@@ -6,7 +6,10 @@ const MAX_IDEAS = 4;
 let shown = null; // the first step and the properties of its events
 
 // place: where the buttons belong. row: the first step. definition: the form's.
-export async function showIdeas(place, row, { breakdownProperties = [] }) {
+export async function showIdeas(place, row, definition) {
+  const { breakdownProperties = [], attemptProperties = [] } = definition;
+  // A breakdown by an ID has a cohort for every attempt.
+  const ids = [definition.attemptProperty, definition.sequenceProperty, ...attemptProperties];
   const match = row?.querySelector("[data-match]");
   const selection = match && selectionOf(match);
   const key = JSON.stringify(selection ?? null);
@@ -15,9 +18,12 @@ export async function showIdeas(place, row, { breakdownProperties = [] }) {
     place.replaceChildren();
     const properties = selection?.value ? await ownProperties(selection) : [];
     if (shown.key !== key) return; // the first step has changed
-    shown.properties = properties.slice(0, MAX_IDEAS);
+    shown.properties = properties;
   }
-  const left = shown.properties.filter((name) => !breakdownProperties.includes(name));
+  const left = shown.properties
+    .filter((name) => !ids.includes(name))
+    .slice(0, MAX_IDEAS)
+    .filter((name) => !breakdownProperties.includes(name));
   place.replaceChildren(...left.map(makeIdea));
 }
 

@@ -78,7 +78,7 @@ def _median_s(aggregate: AggregateRecord) -> float | None:
 
 def _chart(days: Sequence[DayChangeRecord], zone: str) -> Mapping[str, Any]:
     """Return the input for `static/charts.js`: the rates of settled days of both periods, and
-    dashed lines with the lowest and highest rate that open days can reach.
+    broken lines with the lowest rate that open days can reach, dashed, and the highest, dotted.
     """
     now, before = [day.bucket for day in days], [day.bucket_before for day in days]
     return {
@@ -110,4 +110,5 @@ def _lines(
             else day.conversion_rate
             for at, day in enumerate(buckets)
         ]
-        yield {"label": f"{label}, {name}", "values": values, "dashed": True, **style}
+        line = "dotted" if is_highest else "dashed"
+        yield {"label": f"{label}, {name}", "values": values, "line": line, **style}

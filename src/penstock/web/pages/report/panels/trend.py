@@ -39,8 +39,8 @@ def trend(context: ReportContext) -> dict[str, Any]:
 
 
 def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[dict[str, Any]]:
-    """Return settled rates, and two dashed lines that begin where they end: the lowest and the
-    highest rate that open buckets can still reach.
+    """Return settled rates, and two broken lines that begin where they end: the lowest rate that
+    open buckets can still reach, dashed, and the highest, dotted.
     """
     rates = [bucket.conversion_rate for bucket in buckets]
     maturing_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
@@ -55,10 +55,10 @@ def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[di
             bucket.final_rate.upper if bucket.final_rate and index >= first else rate
             for index, (bucket, rate) in enumerate(zip(buckets, maturing, strict=True))
         ]
-        open_line = {"style": "percent", "colour": "series-1", "dashed": True}
+        open_line = {"style": "percent", "colour": "series-1"}
         lines += [
-            {"label": "May still rise", "values": maturing, **open_line},
-            {"label": "At most", "values": highest, **open_line},
+            {"label": "May still rise", "values": maturing, "line": "dashed", **open_line},
+            {"label": "At most", "values": highest, "line": "dotted", **open_line},
         ]
     return lines
 
