@@ -20,9 +20,11 @@ from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.import_dry_run import try_file
+from penstock.cli.import_mapping import guess, read_mapping
 from penstock.cli.options import FAILED, WRONG_USE, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.formats.reader import Reader, ReaderLimits
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
@@ -76,6 +78,23 @@ def import_file(
             show_default=False,
         ),
     ] = None,
+    mapping_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="TOML file with the uses of the columns of a CSV or Parquet file.",
+            metavar="MAPPING.TOML",
+            show_default=False,
+        ),
+    ] = None,
+    is_guess: Annotated[
+        bool,
+        typer.Option(
+            "--guess-mapping",
+            help="Show the first rows of a CSV or Parquet file, and write a mapping to correct: "
+            "to the file that --map names, or to FILE.mapping.toml.",
+        ),
+    ] = False,
     is_dry_run: Annotated[
         bool,
         typer.Option(
@@ -96,7 +115,7 @@ def import_file(
             fail(f"--from {_EXPORT} needs one folder, and no --website or --dry-run", WRONG_USE)
         import_export(files[0], url, api_key)
         return
-    if website is None and not is_dry_run:
+    if website is None and not (is_dry_run or is_guess):
         fail("--website: Name the website or app that the events belong to.", WRONG_USE)
     for file in files:
         if not file.is_file():
@@ -104,20 +123,37 @@ def import_file(
                 f"{file} is not a regular file; write the events to a file first: it is read twice",
                 WRONG_USE,
             )
+    if is_guess:
+        guess(
+            files[0],
+            source or reader_of_file(files[0].name),
+            mapping_path or files[0].with_name(f"{files[0].name}.mapping.toml"),
+        )
+        return
+    mapping = None if mapping_path is None else read_mapping(mapping_path)
     is_complete = []
     for file in files:
         reader = source or reader_of_file(file.name)
+        if mapping is not None and reader.mapped is None:
+            fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
         if website is None or is_dry_run:
-            is_complete.append(try_file(file, reader))
+            is_complete.append(try_file(file, reader_named(reader.name, mapping)))
         else:
-            is_complete.append(_import(file, website, reader, url, api_key))
+            is_complete.append(_import(file, website, reader, mapping, url, api_key))
     if not all(is_complete):
         raise typer.Exit(FAILED)
 
 
-def _import(file: Path, website: str, reader: Reader, url: str, api_key: str) -> bool:
+def _import(
+    file: Path,
+    website: str,
+    reader: Reader,
+    mapping: ImportMapping | None,
+    url: str,
+    api_key: str,
+) -> bool:
     """Import a file. Returns whether every line was accepted."""
     with (
         progress() as bar,
@@ -126,11 +162,11 @@ def _import(file: Path, website: str, reader: Reader, url: str, api_key: str) ->
         ) as client,
     ):
         job = _unfinished_import(client, file, website) or upload(
-            client, file, reader, website, bar
+            client, file, reader, website, bar, mapping
         )
         job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
-            rejected = _write_rejects(client, job, file, reader)
+            rejected = _write_rejects(client, job, file, reader_named(reader.name, mapping))
     return _print_summary(job, rejected)
 
 
@@ -156,7 +192,14 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
     )
 
 
-def upload(client: httpx.Client, file: Path, reader: Reader, website: str, bar: Progress) -> Record:
+def upload(
+    client: httpx.Client,
+    file: Path,
+    reader: Reader,
+    website: str,
+    bar: Progress,
+    mapping: ImportMapping | None = None,
+) -> Record:
     total = file.stat().st_size
 
     def chunks() -> Iterator[bytes]:
@@ -170,6 +213,8 @@ def upload(client: httpx.Client, file: Path, reader: Reader, website: str, bar: 
     headers = {"Content-Type": reader.media_types[0], "Content-Length": str(total)}
     name = "".join(character if character.isprintable() else "?" for character in file.name)
     query = {"websiteId": website, "fileName": name[-200:], "format": reader.name}
+    if mapping is not None:
+        query["mapping"] = mapping.model_dump_json(exclude_defaults=True)
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 

@@ -1010,6 +1010,7 @@ imports = Table(
         server_default=false(),
         comment="its sender had the permission manage",
     ),
+    Column("mapping", JSON, comment="uses of the file's columns; unset: its own fields"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

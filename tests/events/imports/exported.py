@@ -12,6 +12,7 @@ Five people visit `/pricing` on 1 May 2024, in UTC:
   conflict, and nothing is merged.
 """
 
+import csv
 import gzip
 import io
 import json
@@ -266,6 +267,64 @@ class Segment:
         return lines(self.lines)
 
 
+class Table:
+    """A table from a database, whose columns need a mapping.
+
+    Its times are seconds since 1970, its IDs are numbers, and cells may be empty.
+    """
+
+    COLUMNS = ("at", "device", "customer", "kind", "what", "order_no", "total")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+
+    def row(
+        self, kind: str, what: str, clock: str, device: int | None, customer: int | None = None,
+        order: int | None = None, total: float | None = None,
+    ) -> None:  # fmt: skip
+        at_s = int(at(clock).timestamp())
+        self.rows.append((at_s, device, customer, kind, what, order, total))
+
+    def page(self, clock: str, device: int, customer: int | None = None) -> None:
+        self.row("pageview", "/pricing", clock, device, customer)
+
+    def story(self) -> None:
+        ann, dia, eve = 101, 104, 105
+        self.page("10:00", 1)
+        self.row("event", "logged_in", "10:01", 1, ann)
+        self.row("event", STARTED, "10:05", 1, ann, 7)
+        self.row("event", PAID, "10:10", None, ann, 7, 9.5)
+        self.page("10:00", 2)
+        self.row("event", STARTED, "10:02", 2, None, 8)
+        self.page("10:00", 3)
+        self.page("11:00", 4)
+        self.row("event", "logged_in", "11:01", 4, dia)
+        self.row("event", STARTED, "11:10", 5, dia, 9)
+        self.row("event", PAID, "11:20", None, dia, 9, 20)
+        self.page("12:00", 1, eve)
+
+    def as_csv(self) -> bytes:
+        """The story as a spreadsheet writes it: UTF-16, with semicolons."""
+        self.story()
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=";")
+        writer.writerow(self.COLUMNS)
+        writer.writerows(self.rows)
+        return out.getvalue().encode("utf-16")
+
+
+TABLE_MAPPING = {
+    "columns": [
+        {"column": "at", "use": "time", "unit": "seconds"},
+        {"column": "device", "use": "visitor"},
+        {"column": "customer", "use": "user"},
+        {"column": "kind", "use": "type"},
+        {"column": "what", "use": "event"},
+        {"column": "order_no", "use": "attempt"},
+        {"column": "total", "use": "property", "type": "number"},
+    ]
+}
+"""What the columns of `Table` contain."""
 FILES: dict[str, Callable[[], bytes]] = {
     "mixpanel": lambda: Mixpanel().story(),
     "posthog": lambda: PostHog().story(),
@@ -273,3 +332,5 @@ FILES: dict[str, Callable[[], bytes]] = {
     "segment": lambda: Segment().story(),
 }
 """The story as a file, by format."""
+TABLES: dict[str, Callable[[], bytes]] = {"csv": lambda: Table().as_csv()}
+"""The story as a table that needs `TABLE_MAPPING`, by format."""

@@ -1,9 +1,11 @@
 """The same story in the export of each product gives the same report, worked out by hand."""
 
+import json
+
 import pytest
 
 from tests.events.conftest import finished
-from tests.events.imports.exported import FILES, PAID, STARTED
+from tests.events.imports.exported import FILES, PAID, STARTED, TABLE_MAPPING, TABLES
 from tests.events.imports.test_formats import upload
 
 FUNNEL = {
@@ -24,15 +26,17 @@ def report(workspace, **more):
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, *TABLES])
 def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, name):
     """Ann, Ben, Cem, Dia and Eve enter; Ann, Ben and Dia start a checkout; Ann and Dia pay, Ann
     after 10 and Dia after 20 minutes.
     """
-    content = FILES[name]()
+    content, query = (FILES | TABLES)[name](), {}
+    if name in TABLES:
+        query = {"mapping": json.dumps(TABLE_MAPPING)}
     job = finished(
         workspace.client,
-        upload(workspace, content, "application/x-ndjson", format=name).json()["id"],
+        upload(workspace, content, "text/plain", format=name, **query).json()["id"],
     )
     assert (job["state"], job["rejected"], job["identityConflicts"]) == ("done", 0, 1)
     total = report(workspace)["aggregate"]
@@ -45,7 +49,7 @@ def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, n
     assert [total[figure] for figure in figures] == [5, 2, 0, 0.4, 15.0]
     again = finished(
         workspace.client,
-        upload(workspace, content, "application/x-ndjson", format=name).json()["id"],
+        upload(workspace, content, "text/plain", format=name, **query).json()["id"],
     )
     assert (again["accepted"], again["duplicates"]) == (0, job["accepted"])
     assert report(workspace)["aggregate"] == total

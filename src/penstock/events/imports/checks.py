@@ -155,7 +155,7 @@ class CheckWorker:
                 self._checks[job.workspace_id] = self._check(job, website)
 
     def _check(self, job: ImportJob, website: Website) -> _Check:
-        rows = reader_named(job.format).rows(
+        rows = reader_named(job.format, job.mapping).rows(
             self._staged.path(job.id, job.format),
             ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes),
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
+from penstock.events.imports.formats.schema import ImportMapping
 
 STAGED_MS = 24 * 3600 * 1000
 """Time for which the file of an import that nobody starts is kept, in milliseconds."""
@@ -46,7 +47,8 @@ class ImportJob:
     identify_lines: lines that link visitors to a user, without an event. ignored_lines: lines that
     contain nothing that Penstock stores. identity_conflicts: lines whose visitor belongs to another
     user, so that nothing was merged. accepts_stored_events: whether it may have lines of type
-    `stored`, because its sender had the permission manage.
+    `stored`, because its sender had the permission manage. mapping: the uses of the file's columns,
+    if it is a table with a mapping; it never changes.
     """
 
     id: ImportId
@@ -78,6 +80,7 @@ class ImportJob:
     ignored_lines: int = 0
     identity_conflicts: int = 0
     accepts_stored_events: bool = False
+    mapping: ImportMapping | None = None
 
     @property
     def is_open(self) -> bool:

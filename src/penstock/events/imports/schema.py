@@ -1,18 +1,21 @@
 """Wire types for imports."""
 
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from penstock.base.clock import iso, iso_or_none
+from penstock.base.errors import Fault, PenstockError
 from penstock.base.wording import listed
 from penstock.events.imports.dry_run import EventKey, Summary
+from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.model import Kind
 from penstock.events.schema import FaultRecord, WarningRecord
-from penstock.http.schema import Name, Query, Record, RuleBroken
+from penstock.http.bodies import parse_model
+from penstock.http.schema import Name, Query, Record, RuleBroken, RulesBroken
 
 WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
@@ -34,6 +37,26 @@ def _known_format(name: str | None) -> str | None:
     if name is None or name in _FORMATS:
         return name
     raise RuleBroken("unknown_value", f"Must be {listed(_FORMATS, 'or')}.")
+
+
+_MAX_MAPPING_CHARS = 30_000
+"""Maximum length of a mapping in a URL. A longer one would exceed the limit of a request's head."""
+
+
+def _mapping_of_text(text: Any) -> CompleteMapping | None:
+    """Parse the JSON text of a mapping. Raises `RulesBroken` with its faults."""
+    if not isinstance(text, str):
+        return None
+    if len(text) > _MAX_MAPPING_CHARS:
+        message = (
+            f"Must have at most {_MAX_MAPPING_CHARS:,} characters. Use otherColumns for columns "
+            "with the same use."
+        )
+        raise RuleBroken("too_long", message)
+    try:
+        return parse_model(text.encode("utf-8", "replace"), CompleteMapping)
+    except PenstockError as error:
+        raise RulesBroken(error.faults or [Fault("", error.code, error.detail)]) from None
 
 
 class ImportQuery(Query):
@@ -58,6 +81,16 @@ class ImportQuery(Query):
             description="Format of the file; by default, the one of the Content-Type. "
             + ". ".join(f"`{reader.name}` is {reader.description}" for reader in READERS)
             + "."
+        ),
+    ] = None
+
+    mapping: Annotated[
+        CompleteMapping | None,
+        BeforeValidator(_mapping_of_text),
+        WithJsonSchema({"type": "string"}),
+        Field(
+            description="The uses of the columns of a CSV or Parquet file, as the JSON text of an "
+            "`ImportMapping`."
         ),
     ] = None
 
@@ -100,6 +133,10 @@ class ImportRecord(Record):
         Field(description="Time of the earliest event in the part of the file that has been read."),
     ]
     last_event_at: str | None
+    mapping: Annotated[
+        ImportMapping | None,
+        Field(description="The uses of the file's columns. Null without a mapping."),
+    ]
     error: Annotated[
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),
@@ -140,6 +177,7 @@ class ImportRecord(Record):
             rejected=job.rejected,
             first_event_at=iso_or_none(job.first_event_at_ms),
             last_event_at=iso_or_none(job.last_event_at_ms),
+            mapping=job.mapping,
             error=job.error,
             warnings=tuple(
                 WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings

@@ -13,20 +13,23 @@ from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, QueueFull, StoreUnavailable, Unavailable
+from penstock.base.errors import Conflict, Fault, NotFound, QueueFull, StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.wording import listed
 from penstock.events.imports import store
 from penstock.events.imports.checks import TOPIC as CHECKS_TOPIC
 from penstock.events.imports.checks import CheckWorker, cancelled
 from penstock.events.imports.content import require_format
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.table import reader_of_request
+from penstock.events.imports.formats.reader import Reader
+from penstock.events.imports.formats.table import READERS, reader_of_request
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.events.imports.schema import ImportQuery, ImportSummaryRecord
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
+from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RecordsQuery
 from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
@@ -102,6 +105,10 @@ class ImportService:
         does not respond.
         """
         reader = reader_of_request(query.format, media_type)
+        if query.mapping is not None:
+            if reader.mapped is None:
+                raise bad_parameter(_without_columns(reader))
+            reader = reader.mapped(query.mapping)
         website = await to_thread.run_sync(
             self._websites.owned_website, sender.workspace_id, query.website_id
         )
@@ -146,6 +153,7 @@ class ImportService:
             updated_at_ms=now_ms,
             finished_at_ms=None,
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
+            mapping=query.mapping,
         )
         try:
             await to_thread.run_sync(self._add, job)
@@ -302,6 +310,15 @@ class ImportService:
         """List the periods that imports changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
+
+
+def _without_columns(reader: Reader) -> Fault:
+    formats = listed([each.name for each in READERS if each.mapped is not None], "or")
+    message = (
+        f"The format {reader.name} has fields of its own. Leave the mapping out, or send the file "
+        f"with format={formats}."
+    )
+    return Fault("mapping", "not_for_format", message)
 
 
 def _owned_import(job: ImportJob | None, actor: Caller) -> ImportJob:

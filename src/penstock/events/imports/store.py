@@ -14,6 +14,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    null,
     or_,
     select,
     update,
@@ -23,6 +24,7 @@ from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.text_search import containing_any
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.model import (
     Excerpt,
     ExcerptSearch,
@@ -59,16 +61,19 @@ _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
 def add(connection: Connection, job: ImportJob) -> None:
-    connection.execute(insert(imports).values(row_values(job, imports)))
+    connection.execute(insert(imports).values(_values(job)))
+
+
+def _values(job: ImportJob) -> dict[str, Any]:
+    mapping = None if job.mapping is None else job.mapping.model_dump(mode="json")
+    return row_values(job, imports) | {"mapping": null() if mapping is None else mapping}
 
 
 def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ()) -> None:
     """Save a job's progress and newly rejected lines. `job.rejected` must already include these
     lines.
     """
-    connection.execute(
-        update(imports).where(imports.c.id == job.id).values(row_values(job, imports))
-    )
+    connection.execute(update(imports).where(imports.c.id == job.id).values(_values(job)))
     if rejects:
         first_number = job.rejected - len(rejects)
         rows = [
@@ -99,8 +104,17 @@ def _job(row: Row[Any]) -> ImportJob:
     values = record_values(row, _FIELDS)
     return ImportJob(
         **values
-        | {"state": ImportState(values["state"]), "warnings": tuple(values["warnings"] or ())}
+        | {
+            "state": ImportState(values["state"]),
+            "warnings": tuple(values["warnings"] or ()),
+            "mapping": stored_mapping(values["mapping"]),
+        }
     )
+
+
+def stored_mapping(value: Any) -> ImportMapping | None:
+    """Return a mapping as stored; None if there is none."""
+    return None if value is None else ImportMapping.model_validate(value)
 
 
 def find(

@@ -259,7 +259,7 @@ class ImportWorker:
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
         """Yield the rest of the file in batches. Earlier lines are read only to count repeats."""
         limits, occurrences = self._settings.limits, Occurrences()
-        source = reader_named(job.format).rows(
+        source = reader_named(job.format, job.mapping).rows(
             self._files.path(job.id, job.format),
             ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
         )

@@ -13,22 +13,34 @@ import, because the text of a cell must never be read as rows.
 
 import csv
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import json
 
 from penstock.base.errors import Fault, Malformed
+from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
+from penstock.events.imports.formats.mapping import (
+    HOW_TO_MAP,
+    ReadCells,
+    read_cells_by,
+    require_names,
+)
 from penstock.events.imports.formats.reader import (
     HEAD_BYTES,
+    SAMPLE_ROWS,
     Reader,
     ReaderLimits,
     Row,
+    Sample,
     UnreadableFile,
     too_long,
 )
-from penstock.events.imports.formats.schema import ImportLine
+from penstock.events.imports.formats.schema import ImportLine, ImportMapping
 from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, text_lines
 from penstock.http.bodies import parse_json
 
@@ -45,8 +57,11 @@ pieces.
 """
 _EXPECTED = (
     "Send CSV whose first row names the fields of an event, such as "
-    "timestamp,name,userId,properties.plan."
+    f"timestamp,name,userId,properties.plan. {HOW_TO_MAP}"
 )
+_EXPECTED_TABLE = "Send CSV whose first row names the columns of the mapping."
+_MAX_STEPS_OF_SAMPLE = 10_000
+"""Maximum number of steps through a file to find its first rows."""
 _NOT_CSV = Fault(
     "",
     "not_csv",
@@ -60,28 +75,32 @@ _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such a
 
 Columns = tuple[tuple[str, str | None], ...]
 """For each column, the field, and the key if the field is a property."""
-ColumnsOf = Callable[[list[str]], Columns]
-"""Returns the columns of a header row. Raises `UnreadableFile` if a format does not have them."""
+ReadHeader = Callable[[list[str]], ReadCells]
+"""Returns how to read the rows below the names of the columns. Raises `UnreadableFile` if a format
+does not have these columns.
+"""
 
 
 class _Header(NamedTuple):
-    """A header row."""
+    """A header row. width: number of columns."""
 
     separator: str
-    columns: Columns
+    width: int
+    read_cells: ReadCells
+
+
+def _read_names(names: list[str]) -> ReadCells:
+    return cells_of_fields(_columns(names), {"type": "event"})
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return csv_rows(path, limits, _columns, {"type": "event"})
+    return csv_rows(path, limits, _read_names)
 
 
-def csv_rows(
-    path: Path, limits: ReaderLimits, columns_of: ColumnsOf, defaults: Mapping[str, Any]
-) -> Iterator[Row]:
+def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadHeader) -> Iterator[Row]:
     """Yield every row after the header as a JSON object.
 
-    defaults: fields of each object, unless a cell contains them. Raises `UnreadableFile` if reading
-    cannot continue.
+    Raises `UnreadableFile` if reading cannot continue.
     """
     line_limits = limits._replace(max_row_bytes=MAX_LINE_BYTES)
     lines = text_lines(path, line_limits, keep_empty=True)
@@ -98,13 +117,13 @@ def csv_rows(
             continue
         empty_lines = 0
         if header is None:
-            header = _read_header(line.content, columns_of)
+            header = _read_header(line.content, read_names)
             yield line._replace(content=b"")
         else:
-            yield _read_row(line, lines, header, limits.max_row_bytes, defaults)
+            yield _read_row(line, lines, header, limits.max_row_bytes)
 
 
-def _read_header(line: bytes, columns_of: ColumnsOf) -> _Header:
+def _read_header(line: bytes, read_names: ReadHeader) -> _Header:
     """Read the header. Raises `UnreadableFile` if the line is not a header."""
     text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     separator = max(_SEPARATORS, key=text.count)
@@ -119,7 +138,7 @@ def _read_header(line: bytes, columns_of: ColumnsOf) -> _Header:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
     if len(set(names)) < len(names):
         raise UnreadableFile("The first row names a column twice.")
-    return _Header(separator, columns_of(names))
+    return _Header(separator, len(names), read_names(names))
 
 
 def _columns(names: list[str]) -> Columns:
@@ -138,7 +157,8 @@ def _column_of(name: str) -> tuple[str, str | None]:
     if name not in _FIELDS:
         raise UnreadableFile(
             f"The first row names the column {name[:100]!r}, which is not a field of an event. "
-            f"To import it as a property, name it {_PROPERTIES}.{name[:100] or 'key'}."
+            f"To import it as a property, name it {_PROPERTIES}.{name[:100] or 'key'}. "
+            f"{HOW_TO_MAP}"
         )
     return name, None
 
@@ -148,7 +168,6 @@ def _read_row(
     lines: Iterator[Row],
     header: _Header,
     max_bytes: int,
-    defaults: Mapping[str, Any],
 ) -> Row:
     """Read the row that starts with the given line. Reads further lines while a quote is open."""
     taken, size = [first], len(first.content)
@@ -175,24 +194,33 @@ def _read_row(
         if size > csv.field_size_limit():
             raise _endless(first) from None
         text = b"".join(line.content for line in taken)
-        return _row(taken, content=text, fault=_NOT_CSV)
+        return _row(taken, text, _NOT_CSV)
     if size > max_bytes:
-        return _row(taken, fault=too_long(max_bytes))
-    item, fault = _item(cells, header, defaults)
+        return _row(taken, b"", too_long(max_bytes))
+    item, faults = header.read_cells(cells)
+    if any(cells[header.width :]):
+        faults = [_TOO_MANY_CELLS]
     try:
-        return _row(taken, json.encode(item), fault)
+        return _row(taken, json.encode(item), *faults)
     except UnicodeEncodeError:
-        return _row(taken, fault=_NOT_UTF8)
+        return _row(taken, b"", _NOT_UTF8)
+
+
+def cells_of_fields(columns: Columns, defaults: Mapping[str, Any]) -> ReadCells:
+    """Return the function that reads rows whose columns are fields and properties.
+
+    defaults: fields of each row, unless a cell contains them.
+    """
+    return partial(_item, columns, defaults)
 
 
 def _item(
-    cells: list[str], header: _Header, defaults: Mapping[str, Any]
-) -> tuple[dict[str, Any], Fault | None]:
-    """Return the event in a row, and a fault if the row itself is wrong."""
-    fault = _TOO_MANY_CELLS if any(cells[len(header.columns) :]) else None
+    columns: Columns, defaults: Mapping[str, Any], cells: Sequence[str]
+) -> tuple[dict[str, Any], list[Fault]]:
+    faults = []
     item = dict(defaults)
     properties: dict[str, Any] = {}
-    for (field, key), cell in zip(header.columns, cells, strict=False):
+    for (field, key), cell in zip(columns, cells, strict=False):
         if not cell:
             continue
         if key is not None:
@@ -205,17 +233,16 @@ def _item(
             if isinstance(value, dict):
                 properties = value | properties
             else:
-                fault = _NOT_AN_OBJECT
+                faults = [_NOT_AN_OBJECT]
         else:
             item[field] = cell
     if properties:
         item[_PROPERTIES] = properties
-    return item, fault
+    return item, faults
 
 
-def _row(taken: list[Row], content: bytes = b"", fault: Fault | None = None) -> Row:
+def _row(taken: list[Row], content: bytes, *faults: Fault) -> Row:
     last = taken[-1]
-    faults = () if fault is None else (fault,)
     return Row(taken[0].line, last.lines_read, last.bytes_read, content, faults=faults)
 
 
@@ -230,11 +257,7 @@ def _endless(first: Row) -> UnreadableFile:
     )
 
 
-def _head_problem(head: bytes) -> str | None:
-    return csv_problem(head, _columns, _EXPECTED)
-
-
-def csv_problem(head: bytes, columns_of: ColumnsOf, expected: str) -> str | None:
+def csv_problem(head: bytes, read_names: ReadHeader, expected: str) -> str | None:
     """Return why a file that begins with these bytes is not CSV with such a header.
 
     expected: a sentence that says what to send.
@@ -246,17 +269,54 @@ def csv_problem(head: bytes, columns_of: ColumnsOf, expected: str) -> str | None
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {expected}"
     try:
-        _read_header(line, columns_of)
+        _read_header(line, read_names)
     except UnreadableFile as problem:
         return str(problem)
     return None
 
 
+def _mapped(mapping: ImportMapping) -> Reader:
+    """Return the reader of CSV with this mapping."""
+    read_names = partial(read_cells_by, mapping)
+
+    def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+        limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
+        return csv_rows(path, limits, read_names)
+
+    return replace(
+        CSV, head_problem=lambda head: csv_problem(head, read_names, _EXPECTED_TABLE), rows=rows
+    )
+
+
+def _sample(path: Path, limits: ReaderLimits) -> Sample:
+    """Read the first rows. Raises `UnreadableFile` if the file does not begin like CSV."""
+    columns, sampled = list[str](), list[Sequence[str]]()
+
+    def read_names(names: list[str]) -> ReadCells:
+        require_names(names)
+        columns.extend(names)
+        return read_cells
+
+    def read_cells(cells: Sequence[str]) -> tuple[dict[str, Any], list[Fault]]:
+        sampled.append(cells[: len(columns)])
+        return {}, []
+
+    limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
+    for _ in islice(csv_rows(path, limits, read_names), _MAX_STEPS_OF_SAMPLE):
+        if len(sampled) == SAMPLE_ROWS:
+            break
+    if not columns:
+        raise UnreadableFile("The file does not begin with a row that names the columns.")
+    return Sample(columns, sampled)
+
+
 CSV = Reader(
     name="csv",
-    description="CSV: a header row that names the fields of an event",
+    description="CSV: a header row that names the fields of an event, or any table with a mapping",
     media_types=("text/csv",),
     endings=(".csv", ".tsv"),
-    head_problem=_head_problem,
+    head_problem=lambda head: csv_problem(head, _read_names, _EXPECTED),
     rows=_rows,
+    sample=_sample,
+    mapped=_mapped,
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
 from penstock.base.patterns import is_decimal
-from penstock.events.imports.formats.reader import Sample
+from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample
 from penstock.events.imports.formats.schema import (
     FIELDS,
     MAX_COLUMNS,
@@ -21,8 +21,6 @@ from penstock.events.imports.formats.times import read_time_ms
 from penstock.events.properties import RESERVED_PREFIX
 from penstock.http.bodies import parse_json
 
-SAMPLE_ROWS = 20
-"""Number of rows from which a mapping is guessed."""
 _MAX_NAME_CHARS = 200
 _FIRST_MS, _LAST_MS = 946_684_800_000, 4_102_444_800_000
 """The years 2000 to 2099. A number outside them is not taken for a time."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from penstock.events.imports.formats.csv_rows import Columns, csv_problem, csv_rows
+from penstock.events.imports.formats.csv_rows import cells_of_fields, csv_problem, csv_rows
 from penstock.events.imports.formats.exports import (
     MAX_EXPORT_LINE_BYTES,
     UTM,
@@ -31,6 +31,7 @@ from penstock.events.imports.formats.exports import (
     utc,
     without_signs,
 )
+from penstock.events.imports.formats.mapping import ReadCells
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.imports.formats.unpacking import unpacked
@@ -134,11 +135,11 @@ def _event_line(
 # Files
 
 
-def _columns(names: list[str]) -> Columns:
+def _read_names(names: list[str]) -> ReadCells:
     missing = [name for name in _COLUMNS if name not in names]
     if missing:
         raise UnreadableFile(f"The first row does not name the column {missing[0]}. {_EXPECTED}")
-    return tuple(map(_column, names))
+    return cells_of_fields(tuple(map(_column, names)), {})
 
 
 def _column(name: str) -> tuple[str, str | None]:
@@ -149,13 +150,13 @@ def _column(name: str) -> tuple[str, str | None]:
 def _head_problem(head: bytes) -> str | None:
     if head.lstrip().startswith(b"{"):
         return json_problem(head, _COLUMNS, "a batch export of events from PostHog")
-    return csv_problem(head, _columns, _EXPECTED)
+    return csv_problem(head, _read_names, _EXPECTED)
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
     is_json = _first_byte(path, limits) == b"{"
-    rows = text_lines(path, limits) if is_json else csv_rows(path, limits, _columns, {})
+    rows = text_lines(path, limits) if is_json else csv_rows(path, limits, _read_names)
     return translated(rows, _line)
 
 

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
+from penstock.events.imports.formats.schema import ImportMapping
 
 HEAD_BYTES = 4096
 """Minimum number of bytes from the start of a file that `head_problem` gets, unless the file is
 shorter.
 """
+
+SAMPLE_ROWS = 20
+"""Maximum number of rows in a sample, from which a mapping is guessed."""
 
 
 class UnreadableFile(Exception):
@@ -71,6 +75,9 @@ class Reader:
     format, and what to do; None if it may be in this format. rows: yields every row of a file, in
     short steps whatever the file contains; raises `UnreadableFile`. The same file must yield the
     same rows each time, because an interrupted import is read again from the start.
+
+    sample: reads the first rows of a table; raises `UnreadableFile`. mapped: returns the reader of
+    tables with a mapping. Both are None for a format that is not a table.
     """
 
     name: str
@@ -79,6 +86,8 @@ class Reader:
     endings: tuple[str, ...]
     head_problem: Callable[[bytes], str | None]
     rows: Callable[[Path, ReaderLimits], Iterator[Row]]
+    sample: Callable[[Path, ReaderLimits], Sample] | None = None
+    mapped: Callable[[ImportMapping], "Reader"] | None = None
 
 
 def too_long(max_bytes: int) -> Fault:

@@ -204,7 +204,7 @@ FIELDS = tuple(
     not in ("type", "name", "timestamp", "visitor_id", "user_id", "visitor_ids", "properties")
 )
 """Fields of an event that a column of the use `field` can fill, under their names on the wire."""
-MAX_COLUMNS = 1_000
+MAX_COLUMNS, MAX_COLUMN_CHARS = 1_000, 500
 _ONCE = (Use.TIME, Use.VISITOR, Use.USER, Use.EVENT, Use.TYPE, Use.PROPERTIES)
 _DIRECTIVES = frozenset("YymdBbHIMSfpzaAj%")
 _NAMED = (Use.ATTEMPT, Use.PROPERTY, Use.FIELD)
@@ -238,8 +238,8 @@ class MappedColumn(Input):
     model_config = ConfigDict(serialize_by_alias=True)
 
     column: Annotated[
-        str,
-        Field(max_length=500, description="Name of the column, as in the first row of the file."),
+        Annotated[str, Field(max_length=MAX_COLUMN_CHARS), AfterValidator(without_controls)],
+        Field(description="Name of the column, as in the first row of the file."),
     ]
     use: Annotated[Use, Field(strict=False, description="What the column contains.")]
     unit: Annotated[

@@ -8,6 +8,7 @@ from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.posthog import POSTHOG
 from penstock.events.imports.formats.reader import Reader
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.segment import SEGMENT
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS, COMPRESSED_MEDIA_TYPES
 
@@ -20,9 +21,13 @@ _BY_NAME = {reader.name: reader for reader in READERS}
 _BY_MEDIA_TYPE = {media: reader for reader in reversed(READERS) for media in reader.media_types}
 
 
-def reader_named(name: str) -> Reader:
-    """Return the reader of a stored import. Raises `KeyError` if the name is unknown."""
-    return _BY_NAME[name]
+def reader_named(name: str, mapping: ImportMapping | None = None) -> Reader:
+    """Return the reader of a stored import. Raises `KeyError` if the name is unknown.
+
+    mapping: the uses of the columns, for a format that can have a mapping.
+    """
+    reader = _BY_NAME[name]
+    return reader if mapping is None or reader.mapped is None else reader.mapped(mapping)
 
 
 def reader_of_request(name: str | None, media_type: str) -> Reader:

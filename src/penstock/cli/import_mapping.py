@@ -1,0 +1,133 @@
+"""`penstock import --map` and `--guess-mapping`: the mapping of a table's columns as TOML."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from penstock.base.errors import PenstockError
+from penstock.cli.options import WRONG_USE, fail
+from penstock.events.imports.formats.guesses import guess_mapping
+from penstock.events.imports.formats.reader import Reader, ReaderLimits, Sample, UnreadableFile
+from penstock.events.imports.formats.schema import (
+    FIELDS,
+    CompleteMapping,
+    ImportMapping,
+    MappedColumn,
+)
+from penstock.http.bodies import parse_model
+
+_SHOWN_ROWS, _SHOWN_COLUMNS, _SHOWN_CHARS = 5, 8, 18
+_SHOWN_VALUES, _SHOWN_VALUE_CHARS = 3, 40
+_HELP = f"""\
+# The columns of {{file}}, with their first values and what we guess that they contain.
+# Correct the guesses, then run: penstock import {{file}} --map {{mapping}} --website web_...
+#
+# use = "time"        the time, with a unit: "seconds", "milliseconds" or "microseconds" since 1970,
+#                     or "text". Text is ISO 8601, or has a format = "%d.%m.%Y %H:%M:%S".
+# use = "visitor"     the ID of a device or browser
+# use = "user"        your own ID of a person
+# use = "event"       the name of the event
+# use = "type"        event, pageview, screenview or transaction
+# use = "attempt"     an ID of a journey, such as an order; becomes a property with text
+# use = "property"    a property: name = "plan" renames it, and type = "number", "boolean", "json"
+#                     or "text" converts it
+# use = "properties"  a JSON object with properties
+# use = "field"       one of the fields, name = "..." : {", ".join(FIELDS)}
+# use = "ignored"     not imported
+"""
+
+
+def read_mapping(path: Path) -> CompleteMapping:
+    """Read a mapping. Ends the command if it is not complete."""
+    try:
+        content = tomllib.loads(path.read_text("utf-8-sig"))
+        return parse_model(json.dumps(content, default=str).encode(), CompleteMapping)
+    except OSError as error:
+        fail(f"{path}: {error.strerror}", WRONG_USE)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        fail(f"{path} is not TOML: {error}", WRONG_USE)
+    except PenstockError as error:
+        faults = [f"{fault.field}: {fault.message}" for fault in error.faults]
+        fail("\n  ".join([f"{path}:", *(faults or [error.detail])]), WRONG_USE)
+
+
+def guess(file: Path, reader: Reader, target: Path) -> None:
+    """Print the first rows of a table, and write the guessed mapping."""
+    if reader.sample is None:
+        fail(f"--guess-mapping: The format {reader.name} needs no mapping.", WRONG_USE)
+    if target.exists():
+        fail(f"{target} exists already; correct it, or remove it first.", WRONG_USE)
+    try:
+        sample = reader.sample(file, ReaderLimits(sys.maxsize, sys.maxsize))
+    except UnreadableFile as error:
+        fail(f"{file}: {error}", WRONG_USE)
+    mapping = guess_mapping(sample)
+    target.write_text(_mapping_toml(mapping, sample, file, target), "utf-8")
+    _print_rows(sample)
+    print()
+    for column in mapping.columns:
+        print(f"{_cell(column.column or '(no name)'):<{_SHOWN_CHARS}}  {_described(column)}")
+    print()
+    for gap in mapping.gaps():
+        print(f"Still missing: {gap.message}")
+    print(f"Wrote the guess to {target}. Correct it, then run:")
+    print(f"penstock import {file} --map {target} --dry-run")
+
+
+def _described(column: MappedColumn) -> str:
+    values = (column.unit, column.format, column.name, column.type)
+    return " ".join([column.use, *(f"({value})" for value in values if value is not None)])
+
+
+def _print_rows(sample: Sample) -> None:
+    columns = sample.columns[:_SHOWN_COLUMNS]
+    more = len(sample.columns) - len(columns)
+    for row in [columns, *sample.rows[:_SHOWN_ROWS]]:
+        cells = [_cell(_text(cell)) for cell in row[:_SHOWN_COLUMNS]]
+        print("  ".join(f"{cell:<{_SHOWN_CHARS}}" for cell in cells).rstrip())
+    if more > 0:
+        print(f"and {more:,} more columns")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cell(text: str, limit: int = _SHOWN_CHARS) -> str:
+    """Shorten a text, and replace control characters, which could change what a terminal shows."""
+    shown = "".join(character if character.isprintable() else "?" for character in text[:limit])
+    return shown if len(text) <= limit else f"{shown[:-1]}…"
+
+
+def _mapping_toml(mapping: ImportMapping, sample: Sample, file: Path, target: Path) -> str:
+    names = {"file": _cell(file.name, 200), "mapping": _cell(target.name, 200)}
+    lines = [_HELP.format(**names), "columns = ["]
+    for place, column in enumerate(mapping.columns):
+        values = [_text(row[place]) for row in sample.rows if place < len(row)]
+        shown = [_cell(value, _SHOWN_VALUE_CHARS) for value in values if value][:_SHOWN_VALUES]
+        lines.append(f"  # {' | '.join(shown) or '(empty)'}")
+        fields = column.model_dump(mode="json", exclude_none=True)
+        pairs = ", ".join(f"{name} = {_toml_text(value)}" for name, value in fields.items())
+        lines.append(f"  {{ {pairs} }},")
+    lines += [
+        "]",
+        "",
+        "# The name of every event, if no column has it:",
+        '# eventName = "order_paid"',
+        "# The time zone of times without an offset:",
+        f'timezone = "{mapping.timezone}"',
+        "# The use of columns that a later file has in addition, property or ignored. Without it,",
+        "# such a file is rejected.",
+        '# otherColumns = "property"',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _toml_text(text: str) -> str:
+    """Write a text as in TOML, which has the escapes of JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,219 @@
+"""Imports of tables with a mapping: times, IDs, types, faults, and the form of the file."""
+
+import gzip
+import io
+import json
+import zipfile
+
+import pytest
+
+from tests.events.conftest import finished
+from tests.events.imports.exported import Table
+from tests.events.imports.test_formats import upload
+from tests.events.imports.test_imports import counts, rejects, stored
+
+try:
+    from compression import zstd
+except ImportError:
+    from backports import zstd
+
+USES = {"ts": ("time", "seconds"), "u": ("user",), "e": ("event",)}
+
+
+def column(column_name, use, unit=None, /, **more):
+    return {"column": column_name, "use": use, **({"unit": unit} if unit else {}), **more}
+
+
+def mapping(*columns, **more):
+    return {"columns": [*(column(name, *USES[name]) for name in USES), *columns], **more}
+
+
+@pytest.fixture
+def import_table(workspace):
+    def run(content, sent, **query):
+        body = content if isinstance(content, bytes) else content.encode()
+        query = {"format": "csv", "mapping": json.dumps(sent)} | query
+        answer = upload(workspace, body, "text/plain", **query)
+        assert answer.status_code == 201, answer.text
+        return finished(workspace.client, answer.json()["id"])
+
+    return run
+
+
+def test_values_get_the_types_of_the_mapping(import_table, workspace, services):
+    sent = mapping(
+        column("order", "attempt", name="order_id"),
+        column("total", "property", type="number"),
+        column("$new", "property", type="boolean"),
+        column("tags", "property", type="json"),
+        column("zip", "property"),
+        column("more", "properties"),
+        column("row", "field", name="dedupeKey"),
+        column("note", "ignored"),
+    )
+    job = import_table(
+        "row,ts,u,e,order,total,$new,tags,zip,more,note\n"
+        '1,1714557600,17,paid,5,9.50,True,"[1]",01234,"{""plan"": ""pro"", ""$x"": 2}",n\n'
+        "2,1714557601.25,17,paid,,10,0,,,,\n"
+        "2,1714557601.25,17,paid,,10,0,,,,\n",
+        sent,
+    )
+    assert (job["state"], counts(job)) == ("done", (4, 2, 1, 0))
+    columns = "toUnixTimestamp64Milli(occurred_at), user_id, properties"
+    assert sorted(stored(services, workspace.website_id, columns)) == [
+        (
+            1_714_557_600_000,
+            "17",
+            '{"plan":"pro","x":2,"order_id":"5","total":9.5,"new":true,"tags":[1],"zip":"01234"}',
+        ),
+        (1_714_557_601_250, "17", '{"total":10,"new":false}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("uses", "cell", "expected_ms"),
+    [
+        ({"unit": "milliseconds"}, "1714557600123", 1_714_557_600_123),
+        ({"unit": "microseconds"}, "1714557600123456", 1_714_557_600_123),
+        ({"unit": "text"}, "2024-05-01T12:00:00+02:00", 1_714_557_600_000),
+        ({"unit": "text"}, "2024-05-01 12:00:00", 1_714_557_600_000),
+        ({"unit": "text", "format": "%d.%m.%Y %H:%M"}, "01.05.2024 12:00", 1_714_557_600_000),
+    ],
+)
+def test_times_have_the_unit_format_and_zone_of_the_mapping(
+    import_table, workspace, services, uses, cell, expected_ms
+):
+    columns = [{"column": "ts", "use": "time", **uses}, column("u", "user"), column("e", "event")]
+    import_table(f"ts,u,e\n{cell},1,a\n", {"columns": columns, "timezone": "Europe/Berlin"})
+    assert stored(services, workspace.website_id, "toUnixTimestamp64Milli(occurred_at)") == [
+        expected_ms
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "code"),
+    [
+        ("soon,1,a,,", "ts", "not_a_time"),
+        ("1e999999999,1,a,,", "ts", "not_a_time"),
+        ("1714557600000,1,a,,", "ts", "not_a_time"),
+        ("1714557600,1,a,much,", "total", "wrong_type"),
+        ("1714557600,1,a,,perhaps", "new", "wrong_type"),
+        ("1714557600,,a,,", "visitorId", "identity_required"),
+        ("1714557600,1,,,", "name", "required"),
+        (",1,a,,", "timestamp", "required"),
+    ],
+)
+def test_a_faulty_row_costs_no_other_row_and_names_its_column(
+    import_table, client, row, field, code
+):
+    sent = mapping(
+        column("total", "property", type="number"), column("new", "property", type="boolean")
+    )
+    good = "1714557600,1,good,,"
+    job = import_table("\n".join(["ts,u,e,total,new", good, row, good]), sent)
+    assert counts(job) == (4, 2, 0, 1)
+    [reject] = rejects(client, job)
+    assert (reject["line"], reject["errors"][0]["code"]) == (3, code)
+    assert reject["errors"][0]["field"] in (field, "userId")
+
+
+def compressed_in_archive(content):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("table.csv", content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress, compressed_in_archive])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_form_of_the_file_does_not_matter(
+    import_table, workspace, services, pack, encoding, separator
+):
+    rows = (("ts", "u", "e", "note"), ("1714557600", "1", "a", '"x\n""y""; z"'))
+    text = "".join(separator.join(row) + "\r\n" for row in rows)
+    job = import_table(pack(text.encode(encoding)), mapping(column("note", "property")))
+    assert (job["state"], job["accepted"]) == ("done", 1)
+    assert stored(services, workspace.website_id, "properties") == ['{"note":"x\\n\\"y\\"; z"}']
+
+
+def test_page_and_screen_views_have_the_event_name_as_path_and_screen(
+    import_table, workspace, services
+):
+    sent = mapping(column("kind", "type"), column("link", "field", name="url"))
+    import_table(
+        "ts,u,e,kind,link\n"
+        "1714557600,1,/pricing,Pageview,\n"
+        "1714557601,1,Viewed page,pageview,https://shop.example/b\n"
+        "1714557602,1,Home,screenview,\n"
+        "1714557603,1,paid,,\n",
+        sent,
+    )
+    assert stored(services, workspace.website_id, "name, toString(kind)") == [
+        ("/pricing", "pageview"), ("/b", "pageview"), ("Home", "screenview"), ("paid", "event"),
+    ]  # fmt: skip
+
+
+def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
+    import_table, workspace, services
+):
+    columns = [column("ts", "time", "seconds"), column("u", "visitor")]
+    sent = {"columns": columns, "eventName": "order_paid", "otherColumns": "property"}
+    job = import_table("ts,u,plan,$os\n1714557600,1,pro,x\n", sent)
+    assert job["mapping"]["eventName"] == "order_paid"
+    assert stored(services, workspace.website_id, "name, properties") == [
+        ("order_paid", '{"plan":"pro","os":"x"}')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"columns": []}, "mapping.columns"),
+        ("{", "mapping"),
+        (mapping(column("x", "guess")), "mapping.columns[3].use"),
+        (mapping(column("ts", "property")), "mapping.columns[0].column"),
+        (mapping(column("x", "time", "hours")), "mapping.columns[3].unit"),
+        (mapping(column("x", "field", name="height")), "mapping.columns[3].name"),
+        (mapping(column("x", "property", name="$x")), "mapping.columns[3].name"),
+        (mapping(timezone="Mars"), "mapping.timezone"),
+        (mapping(eventName="a"), "mapping.eventName"),
+        (mapping(column("x" * 31_000, "ignored")), "mapping"),
+        (mapping(column("x", "time", "text", format="%999999d%Y")), "mapping.columns[3].format"),
+    ],
+)  # fmt: skip
+def test_a_wrong_mapping_is_an_error_that_names_the_field(workspace, sent, field):
+    text = sent if isinstance(sent, str) else json.dumps(sent)
+    answer = upload(workspace, b"ts,u,e\n", "text/csv", mapping=text)
+    assert answer.status_code == 400, answer.text
+    assert field in [fault["field"] for fault in answer.json()["errors"]]
+
+
+def test_a_format_with_fields_of_its_own_accepts_no_mapping(workspace):
+    answer = upload(
+        workspace, b"{}\n", "text/plain", format="mixpanel", mapping=json.dumps(mapping())
+    )
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "not_for_format")
+
+
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("ts,u,e,plan", "does not list the column 'plan'"),
+        ("ts,u", "does not have the column 'e'"),
+        ("ts,u,e,e", "a column twice"),
+        ("ts,u,e," + "x" * 501, "more than 500 characters"),
+    ],
+)
+def test_a_file_with_other_columns_is_rejected_at_the_upload(workspace, header, advice):
+    answer = upload(
+        workspace, f"{header}\n1,2,3\n".encode(), "text/csv", mapping=json.dumps(mapping())
+    )
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+    assert advice in answer.json()["detail"]
+
+
+def test_a_table_without_a_mapping_names_the_command(workspace):
+    answer = upload(workspace, Table().as_csv(), "text/csv")
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+    assert "penstock import FILE --guess-mapping" in answer.json()["detail"]
