@@ -2,6 +2,7 @@
 
 import gzip
 import shlex
+import tomllib
 
 import pytest
 from docsite.pages import ROOT, blocks
@@ -11,9 +12,9 @@ from tests.events.imports.test_moving_in import FUNNEL
 from tests.serving import Served, penstock
 
 PAGE = ROOT / "docs" / "moving-in.md"
-COMMANDS = [
-    block.text.strip() for block in blocks(PAGE.relative_to(ROOT)) if block.language == "sh"
-]
+BLOCKS = list(blocks(PAGE.relative_to(ROOT)))
+ALL_COMMANDS = [block.text.strip() for block in BLOCKS if block.language == "sh"]
+COMMANDS = [command for command in ALL_COMMANDS if " --from " in command]
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +54,60 @@ def test_the_command_of_each_product_imports_its_export(service, tmp_path, comma
 
 def test_the_page_has_a_command_for_each_export():
     assert {shlex.split(command)[4] for command in COMMANDS} == set(FILES)
+
+
+def test_the_table_of_the_page_is_guessed_and_imported_with_the_mapping_of_the_page(
+    service, tmp_path
+):
+    """Customer 17 pays two of two orders, after one and two minutes, customer 18 none of one."""
+    [table] = [block.text for block in BLOCKS if block.language == "csv"]
+    [mapping] = [block.text for block in BLOCKS if block.language == "toml"]
+    [guess, import_table] = [command for command in ALL_COMMANDS if " --from " not in command]
+    (tmp_path / "orders.csv").write_text(table)
+
+    def run(command, **more):
+        words = shlex.split(command.replace("web_...", more.get("website", "")))
+        paths = [str(tmp_path / word) if word.startswith("orders") else word for word in words]
+        keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+        return penstock(*paths[1:], **keys)
+
+    guessed = run(guess)
+    assert guessed.returncode == 0, guessed.stderr
+    assert "customer_id         user" in guessed.stdout.splitlines()
+    written = (tmp_path / "orders.csv.mapping.toml").read_text()
+    assert tomllib.loads(written)["columns"] == tomllib.loads(mapping)["columns"]
+    assert "# 1714557600 | 1714557660 | 1714561200" in written
+    assert run(guess).returncode == 2, "a mapping that was corrected must not be overwritten"
+    website = service.client.post(
+        "/api/settings/websites", json={"name": "table", "kind": "web"}
+    ).json()["id"]
+    tried = run(f"{import_table} --dry-run", website=website)
+    assert "5 events of 2 visitors" in tried.stdout, tried.stderr
+    imported = run(import_table, website=website)
+    assert imported.returncode == 0, imported.stderr + imported.stdout
+    funnel = {
+        "name": "Orders",
+        "websiteId": website,
+        "steps": [
+            {"type": "Event", "value": "cart_opened"}, {"type": "Event", "value": "order_paid"},
+        ],
+        "conversionWindowSeconds": 86_400,
+        "countingUnit": "attempt",
+        "attemptProperty": "order_no",
+    }  # fmt: skip
+    total = service.client.post("/api/funnels/preview", json=funnel).json()["aggregate"]
+    assert [step["count"] for step in total["steps"]] == [3, 2]
+    assert total["medianCompletionMinutes"] == 1.5
+
+
+def test_a_mapping_that_is_not_complete_is_an_error_that_names_what_is_missing(tmp_path):
+    table, mapping = tmp_path / "table.csv", tmp_path / "mapping.toml"
+    table.write_text("a,b\n1,2\n")
+    for text, advice in (
+        ("columns = [", "is not TOML"),
+        ('columns = [{ column = "a", use = "user" }]', "Choose the column with the time"),
+        ('columns = [{ column = "a", use = "person" }]', "columns[0].use: Must be"),
+    ):
+        mapping.write_text(text)
+        result = penstock("import", str(table), "--map", str(mapping), "--dry-run")
+        assert (result.returncode, advice in result.stderr) == (2, True), result.stderr

@@ -324,7 +324,7 @@ TABLE_MAPPING = {
         {"column": "total", "use": "property", "type": "number"},
     ]
 }
-"""What the columns of `Table` contain."""
+"""The uses of the columns of `Table`."""
 FILES: dict[str, Callable[[], bytes]] = {
     "mixpanel": lambda: Mixpanel().story(),
     "posthog": lambda: PostHog().story(),
