@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from penstock.funnels.segments import service
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, by_cohort
 from tests.tenant import Tenant
@@ -175,6 +176,24 @@ def test_only_one_of_many_concurrent_posts_of_a_name_is_saved(client: httpx.Clie
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: client.post("/api/segments", json=PAYING), range(8)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
+
+
+@pytest.mark.every_database
+def test_a_workspace_has_a_maximum_of_segments(
+    client: httpx.Client, other_workspace: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_SEGMENTS", 3)
+    bodies = [{**PAYING, "name": f"Paying {number}"} for number in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda body: client.post("/api/segments", json=body), bodies))
+    refused = [answer for answer in answers if answer.status_code != 201]
+    assert {code(answer, 409) for answer in refused} == {"too_many_segments"}
+    assert len(refused) == 3
+    assert "3 segments, the most it can have. Delete one first" in refused[0].json()["detail"]
+    save(other_workspace.client)
+    [first, *_] = client.get("/api/segments").json()["data"]
+    client.delete(f"/api/segments/{first['id']}")
+    save(client)
 
 
 def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> None:

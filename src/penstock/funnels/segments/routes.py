@@ -29,7 +29,7 @@ async def create_segment(
 ) -> Response[bytes]:
     """A segment is a named list of filters on the entry event, for use in any report.
 
-    Names are unique in the workspace.
+    Names are unique in the workspace. A workspace has at most 500 segments.
     """
     require_json(request)
     body = await read_bytes(request)

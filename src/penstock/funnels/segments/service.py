@@ -19,9 +19,13 @@ from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, 
 from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
+from penstock.metadb.workspaces import hold_workspace
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
+
+MAX_SEGMENTS = 500
+"""Maximum number of segments in a workspace."""
 
 
 class SavedSegmentService:
@@ -40,10 +44,21 @@ class SavedSegmentService:
         return parse_model(body, model, ValidationContext({}, self._check_regex))
 
     def create(self, workspace_id: WorkspaceId, segment: SegmentIn) -> SavedSegmentRecord:
+        """Save a segment.
+
+        Raises Conflict if the name is taken or the workspace has too many segments.
+        """
         now_ms = self._clock()
         segment_id = SegmentId(new_id("seg", now_ms))
         filters = saved_filters(segment.filters)
         with _unique_name(segment.name), self._database.write() as db:
+            hold_workspace(db, workspace_id)
+            if store.count_segments(db, workspace_id) >= MAX_SEGMENTS:
+                raise Conflict(
+                    f"The workspace has {MAX_SEGMENTS} segments, the most it can have. Delete one "
+                    "first.",
+                    code="too_many_segments",
+                )
             store.add_segment(db, workspace_id, segment_id, segment.name, filters, now_ms)
         return SavedSegmentRecord(
             id=segment_id,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from penstock.base.clock import iso
 from penstock.base.ids import SegmentId, WorkspaceId
@@ -22,6 +22,11 @@ def _segment(row: Row[*tuple[object, ...]]) -> SavedSegmentRecord:
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
     )
+
+
+def count_segments(db: Connection, workspace_id: WorkspaceId) -> int:
+    of_workspace = segments.c.workspace_id == workspace_id
+    return db.execute(select(func.count()).where(of_workspace)).scalar_one()
 
 
 def add_segment(
