@@ -307,6 +307,29 @@ def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
     assert {record["websiteId"] for record in body} == {shop, blog}
 
 
+def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(workspace):
+    """Traits belong to visitors, which websites with the same identityScope share."""
+    own = another_website(workspace, identityScope="all")
+    form = {"name": "limited", "scopes": ["read"], "websiteId": own}
+    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
+
+    def read(path: str, **parameters: Any) -> Any:
+        sent = {"websiteId": own} | parameters
+        return workspace.browser.get(f"/api/visitors{path}", params=sent, headers=limited)
+
+    send(workspace, visitorId="v", websiteId=own)
+    identify(workspace, "v", "ann", websiteId=own, traits={"plan": "pro"})
+    assert read("/v").json()["user"]["traits"] == {"plan": "pro"}
+    assert ids(read("", trait="plan", traitValue="pro").json()) == ["v"]
+    other = another_website(workspace, identityScope="all")
+    identify(workspace, "v", "ann", websiteId=other, traits={"plan": "secret"})
+    user = read("/v").json()["user"]
+    assert (user["userId"], user["traits"]) == ("ann", None)
+    assert code(read("", trait="plan", traitValue="secret")) == (403, "website_not_of_key")
+    assert visitor(workspace, "v", websiteId=own).json()["user"]["traits"] == {"plan": "secret"}
+
+
 def test_the_same_id_on_separate_websites_is_several_visitors(workspace):
     other = another_website(workspace)
     send(workspace, visitorId="v")

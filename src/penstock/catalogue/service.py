@@ -147,11 +147,13 @@ class CatalogueService:
 
         only_website: see `properties`.
         """
-        websites = self._websites.select_websites(workspace_id, website_id)
-        if only_website is not None:
-            sharing = self._websites.websites_sharing_visitors
-            websites = [website for website in websites if len(sharing(website)) == 1]
-        scopes = sorted({website.scope_id for website in websites})
+        scopes = sorted(
+            {
+                website.scope_id
+                for website in self._websites.select_websites(workspace_id, website_id)
+                if self._websites.may_read_traits(website, only_website)
+            }
+        )
         return {"scopes": scopes, "visitors": _TRAIT_VISITORS}
 
     def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:

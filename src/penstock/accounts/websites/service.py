@@ -183,6 +183,14 @@ class WebsiteService:
         with self._database.read() as db:
             return store.scope_websites(db, website.workspace_id, website.scope_id)
 
+    def may_read_traits(self, website: Website, only_website: WebsiteId | None) -> bool:
+        """Return whether a caller may read traits of the website's visitors.
+
+        Traits belong to visitors, so they may come from any website that shares the visitors.
+        only_website: the only website that the caller's key is for; None for all.
+        """
+        return only_website is None or len(self.websites_sharing_visitors(website)) == 1
+
     def websites_page(self, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
         with self._database.read() as db:
             return store.websites_page(db, workspace_id, page)

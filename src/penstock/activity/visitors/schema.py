@@ -91,7 +91,11 @@ class VisitorRecord(Record):
 class LinkedUserRecord(Record):
     user_id: str
     traits: Annotated[
-        dict[str, Any] | None, Field(description="Traits from the last identify call.")
+        dict[str, Any] | None,
+        Field(
+            description="Traits from the last identify call. Null for a key for one website that "
+            "shares its visitors with others."
+        ),
     ]
     since: Annotated[str, Field(description="When the visitor was linked to the user.")]
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
@@ -31,10 +32,15 @@ from penstock.warehouse.queries import load
 
 
 class _VisitorEvents(NamedTuple):
-    """A visitor, and the query parameters that select its events."""
+    """A visitor as its caller may see it.
+
+    scope: the query parameters that select its events. shows_traits: whether the caller may read
+    the traits of its user.
+    """
 
     profile: Profile
     scope: Mapping[str, Any]
+    shows_traits: bool
 
 
 class VisitorService:
@@ -74,9 +80,16 @@ class VisitorService:
         only_website: the only website whose events the caller may see; None for all websites of
         the workspace.
 
-        Omits deleted visitors; the total may include them until their events are deleted.
+        Omits deleted visitors; the total may include them until their events are deleted. Raises
+        `Forbidden` if such a caller may not read the trait that selects visitors.
         """
         websites = self._websites.select_websites(workspace_id, query.website_id)
+        if (
+            only_website is not None
+            and query.trait is not None
+            and not all(self._websites.may_read_traits(site, only_website) for site in websites)
+        ):
+            raise wrong_website_of_key(only_website)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         if query.search is not None:
             matching = self._search(websites, query.search, query.pagination, only_website)
@@ -159,7 +172,8 @@ class VisitorService:
         """Return the visitor with this canonical or merged ID.
 
         Raises `NotFound` if the ID is unknown or the visitor was deleted.
-        only_website: see `visitors`.
+        only_website: see `visitors`. Such a caller gets no traits if the website shares its
+        visitors with others.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
         return self._detail(visitor, self._summary(visitor))
@@ -197,7 +211,9 @@ class VisitorService:
             user=None
             if user is None
             else LinkedUserRecord(
-                user_id=user.id, traits=user.traits and dict(user.traits), since=iso(user.since_ms)
+                user_id=user.id,
+                traits=user.traits and dict(user.traits) if visitor.shows_traits else None,
+                since=iso(user.since_ms),
             ),
             merges=[
                 MergeRecord(
@@ -251,9 +267,9 @@ class VisitorService:
             if only_website is None
             else [only_website]
         )
-        return _VisitorEvents(
-            profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
-        )
+        scope = {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
+        shows_traits = self._websites.may_read_traits(website, only_website)
+        return _VisitorEvents(profile, scope, shows_traits)
 
     def _summary(self, visitor: _VisitorEvents) -> dict[str, Any]:
         [summary] = self._warehouse.fetch_dicts(
