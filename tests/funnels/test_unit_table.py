@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from pyarrow import parquet
 
+from penstock.funnels.units import table as writer
 from tests.tenant import Tenant
 
 AT = "2026-05-01T10:{:02}:00.000Z"
@@ -119,3 +120,22 @@ def test_a_funnel_without_units_has_an_empty_table(workspace: Tenant) -> None:
     assert table(workspace, funnel_id) == []
     answer = workspace.client.get(f"/api/funnels/{funnel_id}/unit-table")
     assert parquet.read_table(BytesIO(answer.content)).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "expected"),
+    [("MAX_UNITS", 2, (400, "too_many_units")), ("MAX_S", -1, (503, "query_timeout"))],
+)
+def test_a_table_has_limits_of_units_and_time(
+    carts: Tenant,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    expected: tuple[int, str],
+) -> None:
+    path = f"/api/funnels/{new_funnel(carts)}/unit-table"
+    monkeypatch.setattr(writer, limit, value)
+    answer = carts.client.get(path, params={"format": "ndjson"})
+    assert (answer.status_code, answer.json()["code"]) == expected
+    monkeypatch.setattr(writer, limit, 3)
+    assert len(carts.client.get(path, params={"format": "ndjson"}).text.splitlines()) == 3

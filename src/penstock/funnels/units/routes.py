@@ -112,7 +112,8 @@ async def export_unit_table(
 ) -> Response[bytes]:
     """Returns a Parquet or NDJSON file with a row for each attempt or visitor of the report.
 
-    A row has the entry, the cohort, the outcome and the time of each completed step.
+    A row has the entry, the cohort, the outcome and the time of each completed step. A file has at
+    most 5,000,000 units, and is written within an hour.
     """
 
     def export(workspace_id: WorkspaceId, funnel_id: str, query: UnitTableQuery) -> Response[bytes]:

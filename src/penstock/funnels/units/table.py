@@ -1,17 +1,19 @@
 """Writes all counted units of a funnel to a file, one row each.
 
 Units arrive from the engine in blocks and wait in a temporary file, because their names come from
-further statements. So any number of units needs little memory, and no statement waits for another.
+further statements. So a long table needs little memory, and no statement waits for another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from tempfile import TemporaryFile
+from time import monotonic
 from typing import IO, Any
 
 from msgspec import json
 
+from penstock.base.errors import Malformed, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.row_files import Cell, Row, write_rows
 from penstock.base.scalar import untagged
@@ -26,6 +28,10 @@ from penstock.funnels.statements.units import Outcome, all_units
 from penstock.funnels.units.schema import UnitTableQuery
 from penstock.funnels.units.service import UnitService, outcome_of
 
+MAX_UNITS = 5_000_000
+"""Maximum number of units in a table."""
+MAX_S = 3600
+"""Time limit for writing a table in seconds, as for other exports."""
 _NAMES_AT_ONCE = 20_000
 """Number of units whose names are read by one statement."""
 _NEEDED = ("unit", "entry_ts", "reached", "window_end", "excluded_after", "done", "texts")
@@ -40,8 +46,10 @@ class UnitTableWriter:
     def write(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitTableQuery) -> IO[bytes]:
         """Write the table to a temporary file. The caller closes it.
 
-        Raises the same errors as `FunnelQueryRunner.prepare`.
+        Raises Malformed if there are too many units, Unavailable if writing takes too long, and the
+        same errors as `FunnelQueryRunner.prepare`.
         """
+        until_s = monotonic() + MAX_S
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         with TemporaryFile() as spool:
@@ -50,7 +58,7 @@ class UnitTableWriter:
             spool.seek(0)
             file = TemporaryFile()  # noqa: SIM115 - the caller closes it
             try:
-                blocks = self._named(context, spool)
+                blocks = self._named(context, spool, until_s)
                 write_rows(_columns(context.definition), blocks, query.format, file)
             except BaseException:
                 file.close()
@@ -58,8 +66,16 @@ class UnitTableWriter:
         file.seek(0)
         return file
 
-    def _named(self, context: QueryContext, spool: IO[bytes]) -> Iterator[Sequence[Row]]:
+    def _named(
+        self, context: QueryContext, spool: IO[bytes], until_s: float
+    ) -> Iterator[Sequence[Row]]:
         while lines := list(islice(spool, _NAMES_AT_ONCE)):
+            if monotonic() > until_s:
+                raise Unavailable(
+                    f"Writing the table took longer than {MAX_S // 60} minutes. Choose a shorter "
+                    "period, one website or one cohort.",
+                    code="query_timeout",
+                )
             units = [json.decode(line) for line in lines]
             names = self._units.names_of(context, units)
             yield [_row(context, unit, names.by_unit.get(unit["unit"], "")) for unit in units]
@@ -73,7 +89,15 @@ def _save(definition: Definition, spool: IO[bytes], blocks: RowBlocks) -> None:
     needed = (*_NEEDED, *RUN_COLUMNS) if definition.repeat else _NEEDED
     spool.seek(0)
     spool.truncate()
+    units = 0
     for rows in blocks:
+        units += len(rows)
+        if units > MAX_UNITS:
+            raise Malformed(
+                f"The table has more than {MAX_UNITS:,} units, the most that a file can have. "
+                "Choose a shorter period, one website or one cohort.",
+                code="too_many_units",
+            )
         spool.writelines(json.encode({name: row[name] for name in needed}) + b"\n" for row in rows)
 
 
