@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import pytest
 
+from penstock.warehouse import work
 from tests.activity.test_visitors import identify, send
 from tests.tenant import Tenant
 
@@ -65,3 +67,18 @@ def test_another_workspaces_website_is_refused(workspace: Tenant, other_workspac
     parameters = {"websiteId": other_workspace.website_id, "visitorId": "v"}
     answer = workspace.client.get("/api/personal-data", params=parameters)
     assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
+
+
+def test_reading_rejected_events_has_the_time_limit_of_queries(
+    workspace: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(workspace, visitorId="v")
+    body = {"websiteId": workspace.website_id, "event": "", "visitorId": "v"}
+    assert workspace.client.post("/api/v1/events", json=body).status_code == 422
+    assert [line["type"] for line in exported(workspace, visitorId="v")][1:2] == ["rejected"]
+    seconds = count(0, 10_000)
+    monkeypatch.setattr(work, "monotonic", lambda: next(seconds))
+    parameters = {"websiteId": workspace.website_id, "visitorId": "v"}
+    answer = workspace.client.get("/api/personal-data", params=parameters)
+    assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
+    assert "queryTimeoutSeconds" in answer.json()["detail"]

@@ -7,6 +7,8 @@ import pytest
 from pyarrow import parquet
 
 from penstock.exports import service
+from penstock.identity.profiles.model import Identity
+from penstock.warehouse import work
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -111,6 +113,25 @@ def test_a_date_that_does_not_exist_names_its_field(workspace: Tenant) -> None:
     query = {"websiteId": workspace.website_id, "day": "2026-02-30"}
     answer = workspace.client.get("/api/exports/day", params=query)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "day")
+
+
+def test_an_export_of_identities_ends_when_its_client_has_gone(
+    workspace: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = []
+
+    def page_and_leave(*_: object) -> tuple[list[Identity], str]:
+        pages.append(1)
+        current = work.current_work()
+        assert current is not None
+        current.stop()  # as the service does when the client disconnects
+        return [], "next"
+
+    monkeypatch.setattr(service.profiles, "identities_page", page_and_leave)
+    answer = workspace.client.get(
+        "/api/exports/identities", params={"websiteId": workspace.website_id, "format": "ndjson"}
+    )
+    assert (answer.status_code, answer.json()["code"], len(pages)) == (503, "stopping", 1)
 
 
 def test_reading_keys_cannot_export(workspace: Tenant) -> None:

@@ -23,6 +23,7 @@ from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import FileFormat, WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.queries import load
+from penstock.warehouse.work import check_stopped
 
 _OF_A_DAY = ("by_second", "of_day")
 """Names of the statements about a day, after the name of their table."""
@@ -136,6 +137,7 @@ class ExportService:
     def _identities(self, website: Website) -> Iterator[Sequence[Row]]:
         after: str | None = ""
         while after is not None:
+            check_stopped()
             with self._database.read() as db:
                 identities, after = profiles.identities_page(db, website.scope_id, after)
             yield [{"scope_id": website.scope_id, **identity._asdict()} for identity in identities]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event, Lock
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -39,6 +40,7 @@ class Work:
     def __init__(self, limits: Mapping[str, Any] | None = None, owner: str | None = None) -> None:
         self.id, self.owner = uuid4().hex, owner
         self.limits = dict(limits or {})
+        self.began_s = monotonic()
         self.rows_read = 0
         """Number of rows that finished queries have read."""
         self._stopped, self._idle = Event(), Event()
@@ -117,9 +119,36 @@ def current_work() -> Work | None:
     return _current.get()
 
 
+def check_stopped() -> None:
+    """Raise `Stopped` if the work of this thread was stopped.
+
+    For loops in Python, which do not end with the engine's queries.
+    """
+    if (work := current_work()) is not None:
+        work.check()
+
+
+def check_limits() -> None:
+    """Raise `Stopped` like `check_stopped`, and `Unavailable` if the time of the work is up.
+
+    For loops over the metadata DB, which the engine's limits do not cover. The time of a work
+    starts with `working_on`; a work without a limit and threads without a work have no end.
+    """
+    check_stopped()
+    work = current_work()
+    limit_s = None if work is None else work.limits.get("max_execution_time")
+    if work is not None and limit_s is not None and monotonic() - work.began_s > limit_s:
+        raise Unavailable(
+            f"The request took longer than {limit_s:g} seconds, the limit queryTimeoutSeconds. "
+            "Raise the limit in the workspace's settings.",
+            code="query_timeout",
+        )
+
+
 @contextmanager
 def working_on(work: Work) -> Iterator[Work]:
-    """Attribute all queries in this context to the given work."""
+    """Attribute all queries in this context to the given work, whose time starts now."""
+    work.began_s = monotonic()
     token = _current.set(work)
     try:
         yield work

@@ -37,6 +37,7 @@ from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import import_rejects, import_summaries, imports
+from penstock.warehouse.work import check_limits
 
 _STAGED = (ImportState.CHECKING, ImportState.CHECKED)
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
@@ -195,6 +196,7 @@ def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterat
         )
     )
     for line, errors, line_text in rows:
+        check_limits()
         faults, text = _faults_and_excerpt(errors, line_text)
         if text is not None:
             yield Excerpt(import_id, line, faults, text)

@@ -12,6 +12,7 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.metadb.tables import quarantine, websites
+from penstock.warehouse.work import check_limits
 
 _MAX_FAULTS = 10
 _PAGE = 200
@@ -194,6 +195,7 @@ def entries_where(
     for website_id, workspace_id in owners(connection, website_ids).items():
         number = first
         while entries := after(connection, workspace_id, website_id, number):
+            check_limits()
             number = entries[-1].number
             yield from filter(condition, entries)
 
