@@ -568,6 +568,31 @@ def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
     assert "name" not in shop.client.get(f"/api/funnels/{funnel['id']}").json()["steps"][0]
 
 
+def test_a_change_does_not_overwrite_one_that_another_member_saved_meanwhile(shop, builder, watch):
+    page = builder
+    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
+    path = f"/api/funnels/{funnel['id']}"
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    theirs = FUNNEL | {"steps": [{"type": "Event", "value": name} for name in ("started", "wish")]}
+    shop.client.put(path, json=theirs).raise_for_status()
+    for _ in range(2):
+        page.get_by_role("button", name="Save", exact=True).click()
+        notice = page.get_by_role("alert").filter(has_text="Not saved, because someone else")
+        expect(notice).to_be_focused()
+        assert shop.client.get(path).json()["steps"][1]["value"] == "wish"
+    preview(page, "40 visitors entered")  # A result of the preview does not hide the notice.
+    assert_accessible(page)
+    with page.expect_popup() as opened_tab:
+        notice.get_by_role("link", name="Open the current version").click()
+    current = opened_tab.value
+    step(current, 2).get_by_label("Value").fill("cart_filled")
+    current.get_by_role("button", name="Save", exact=True).click()
+    expect(current).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    assert shop.client.get(path).json()["steps"][1]["value"] == "cart_filled"
+    watch.allow("409")
+
+
 def test_a_saved_funnel_is_unchanged_by_editing_its_name(shop, builder):
     goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
     shop.client.post("/api/goals", json=goal).raise_for_status()

@@ -69,6 +69,31 @@ def test_a_segment_is_created_changed_and_deleted(signed_in, account, report, wa
     watch.allow("422")
 
 
+PAYING = {"property": "plan", "operator": "is_set"}
+GOAL = {"name": "Bought", "match": {"type": "Event", "value": "paid"}}
+
+
+@pytest.mark.parametrize(
+    ("records", "body", "change"),
+    [
+        ("segments", {"name": "Paying", "filters": [PAYING]}, {"filters": [PAYING] * 2}),
+        ("goals", GOAL, {"match": {"type": "Event", "value": "bought"}}),
+    ],
+    ids=["segment", "goal"],
+)
+def test_a_form_does_not_overwrite_a_newer_revision(
+    signed_in, account, watch, records, body, change
+):
+    path = f"/api/{records}/{account.client.post(f'/api/{records}', json=body).json()['id']}"
+    signed_in.goto(f"{path.removeprefix('/api')}/edit")
+    account.client.patch(path, json=change).raise_for_status()
+    signed_in.get_by_label("Name").fill("Mine")
+    signed_in.get_by_role("button", name="Save", exact=True).click()
+    expect(signed_in.get_by_role("alert")).to_contain_text("Not saved, because someone else")
+    assert account.client.get(path).json()["name"] == body["name"]
+    watch.allow("409")
+
+
 def test_filters_of_a_report_become_a_segment_that_its_menu_offers(signed_in, report):
     pro = json.dumps([{"property": "plan", "operator": "equals", "value": "pro"}])
     signed_in.goto(f"{report}&filters={pro}")

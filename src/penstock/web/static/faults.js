@@ -2,10 +2,14 @@
 import { formatNumber } from "./formats.js";
 
 export function clearFaults(form) {
+  clearFieldFaults(form);
+  form.querySelector(".form-faults").hidden = true;
+}
+
+export function clearFieldFaults(form) {
   for (const message of form.querySelectorAll(".fault")) message.hidden = true;
   for (const input of form.querySelectorAll("[aria-invalid]"))
     input.removeAttribute("aria-invalid");
-  form.querySelector(".form-faults").hidden = true;
 }
 
 export function clearFaultAt(form, path) {

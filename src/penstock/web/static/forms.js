@@ -32,6 +32,7 @@ export async function send(form) {
   const { body, headers } = collect(form);
   const detail = { body };
   form.dispatchEvent(new CustomEvent("form:body", { detail }));
+  if (form.dataset.revision) detail.body.revision = Number(form.dataset.revision);
   clearFaults(form);
   const rest = showBusy(form);
   try {
@@ -62,7 +63,23 @@ function refuse(form, answer) {
   const isShown = form.dispatchEvent(
     new CustomEvent("form:refused", { bubbles: true, cancelable: true, detail }),
   );
-  if (isShown) showFaults(form, withField(form, answer.problem));
+  if (!isShown) return;
+  if (answer.problem.code === "stale_revision") showFaults(form, { detail: staleMessage() });
+  else showFaults(form, withField(form, answer.problem));
+}
+
+// The form keeps its old revision, so that nobody overwrites a change without having seen it.
+function staleMessage() {
+  const message = document.createElement("span");
+  const link = document.createElement("a");
+  Object.assign(link, { href: location.href, target: "_blank", rel: "noopener" });
+  link.textContent = "Open the current version";
+  message.append(
+    "Not saved, because someone else has saved a change since you opened this page. ",
+    link,
+    " in a new tab and repeat your changes there.",
+  );
+  return message;
 }
 
 function withField(form, problem) {

@@ -1,6 +1,6 @@
 // Shared by the funnel builder and the goal form: filter inputs, unknown event names, errors while
 // typing.
-import { clearFaults, fieldOf, placeFaults } from "../faults.js";
+import { clearFaults, clearFieldFaults, fieldOf, placeFaults } from "../faults.js";
 import { on } from "../delegation.js";
 import { openSuggestions, suggestBy } from "./combobox.js";
 import { operatorChanged, propertyPicked, readFilterValue } from "./filters.js";
@@ -51,10 +51,12 @@ export function startEditing(form, handleClick) {
     if (field) field.dataset.touched = "";
     if (latestFaults.length) setTimeout(() => showFaultsSoFar(form, latestFaults));
   });
-  form.addEventListener("form:refused", () => {
+  form.addEventListener("form:refused", ({ detail }) => {
     form.dataset.tried = "true";
+    if (!detail.problem.errors) form.dataset.refused = "true";
     latestFaults = [];
   });
+  form.addEventListener("form:body", () => delete form.dataset.refused);
 }
 
 export function changed(form) {
@@ -106,7 +108,9 @@ export async function showUnknown(match, retries_ms = RETRIES_MS) {
 // it and its row. Returns whether an error is visible.
 export function showFaultsSoFar(form, faults) {
   latestFaults = faults;
-  clearFaults(form);
+  // A refusal that names no field is shown until the next attempt to save.
+  if (form.dataset.refused) clearFieldFaults(form);
+  else clearFaults(form);
   const visible = form.dataset.tried
     ? faults
     : faults.filter((fault) => !isStillEmpty(form, fault));
