@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.saved_cohorts import model, schema, service
+from penstock.funnels.saved_cohorts import model, schema, service, store
 from penstock.funnels.statements import membership
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene
@@ -160,7 +160,7 @@ def test_a_list_is_limited(scene: Scene, funnel_id: str, monkeypatch: pytest.Mon
 def test_a_workspace_has_a_maximum_of_cohorts(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MAX_COHORTS", 1)
+    monkeypatch.setattr(store, "MAX_COHORTS", 1)
     save(scene, funnel_id)
     answer = post(scene, funnel_id, name="another")
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_cohorts")

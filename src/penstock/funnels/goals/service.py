@@ -1,14 +1,13 @@
 """Creates, reads, changes and deletes goals."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
-from penstock.base.errors import Conflict, NotFound, StoreConflict
+from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import GoalId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.regexes import regex_checker
@@ -18,6 +17,7 @@ from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
+from penstock.metadb.named import unique_name
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
@@ -42,7 +42,7 @@ class GoalService:
         now_ms = self._clock()
         goal_id = GoalId(new_id("goal", now_ms))
         match = goal.match.saved()
-        with _unique_name(goal.name), self._database.write() as db:
+        with unique_name("goal", goal.name), self._database.write() as db:
             store.add_goal(db, workspace_id, goal_id, goal.name, match, now_ms)
         return GoalRecord(
             id=goal_id,
@@ -91,7 +91,7 @@ class GoalService:
         Raises Invalid if a read-only field differs from its stored value.
         """
         now_ms = self._clock()
-        with _unique_name(change.name or ""), self._database.write() as db:
+        with unique_name("goal", change.name or ""), self._database.write() as db:
             saved = _existing(store.goal(db, workspace_id, goal_id, hold=True))
             read_only.check(saved)
             name = change.name or saved.name
@@ -111,17 +111,6 @@ class GoalService:
             _existing(store.goal(db, workspace_id, goal_id, hold=True))
             _refuse_in_use(db, goal_id, "deleted")
             store.delete_goal(db, goal_id)
-
-
-@contextmanager
-def _unique_name(name: str) -> Iterator[None]:
-    """Raise Conflict if the database rejects a second goal with the same name."""
-    try:
-        yield
-    except StoreConflict:
-        raise Conflict(
-            f"name: A goal named {name} already exists. Choose another name.", code="name_taken"
-        ) from None
 
 
 def _refuse_in_use(db: Connection, goal_id: str, action: str) -> None:

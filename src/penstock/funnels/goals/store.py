@@ -8,7 +8,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.schema import GoalRecord, SavedMatch
-from penstock.metadb.pages import name_contains, page_of
+from penstock.metadb.named import named_page, named_record
 from penstock.metadb.tables import funnel_goals, funnels, goals
 
 
@@ -51,8 +51,7 @@ def goal(
     """Read a goal. hold: whether to lock it until the transaction ends, so that no new funnel can
     use it.
     """
-    statement = select(goals).where(goals.c.workspace_id == workspace_id, goals.c.id == goal_id)
-    row = db.execute(statement.with_for_update() if hold else statement).first()
+    row = named_record(db, goals, workspace_id, goal_id, hold=hold)
     return None if row is None else _goal(row)
 
 
@@ -60,10 +59,7 @@ def goals_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[GoalRecord]:
     """Return a page of goals, newest first. search: text that the name must contain."""
-    matching = select(goals).where(
-        goals.c.workspace_id == workspace_id, name_contains(goals.c.name, search)
-    )
-    rows, total = page_of(db, matching.order_by(goals.c.created_at.desc(), goals.c.id.desc()), page)
+    rows, total = named_page(db, goals, workspace_id, page, search)
     return Listing([_goal(row) for row in rows], page, total)
 
 

@@ -1,7 +1,7 @@
 """Saves, reads and deletes cohorts of visitors."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +20,6 @@ from penstock.base.errors import (
     Invalid,
     Malformed,
     NotFound,
-    StoreConflict,
     StoreUnavailable,
     Unauthorized,
 )
@@ -32,7 +31,6 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.saved_cohorts import store
 from penstock.funnels.saved_cohorts.model import (
-    MAX_COHORTS,
     MAX_VISITORS,
     CohortKind,
     ListedVisitor,
@@ -53,7 +51,7 @@ from penstock.funnels.units.service import unit_conditions
 from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
-from penstock.metadb.workspaces import hold_workspace
+from penstock.metadb.named import unique_name
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
@@ -138,14 +136,7 @@ class SavedCohortService:
             abandoned = store.abandoned(db, actor.workspace_id, now_ms - _ABANDONED_MS)
         for unfinished_id in abandoned:
             self._remove(unfinished_id)
-        with _unique_name(cohort.name), self._database.write() as db:
-            hold_workspace(db, actor.workspace_id)
-            if store.count_cohorts(db, actor.workspace_id) >= MAX_COHORTS:
-                raise Conflict(
-                    f"The workspace has {MAX_COHORTS} cohorts, the most it can have. Delete one "
-                    "first.",
-                    code="too_many_cohorts",
-                )
+        with unique_name("cohort", cohort.name), self._database.write() as db:
             store.add_cohort(
                 db, actor.workspace_id, cohort_id, cohort, now_ms, is_complete=is_complete
             )
@@ -167,7 +158,7 @@ class SavedCohortService:
     def rename(self, actor: Caller, cohort_id: str, change: CohortChange) -> SavedCohortRecord:
         """Rename a cohort. Raises Conflict if the name is taken."""
         now_ms = self._clock()
-        with _unique_name(change.name), self._database.write() as db:
+        with unique_name("cohort", change.name), self._database.write() as db:
             saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
             if change.name == saved.name:
                 return saved
@@ -380,17 +371,6 @@ def _too_large(subject: str) -> Malformed:
         "shorter period, one step or outcome, or a filter.",
         code="cohort_too_large",
     )
-
-
-@contextmanager
-def _unique_name(name: str) -> Iterator[None]:
-    """Raise Conflict if the database rejects a second cohort with the same name."""
-    try:
-        yield
-    except StoreConflict:
-        raise Conflict(
-            f"name: A cohort named {name} already exists. Choose another name.", code="name_taken"
-        ) from None
 
 
 def _existing(cohort: SavedCohortRecord | None) -> SavedCohortRecord:

@@ -9,9 +9,10 @@ from penstock.base.chunks import chunks
 from penstock.base.clock import iso
 from penstock.base.ids import CohortId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.funnels.saved_cohorts.model import ListedVisitor, Member
+from penstock.funnels.saved_cohorts.model import MAX_COHORTS, ListedVisitor, Member
 from penstock.funnels.saved_cohorts.schema import CohortIn, SavedCohortRecord
-from penstock.metadb.pages import name_contains, page_of
+from penstock.metadb.named import check_number, named_page, named_record
+from penstock.metadb.pages import page_of
 from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import cohort_visitors, saved_cohorts, visitors
 
@@ -31,12 +32,6 @@ def _record(row: Row[*tuple[object, ...]]) -> SavedCohortRecord:
     )
 
 
-def count_cohorts(db: Connection, workspace_id: WorkspaceId) -> int:
-    """Return the number of cohorts of the workspace, including those that are being saved."""
-    of_workspace = saved_cohorts.c.workspace_id == workspace_id
-    return db.execute(select(func.count()).where(of_workspace)).scalar_one()
-
-
 def add_cohort(
     db: Connection,
     workspace_id: WorkspaceId,
@@ -46,7 +41,12 @@ def add_cohort(
     *,
     is_complete: bool,
 ) -> None:
-    """Add a cohort. Raises `StoreConflict` if the workspace has a cohort with this name."""
+    """Add a cohort.
+
+    Raises `StoreConflict` if the workspace has a cohort with this name, and `Conflict` if it has
+    `MAX_COHORTS`, including those that are being saved.
+    """
+    check_number(db, saved_cohorts, workspace_id, MAX_COHORTS, "cohorts", code="too_many_cohorts")
     db.execute(
         insert(saved_cohorts).values(
             id=cohort_id,
@@ -112,8 +112,8 @@ def cohort(
     db: Connection, workspace_id: WorkspaceId, cohort_id: str, *, hold: bool = False
 ) -> SavedCohortRecord | None:
     """Read a cohort. hold: whether to lock it until the transaction ends."""
-    statement = _complete(workspace_id).where(saved_cohorts.c.id == cohort_id)
-    row = db.execute(statement.with_for_update() if hold else statement).first()
+    is_complete = saved_cohorts.c.is_complete
+    row = named_record(db, saved_cohorts, workspace_id, cohort_id, is_complete, hold=hold)
     return None if row is None else _record(row)
 
 
@@ -121,15 +121,9 @@ def cohorts_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[SavedCohortRecord]:
     """Return a page of cohorts, newest first. search: text that the name must contain."""
-    c = saved_cohorts.c
-    matching = _complete(workspace_id).where(name_contains(c.name, search))
-    rows, total = page_of(db, matching.order_by(c.created_at.desc(), c.id.desc()), page)
+    is_complete = saved_cohorts.c.is_complete
+    rows, total = named_page(db, saved_cohorts, workspace_id, page, search, is_complete)
     return Listing([_record(row) for row in rows], page, total)
-
-
-def _complete(workspace_id: WorkspaceId) -> Select[*tuple[Any, ...]]:
-    c = saved_cohorts.c
-    return select(saved_cohorts).where(c.workspace_id == workspace_id, c.is_complete)
 
 
 def rename(db: Connection, cohort_id: str, name: str, now_ms: int) -> None:

@@ -1,14 +1,12 @@
 """Creates, reads, changes and deletes segments."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from penstock.base.clock import Clock, iso
-from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
+from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import SegmentId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
@@ -19,13 +17,10 @@ from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, 
 from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
-from penstock.metadb.workspaces import hold_workspace
+from penstock.metadb.named import unique_name
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
-
-MAX_SEGMENTS = 500
-"""Maximum number of segments in a workspace."""
 
 
 class SavedSegmentService:
@@ -51,14 +46,7 @@ class SavedSegmentService:
         now_ms = self._clock()
         segment_id = SegmentId(new_id("seg", now_ms))
         filters = saved_filters(segment.filters)
-        with _unique_name(segment.name), self._database.write() as db:
-            hold_workspace(db, workspace_id)
-            if store.count_segments(db, workspace_id) >= MAX_SEGMENTS:
-                raise Conflict(
-                    f"The workspace has {MAX_SEGMENTS} segments, the most it can have. Delete one "
-                    "first.",
-                    code="too_many_segments",
-                )
+        with unique_name("segment", segment.name), self._database.write() as db:
             store.add_segment(db, workspace_id, segment_id, segment.name, filters, now_ms)
         return SavedSegmentRecord(
             id=segment_id,
@@ -119,7 +107,7 @@ class SavedSegmentService:
         Raises Invalid if a read-only field differs from its stored value.
         """
         now_ms = self._clock()
-        with _unique_name(change.name or ""), self._database.write() as db:
+        with unique_name("segment", change.name or ""), self._database.write() as db:
             saved = _existing(store.segment(db, workspace_id, segment_id, hold=True))
             read_only.check(saved)
             name = change.name or saved.name
@@ -141,17 +129,6 @@ class SavedSegmentService:
         with self._database.write() as db:
             if not store.delete_segment(db, workspace_id, segment_id):
                 raise _unknown()
-
-
-@contextmanager
-def _unique_name(name: str) -> Iterator[None]:
-    """Raise Conflict if the database rejects a second segment with the same name."""
-    try:
-        yield
-    except StoreConflict:
-        raise Conflict(
-            f"name: A segment named {name} already exists. Choose another name.", code="name_taken"
-        ) from None
 
 
 def _existing(segment: SavedSegmentRecord | None) -> SavedSegmentRecord:

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, update
 
 from penstock.base.clock import iso
 from penstock.base.ids import SegmentId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.segments.schema import SavedSegmentRecord
-from penstock.metadb.pages import name_contains, page_of
+from penstock.metadb.named import check_number, named_page, named_record
 from penstock.metadb.tables import segments
+
+MAX_SEGMENTS = 500
+"""Maximum number of segments in a workspace."""
 
 
 def _segment(row: Row[*tuple[object, ...]]) -> SavedSegmentRecord:
@@ -24,11 +27,6 @@ def _segment(row: Row[*tuple[object, ...]]) -> SavedSegmentRecord:
     )
 
 
-def count_segments(db: Connection, workspace_id: WorkspaceId) -> int:
-    of_workspace = segments.c.workspace_id == workspace_id
-    return db.execute(select(func.count()).where(of_workspace)).scalar_one()
-
-
 def add_segment(
     db: Connection,
     workspace_id: WorkspaceId,
@@ -37,7 +35,12 @@ def add_segment(
     filters: Sequence[SavedFilter],
     now_ms: int,
 ) -> None:
-    """Add a segment. Raises `StoreConflict` if the workspace has a segment with this name."""
+    """Add a segment.
+
+    Raises `StoreConflict` if the workspace has a segment with this name, and `Conflict` if it has
+    `MAX_SEGMENTS`.
+    """
+    check_number(db, segments, workspace_id, MAX_SEGMENTS, "segments", code="too_many_segments")
     db.execute(
         insert(segments).values(
             id=segment_id,
@@ -55,10 +58,7 @@ def segment(
     db: Connection, workspace_id: WorkspaceId, segment_id: str, *, hold: bool = False
 ) -> SavedSegmentRecord | None:
     """Read a segment. hold: whether to lock it until the transaction ends."""
-    statement = select(segments).where(
-        segments.c.workspace_id == workspace_id, segments.c.id == segment_id
-    )
-    row = db.execute(statement.with_for_update() if hold else statement).first()
+    row = named_record(db, segments, workspace_id, segment_id, hold=hold)
     return None if row is None else _segment(row)
 
 
@@ -66,11 +66,7 @@ def segments_page(
     db: Connection, workspace_id: WorkspaceId, page: Page, search: str
 ) -> Listing[SavedSegmentRecord]:
     """Return a page of segments, newest first. search: text that the name must contain."""
-    matching = select(segments).where(
-        segments.c.workspace_id == workspace_id, name_contains(segments.c.name, search)
-    )
-    in_order = matching.order_by(segments.c.created_at.desc(), segments.c.id.desc())
-    rows, total = page_of(db, in_order, page)
+    rows, total = named_page(db, segments, workspace_id, page, search)
     return Listing([_segment(row) for row in rows], page, total)
 
 
