@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from shutil import copyfileobj
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 from msgspec import json
 
 from penstock.base.clock import iso_or_none
+from penstock.base.temporary_files import temporary_file
 
 Row = Mapping[str, Any]
 
@@ -77,18 +77,13 @@ def join_files(files: Iterable[IO[bytes]], number: int, row_format: RowFormat) -
     first = next(remaining)
     if number == 1:
         return first
-    joined = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    try:
+    with temporary_file() as joined:
         if row_format is RowFormat.NDJSON:
             for file in chain([first], remaining):
                 with file:
                     copyfileobj(file, joined)
         else:
             _join_parquet(chain([first], remaining), joined)
-    except BaseException:
-        joined.close()
-        raise
-    joined.seek(0)
     return joined
 
 

@@ -14,7 +14,6 @@ from math import inf
 from pathlib import Path
 from queue import Empty, LifoQueue
 from shutil import copyfileobj
-from tempfile import TemporaryFile
 from threading import Lock
 from time import monotonic
 from typing import IO, Any, NamedTuple, Protocol, cast
@@ -29,6 +28,7 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.optional_packages import without_package
 from penstock.base.patterns import Pattern
+from penstock.base.temporary_files import temporary_file
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.errors import (
@@ -375,17 +375,10 @@ class Warehouse:
                 # file.
                 options = {**all_settings, "wait_end_of_query": 1}
                 text, fields = self._render(sql, parameters)
-                file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-                try:
-                    source = cast(
-                        "IO[bytes]", client.raw_stream(text, fields, options, fmt=file_format)
-                    )
-                    with closing(source):
-                        copyfileobj(source, file)
-                except BaseException:
-                    file.close()
-                    raise
-                file.seek(0)
+                with temporary_file() as file:
+                    source = client.raw_stream(text, fields, options, fmt=file_format)
+                    with closing(cast("IO[bytes]", source)) as rows:
+                        copyfileobj(rows, file)
                 return file
             # A file in this folder is removed at the next start if this process is killed.
             path = self._inserts / f"{uuid4().hex}.{file_format}"

@@ -1,7 +1,6 @@
 """Exports everything that both stores contain about a person, as lines of a file."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -13,6 +12,7 @@ from penstock.activity.schema import StoredEventRecord
 from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId
+from penstock.base.temporary_files import temporary_file
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
@@ -80,8 +80,7 @@ class PersonalDataService:
             "visitors": profile.ids,
             "user": user_id,
         }
-        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-        try:
+        with temporary_file() as file:
             file.writelines(_line(kind, data) for kind, data in lines)
             statement = load("penstock.activity.personal_data", "events_of_person")
             with self._warehouse.stream_blocks(statement, parameters, {}) as blocks:
@@ -89,10 +88,6 @@ class PersonalDataService:
                     for row in rows:
                         event = StoredEventRecord.from_row(dict(zip(names, row, strict=True)))
                         file.write(_line("event", event.model_dump(by_alias=True)))
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
         return file
 
 

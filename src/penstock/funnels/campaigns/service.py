@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 from penstock.accounts.websites.service import WebsiteService
@@ -12,6 +11,7 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.rates import rate
+from penstock.base.temporary_files import temporary_file
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
     AttributionQuery,
@@ -207,18 +207,10 @@ class CampaignService:
         report = self._prepare(workspace_id, query)
         has_funnel = report.context is not None
         names = (*_TRAFFIC_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
-        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
-        try:
-            with self._engine.stream(report.statement(None)) as blocks:
-                tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
-                columns = [Column(name, float if name in _RATES else int) for name in names]
-                write_rows(
-                    [query.group_by], columns, tables, Format(query.format), file, label="value"
-                )
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
+        with temporary_file() as file, self._engine.stream(report.statement(None)) as blocks:
+            tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
+            columns = [Column(name, float if name in _RATES else int) for name in names]
+            write_rows([query.group_by], columns, tables, Format(query.format), file, label="value")
         return file
 
     def _prepare(self, workspace_id: WorkspaceId, query: AttributionSelection) -> _Report:

@@ -7,8 +7,7 @@ sent once it is complete, so a slow reader does not occupy the engine.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from pydantic import BaseModel
 
@@ -16,6 +15,7 @@ from penstock.base.clock import iso_or_none
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
+from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -47,17 +47,6 @@ _TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
 """Type of a column by type of the API field. All other fields become JSON."""
 
 
-class Export(NamedTuple):
-    """An exported report.
-
-    file: an open temporary file, rewound.
-    name: a file name from the names of the funnel and the period.
-    """
-
-    file: IO[bytes]
-    name: str
-
-
 class ReportExporter:
     """Writes reports to files. Its methods block, so call them from a worker thread."""
 
@@ -66,28 +55,24 @@ class ReportExporter:
     ) -> None:
         self._runner, self._funnels, self._results = runner, funnels, results
 
-    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Export:
+    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> NamedFile:
         """Write the whole table. Raises the same errors as `FunnelQueryRunner.prepare`."""
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
         build_statement = partial(build_export, context.definition, context.params)
         describe = partial(self._describe, context)
-        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
 
-        def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-            file.seek(0)
-            file.truncate()
-            write_table(context.definition, blocks, describe, Format(query.format), file)
+        with temporary_file() as file:
 
-        try:
+            def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+                file.seek(0)
+                file.truncate()
+                write_table(context.definition, blocks, describe, Format(query.format), file)
+
             self._runner.stream(context, build_statement, write)
             title = self._funnels.get(workspace_id, funnel_id).name
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
         params = context.params
-        return Export(file, file_name(title, params.start_ms, params.end_ms, query.format))
+        return NamedFile(file, file_name(title, params.start_ms, params.end_ms, query.format))
 
     def _describe(self, context: QueryContext, total: Mapping[str, Any]) -> Details:
         lost = self._results.count_lost_events(context)

@@ -1,11 +1,10 @@
 """Writes the visitors of a saved cohort to a CSV, JSON or Parquet file."""
 
 from collections.abc import Iterator
-from tempfile import TemporaryFile
-from typing import IO, NamedTuple
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import WorkspaceId
+from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.results.tables import Column, Format, TableRow, write_rows
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.http.answers import file_name
@@ -14,32 +13,20 @@ _COLUMNS = ("visitor_id", "user_id", "website_id")
 _ROWS_PER_BLOCK = 10_000
 
 
-class CohortFile(NamedTuple):
-    """A file with visitors. file: an open temporary file, rewound. name: the cohort's name."""
-
-    file: IO[bytes]
-    name: str
-
-
 class CohortExporter:
     """Writes visitors of saved cohorts to files. Methods block: call them from a worker thread."""
 
     def __init__(self, cohorts: SavedCohortService) -> None:
         self._cohorts = cohorts
 
-    def export(self, workspace_id: WorkspaceId, cohort_id: str, table_format: Format) -> CohortFile:
+    def export(self, workspace_id: WorkspaceId, cohort_id: str, table_format: Format) -> NamedFile:
         """Write all visitors. Raises the same errors as `SavedCohortService.all_visitors`."""
         cohort, visitors = self._cohorts.all_visitors(workspace_id, cohort_id)
-        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
         blocks: Iterator[list[TableRow]] = (
             [([], [getattr(visitor, name) for name in _COLUMNS]) for visitor in share]
             for share in chunks(visitors, _ROWS_PER_BLOCK)
         )
         columns = [Column(name, str) for name in _COLUMNS]
-        try:
+        with temporary_file() as file:
             write_rows([], columns, blocks, table_format, file, label="visitor")
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
-        return CohortFile(file, file_name(f"{cohort.name} visitors", None, None, table_format))
+        return NamedFile(file, file_name(f"{cohort.name} visitors", None, None, table_format))

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import Malformed
 from penstock.base.ids import WorkspaceId
+from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
@@ -55,16 +55,6 @@ _READ = (
 """Columns of `units_page` that `unit_record` reads. For a run, it also reads `RUN_COLUMNS`."""
 
 
-class UnitFile(NamedTuple):
-    """A file with a list of units.
-
-    file: an open temporary file, rewound. name: a file name from the funnel and the period.
-    """
-
-    file: IO[bytes]
-    name: str
-
-
 class UnitExporter:
     """Writes lists of units to files. Methods block: call them from a worker thread."""
 
@@ -73,7 +63,9 @@ class UnitExporter:
     ) -> None:
         self._runner, self._funnels, self._units = runner, funnels, units
 
-    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitExportQuery) -> UnitFile:
+    def export(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: UnitExportQuery
+    ) -> NamedFile:
         """Write all units of a list.
 
         Raises Malformed if there are too many units or if a parameter does not fit the funnel, and
@@ -103,17 +95,12 @@ class UnitExporter:
             read,
         )
         title = self._funnels.get(workspace_id, funnel_id).name
-        file = TemporaryFile()  # noqa: SIM115 - The caller closes it.
-        try:
+        with temporary_file() as file:
             self._write(context, rows, Format(query.format), file)
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
         params = context.params
         title = f"{title} {context.definition.unit_word}s"
         name = file_name(title, params.start_ms, params.end_ms, query.format)
-        return UnitFile(file, name)
+        return NamedFile(file, name)
 
     def _write(
         self,

@@ -17,6 +17,7 @@ from penstock.base.errors import Malformed, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.row_files import Cell, Row, write_rows
 from penstock.base.scalar import untagged
+from penstock.base.temporary_files import temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
@@ -56,14 +57,9 @@ class UnitTableWriter:
             save = partial(_save, context.definition, spool)
             self._runner.stream(context, partial(_statement, context), save)
             spool.seek(0)
-            file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-            try:
+            with temporary_file() as file:
                 blocks = self._named(context, spool, until_s)
                 write_rows(_columns(context.definition), blocks, query.format, file)
-            except BaseException:
-                file.close()
-                raise
-        file.seek(0)
         return file
 
     def _named(
