@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -28,7 +27,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
 from penstock.base.schema_version import NewerSchema
-from penstock.metadb import postgres
+from penstock.metadb import postgres, sqlite
 from penstock.metadb.changes import Changes
 
 log = structlog.get_logger()
@@ -54,17 +53,12 @@ _IS_LOCKED = text("""
 _MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
-# Negative values are in KiB. The readers' caches are small: each commit empties them, and every
-# connection in the pool would have to refill its own.
-_READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
-_LONG_LOG_PAGES = 10_000  # 40 MB
 # After copying fewer pages than this, wait for the long pause. Later commits rewrite some of the
 # pages, which then need to be copied only once.
 _MANY_PAGES = 300
 _SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
 # these are prefixes, because SQLite has more specific names
 _DAMAGED_STATES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-_CHECK_STEPS = 10_000
 STORE_DAMAGED = "store_damaged"
 """Value of `StoreUnavailable.code` if SQLite has found its file damaged."""
 _NOT_A_URL = (
@@ -101,21 +95,6 @@ def read_url(text: str) -> URL:
     return url
 
 
-class LogState(NamedTuple):
-    """State of SQLite's write-ahead log. copied: number of pages of the log that are also in the
-    database file.
-    """
-
-    pages: int
-    copied: int
-
-    def copied_since(self, earlier: "LogState") -> int:
-        """Return the number of pages copied since an earlier state. If the log has restarted since
-        then, counts from its start.
-        """
-        return self.copied - (earlier.copied if self.copied >= earlier.copied else 0)
-
-
 class Database:
     """An engine and its transactions.
 
@@ -138,7 +117,7 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._timeout_s = timeout_s
         if self.is_sqlite:
-            self.engine = _sqlite_engine(self.url, timeout_s)
+            self.engine = sqlite.engine(self.url, timeout_s)
         else:
             self.engine = postgres.engine(self.url, timeout_s, connections)
             self.url = self.engine.url
@@ -148,7 +127,7 @@ class Database:
         # connection would empty its page cache.
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
-        self._log = LogState(0, 0)
+        self._log = sqlite.LogState(0, 0)
         self.damage: str | None = None
         """SQLite's error message if it has found its file damaged, otherwise None."""
 
@@ -202,7 +181,9 @@ class Database:
         if self._writer is None:
             writer = self.engine.connect().execution_options(penstock_write=True)
             assert isinstance(writer.connection.dbapi_connection, sqlite3.Connection)
-            writer.connection.dbapi_connection.execute(f"PRAGMA cache_size={_WRITER_CACHE_KIB}")
+            writer.connection.dbapi_connection.execute(
+                f"PRAGMA cache_size={sqlite.WRITER_CACHE_KIB}"
+            )
             self._writer = writer
         return nullcontext(self._writer)
 
@@ -216,11 +197,11 @@ class Database:
         """
         earlier = self._log
         with self._translated_errors(), self.engine.connect() as connection:
-            self._log = _checkpoint(connection)
-            if self._log.pages >= _LONG_LOG_PAGES:
-                _checkpoint(connection)  # Copy the pages that arrived during the first copy.
+            self._log = sqlite.checkpoint(connection)
+            if self._log.pages >= sqlite.LONG_LOG_PAGES:
+                sqlite.checkpoint(connection)  # Copy the pages that arrived during the first copy.
                 with self._writer_turn():
-                    self._log = _checkpoint(connection)
+                    self._log = sqlite.checkpoint(connection)
         is_busy = self._log.copied_since(earlier) >= _MANY_PAGES
         return _SHORT_PAUSE_S if is_busy else _LONG_PAUSE_S
 
@@ -290,17 +271,9 @@ class Database:
             return True
         until_s = monotonic() + limit_s
         with self._translated_errors(), self.engine.connect() as connection:
-            driver = connection.connection.dbapi_connection
-            assert isinstance(driver, sqlite3.Connection)
-            driver.set_progress_handler(lambda: monotonic() > until_s, _CHECK_STEPS)
-            try:
-                [message] = driver.execute("PRAGMA quick_check(1)").fetchone()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                    raise
-                return False
-            finally:
-                driver.set_progress_handler(None, 0)
+            message = sqlite.quick_check(connection, until_s)
+        if message is None:
+            return False
         if message != "ok":
             raise self._damage_error(message.splitlines()[-1])
         return True
@@ -406,52 +379,6 @@ class Database:
             self._drop_writer()
         self.changes.close()
         self.engine.dispose()
-
-
-def _sqlite_engine(url: URL, timeout_s: float) -> Engine:
-    engine = create_engine(url, hide_parameters=True, pool_timeout=timeout_s / 2)
-
-    def prepare(connection: sqlite3.Connection, _record: Any) -> None:
-        _prepare_sqlite(connection, round(timeout_s * 1000))
-
-    event.listen(engine, "connect", prepare)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
-    # Switch off the driver's own transactions, because they begin too late and are never IMMEDIATE.
-    connection.isolation_level = None
-    for pragma in (
-        f"busy_timeout={busy_timeout_ms}",
-        "journal_mode=WAL",
-        "synchronous=FULL",  # Every commit syncs the log, so acknowledged writes are on disk.
-        # Commands have no worker that calls `checkpoint`, so their commits copy the log.
-        f"wal_autocheckpoint={2 * _LONG_LOG_PAGES}",
-        # A log of normal size is overwritten in place. A log that has grown because of a long read
-        # is truncated again.
-        "journal_size_limit=80000000",
-        "foreign_keys=ON",
-        f"cache_size={_READER_CACHE_KIB}",
-        "temp_store=MEMORY",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _checkpoint(connection: Connection) -> LogState:
-    """Copy pages without waiting. Pages that a reader still needs stay in the log."""
-    driver = connection.connection.dbapi_connection  # a checkpoint cannot run in a transaction
-    assert isinstance(driver, sqlite3.Connection)
-    try:
-        _, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    except sqlite3.Error as error:
-        raise StoreUnavailable(reason=str(error)) from error
-    return LogState(pages, copied)
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    write = connection.get_execution_options().get("penstock_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def _is_rolled_back(error: BaseException) -> bool:
