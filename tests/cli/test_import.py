@@ -371,3 +371,36 @@ def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
     assert ended["duplicates"] <= LARGE_BATCH_LINES
     with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (lines,)
+
+
+@pytest.mark.parametrize("moment", ["Uploading", "Importing"])
+@pytest.mark.slow("starts a service and three commands")
+def test_a_command_that_was_killed_and_runs_again_stores_nothing_twice(tmp_path, moment):
+    lines = [line(number) for number in range(3_000)]
+    file, log = written(tmp_path / "past.ndjson", lines), tmp_path / "command.log"
+    with Served(tmp_path / "data") as service:
+        key, website_id = service.first_account()
+        settings = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": key}
+        arguments = ("import", str(file), "--website", website_id)
+        with log.open("wb") as output:
+            command = subprocess.Popen(
+                [sys.executable, "-m", *PENSTOCK, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(**settings),
+            )
+        eventually(lambda: moment in log.read_text())
+        command.kill()
+        command.wait(PATIENCE_S)
+        again = penstock(*arguments, **settings)
+        assert again.returncode == 0, again.stderr
+        if moment == "Importing":  # The file was stored, so the import went on without the command.
+            assert "An earlier run" in again.stdout or "0 events imported" in again.stdout
+        last = penstock(*arguments, **settings)
+        assert last.stdout.startswith("0 events imported, 3,000 duplicates, 0 lines rejected.")
+        jobs = service.client.get("/api/imports").json()["data"]
+        assert sum(job["accepted"] for job in jobs) == len(lines)
+        assert service.stop() == 0
+    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)

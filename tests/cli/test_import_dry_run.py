@@ -40,7 +40,8 @@ def test_the_story_has_the_figures_worked_out_by_hand(tmp_path, name):
     ignored = NOTHING if name in ("amplitude", "segment") else []
     at = lines.index("Events by type and name:")
     assert lines[2:at] == [*LINES[name], conflict, *ignored]
-    assert [line.strip() for line in lines[at + 1 :]] == [
+    end = next(n for n, line in enumerate(lines) if line.startswith("A first funnel."))
+    assert [line.strip() for line in lines[at + 1 : end]] == [
         "5  pageview     /pricing",
         "3  event        checkout_started",
         *NAMES[name],
@@ -93,7 +94,8 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
 def test_an_export_that_is_sent_as_ndjson_is_refused_with_its_format(tmp_path, name):
     code, output, error = dry_run(tmp_path / "export", FILES[name](), "ndjson")
     assert (code, output) == (1, [])
-    assert f"looks like an export in the format {name}; send format={name}." in error
+    assert f"looks like an export in the format {name}; send format={name}, or" in error
+    assert f"add --from {name} to penstock import." in error
 
 
 def test_a_dry_run_of_several_files_names_each(tmp_path):

@@ -111,3 +111,28 @@ def test_a_mapping_that_is_not_complete_is_an_error_that_names_what_is_missing(t
         mapping.write_text(text)
         result = penstock("import", str(table), "--map", str(mapping), "--dry-run")
         assert (result.returncode, advice in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("name", ["mixpanel", "posthog", "segment"])
+def test_the_funnel_of_a_dry_run_can_be_applied(service, tmp_path, name):
+    file = tmp_path / "export"
+    file.write_bytes(FILES[name]())
+    tried = penstock("import", str(file), "--from", name, "--dry-run")
+    assert tried.returncode == 0, tried.stderr
+    _, command, text = tried.stdout.partition("penstock apply funnels.yml\n")
+    (tmp_path / "funnels.yml").write_text(text.replace("First funnel", f"From {name}"), "utf-8")
+    website = service.client.post(
+        "/api/settings/websites", json={"name": f"{name} dry run", "kind": "web"}
+    ).json()["id"]
+    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+    imported = penstock("import", str(file), "--from", name, "--website", website, **keys)
+    assert imported.returncode == 0, imported.stderr
+    applied = penstock(*command.split()[1:-1], str(tmp_path / "funnels.yml"), **keys)
+    assert applied.returncode == 0, applied.stderr
+    [funnel] = service.client.get(f"/api/funnels?search=From {name}").json()["data"]
+    path = f"/api/funnels/{funnel['id']}/results"
+    steps = service.client.get(path, params={"websiteId": website}).json()["aggregate"]["steps"]
+    values = [step["value"] for step in steps]
+    assert values[0] == "/pricing"
+    assert values[-2:] == ["checkout_started", "order_paid"]
+    assert steps[0]["count"] == 5

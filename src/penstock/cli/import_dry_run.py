@@ -1,7 +1,9 @@
-"""`penstock import --dry-run`: what a file contains, without a service."""
+"""`penstock import --dry-run`: what a file contains, and a first funnel, without a service."""
 
 from collections.abc import Iterator
 from pathlib import Path
+
+import yaml
 
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.base.clock import system_clock
@@ -10,12 +12,14 @@ from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.options import warn
 from penstock.cli.progress import Progress, progress
-from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.dry_run import Summary, summarise
-from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits, Row
+from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
+from penstock.events.imports.schema import ImportSummaryRecord
 from penstock.settings import Limits
+from penstock.web.pages.funnels.first_funnel import first_funnel
 
 _MAX_LISTED = 20
+_FEWEST_STEPS = 2
 _WEBSITE = Website(
     id=WebsiteId("dry-run"),
     workspace_id=WorkspaceId("dry-run"),
@@ -32,11 +36,6 @@ _WEBSITE = Website(
 
 def try_file(file: Path, reader: Reader) -> bool:
     """Print what an import of the file would do. Returns whether every line would be accepted."""
-    with file.open("rb") as source:
-        problem = problem_of_head(source.read(2 * HEAD_BYTES), reader)
-    if problem is not None:
-        warn(problem)
-        return False
     limits = ReaderLimits(MAX_EVENT_BYTES, Limits().max_import_inflated_bytes)
     with progress() as bar:
         rows = _with_progress(reader.rows(file, limits), bar, file.stat().st_size)
@@ -82,8 +81,23 @@ def _print_summary(summary: Summary) -> None:
             f"{_printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
             f"on {count_of(each.event_names, 'event name')}."
         )
+    _print_first_funnel(summary)
     if summary.stopped is not None:
         warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.stopped}")
+
+
+def _print_first_funnel(summary: Summary) -> None:
+    """Print the funnel that the page of a dry run suggests, as a file for `penstock apply`."""
+    record = ImportSummaryRecord.from_summary(summary, is_complete=True)
+    attempt = record.attempt_properties[0].name if record.attempt_properties else None
+    definition = first_funnel(record, attempt)
+    if len(definition["steps"]) < _FEWEST_STEPS:
+        return
+    values = {name: value for name, value in definition.items() if value is not None}
+    values |= {"name": "First funnel", "countingUnit": str(definition["countingUnit"])}
+    print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
+    print("penstock apply funnels.yml")
+    print(yaml.safe_dump({"funnels": [values]}, sort_keys=False, allow_unicode=False), end="")
 
 
 def _printable(text: str) -> str:

@@ -23,7 +23,8 @@ from penstock.cli.import_dry_run import try_file
 from penstock.cli.import_mapping import guess, read_mapping
 from penstock.cli.options import FAILED, WRONG_USE, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
-from penstock.events.imports.formats.reader import Reader, ReaderLimits
+from penstock.events.imports.content import problem_of_head
+from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
 
@@ -116,7 +117,11 @@ def import_file(
         import_export(files[0], url, api_key)
         return
     if website is None and not (is_dry_run or is_guess):
-        fail("--website: Name the website or app that the events belong to.", WRONG_USE)
+        fail(
+            "--website: Give the ID of the website or app that the events belong to. It is on the "
+            "page Settings, Websites and apps.",
+            WRONG_USE,
+        )
     for file in files:
         if not file.is_file():
             fail(
@@ -138,7 +143,12 @@ def import_file(
             fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
-        if website is None or is_dry_run:
+        with file.open("rb") as content:
+            problem = problem_of_head(content.read(2 * HEAD_BYTES), reader)
+        if problem is not None:
+            warn(problem)
+            is_complete.append(False)
+        elif website is None or is_dry_run:
             is_complete.append(try_file(file, reader_named(reader.name, mapping)))
         else:
             is_complete.append(_import(file, website, reader, mapping, url, api_key))
@@ -161,9 +171,11 @@ def _import(
             url, api_key, owns="website", advice="run the same command again to continue"
         ) as client,
     ):
-        job = _unfinished_import(client, file, website) or upload(
-            client, file, reader, website, bar, mapping
-        )
+        job = _unfinished_import(client, file, website)
+        if job is not None:
+            print("An earlier run has uploaded this file; this run waits for its import.")
+        else:
+            job = upload(client, file, reader, website, bar, mapping)
         job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader_named(reader.name, mapping))

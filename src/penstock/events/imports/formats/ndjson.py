@@ -61,7 +61,10 @@ def _other_format(line: bytes) -> str | None:
     name = next((name for field, name in _FIELDS_OF_OTHERS.items() if field in fields), None)
     if name is None and fields == _FIELDS_OF_MIXPANEL:
         name = "mixpanel"
-    return name and f"The first line looks like an export in the format {name}; send format={name}."
+    return name and (
+        f"The first line looks like an export in the format {name}; send format={name}, or add "
+        f"--from {name} to penstock import."
+    )
 
 
 NDJSON = Reader(
