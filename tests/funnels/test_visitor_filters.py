@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
 from tests.tenant import Tenant
@@ -125,6 +126,25 @@ def test_traits_are_those_of_the_canonical_visitor_and_the_newest_hold(plans: Sc
     report = plans.results(funnel_id, breakdown=f"{PLAN},$trait.age")
     assert by_cohort(report, PLAN, "$trait.age") == {("basic", None): 1, (5, None): 1}
     assert entered(plans, funnel_id, is_(PLAN, "pro")) == 0
+
+
+def test_a_report_notices_traits_that_arrive_after_newer_traits_of_another_visitor(
+    plans: Scene, warehouse: Warehouse
+) -> None:
+    """Traits with a lower version arrive later if another node ships them."""
+    for plan in ("basic", "max"):  # two versions above Bob's, so that one between them is free
+        identify(plans, "u-ann", "ann", plan=plan)
+    funnel_id = funnel(plans, "A", "B")
+    assert by_cohort(plans.results(funnel_id, breakdown=PLAN), PLAN) == {"max": 1, 5: 1, None: 1}
+    newest = "SELECT scope_id, version FROM visitor_traits ORDER BY version DESC LIMIT 1"
+    [[scope_id, version]] = warehouse.query(newest)[1]
+    warehouse.command(
+        "INSERT INTO visitor_traits (scope_id, visitor_id, texts, version) "
+        "VALUES ({scope:String}, 'bob', map('plan', 'slate'), {version:UInt64})",
+        {"scope": scope_id, "version": version - 1},
+    )
+    report = plans.results(funnel_id, breakdown=PLAN)
+    assert by_cohort(report, PLAN) == {"max": 1, "late": 1, None: 1}
 
 
 def test_an_event_of_a_server_has_the_traits_of_its_user(plans: Scene) -> None:
