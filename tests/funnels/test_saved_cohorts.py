@@ -351,6 +351,7 @@ def test_saved_filters_do_not_name_a_cohort(scene: Scene, funnel_id: str) -> Non
     funnel = {"name": "f", "steps": [{**step, "filters": filters}, step]}
     answer = scene.client.post("/api/funnels", json=funnel)
     assert fault(answer) == (422, "steps[0].filters[0].property", "builtin_not_allowed")
+    assert "the parameter filters of a report" in answer.text
     answer = scene.client.post("/api/segments", json={"name": "s", "filters": filters})
     assert fault(answer) == (422, "filters[0].property", "builtin_not_allowed")
 

@@ -97,7 +97,7 @@ def check_filter_field(key: str) -> str:
         raise RuleBroken(
             "builtin_not_allowed",
             f"Only the filters of a request can name {COHORT}, not a saved definition, segment or "
-            "goal. Send it as filters of a report.",
+            "goal. Leave it out here, and send it in the parameter filters of a report.",
         )
     if trait_of(key) == "":
         raise RuleBroken("too_short", f"Name a trait, such as {TRAIT_PREFIX}plan.")
