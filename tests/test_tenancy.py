@@ -194,6 +194,15 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
     },
     ("post", "/api/imports"): NDJSON,
+    ("put", "/api/imports/{import_id}/mapping"): {
+        "json": {
+            "columns": [
+                {"column": "at", "use": "time", "unit": "seconds"},
+                {"column": "who", "use": "user"},
+            ],
+            "eventName": "opened",
+        }
+    },
     ("post", "/api/events/refused/replay"): {"json": {}},
     ("post", "/api/settings/api-keys"): {"json": {"name": "k"}},
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
@@ -352,6 +361,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
     assert finished.json()["code"] == "import_finished"
     started = own.pop("POST /api/imports/{import_id}/start")
     assert started.json()["code"] == "import_started"
+    unmapped = own.pop("PUT /api/imports/{import_id}/mapping")
+    assert unmapped.json()["code"] == "import_started"
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
 
 

@@ -35,6 +35,16 @@ SEGMENT = {
 }
 
 
+TABLE = b"""ordered_at;customer_no;status;order_no;total;express
+02.05.2024 10:00:00;1007;cart;A-1;12.50;false
+02.05.2024 10:04:00;1007;paid;A-1;12.50;false
+03.05.2024 18:30:00;1008;cart;A-2;99.00;true
+03.05.2024 18:31:00;1008;paid;A-2;99.00;true
+04.05.2024 08:15:00;1007;cart;A-3;7.20;false
+"""
+"""A table of orders whose event names need a choice."""
+
+
 def checkouts() -> bytes:
     """Return an export of Mixpanel with checkouts and two kinds of invalid lines."""
     steps = ("Checkout Started", "Address Entered", "Order Paid")
@@ -103,6 +113,7 @@ class Demo:
         self._live()
         self.ids["import"] = self._import()
         self.ids["checked"] = self._check("mixpanel-2024-05.json")
+        self.ids["mapping"] = self._check("orders.csv", TABLE, "csv")
         self.ids["started"] = self._check("mixpanel-2024-06.json")
         self.service.client.post(f"/api/imports/{self.ids['started']}/start").raise_for_status()
 
@@ -168,9 +179,11 @@ class Demo:
         import_id: str = answer.json()["id"]
         return import_id
 
-    def _check(self, file_name: str) -> str:
-        """Send an export of checkouts for its dry run. Returns the ID of the import once it has
-        ended.
+    def _check(
+        self, file_name: str, content: bytes | None = None, file_format: str = "mixpanel"
+    ) -> str:
+        """Send a file for its dry run, by default an export of checkouts. Returns the ID of the
+        import once the dry run has ended.
         """
         client = self.service.client
         answer = client.post(
@@ -178,11 +191,13 @@ class Demo:
             params={
                 "websiteId": self.ids["blog"],
                 "fileName": file_name,
-                "format": "mixpanel",
+                "format": file_format,
                 "dryRun": "true",
             },
-            content=checkouts(),
-            headers={"Content-Type": "application/x-ndjson"},
+            content=content or checkouts(),
+            headers={
+                "Content-Type": "text/csv" if file_format == "csv" else "application/x-ndjson"
+            },
         )
         import_id: str = answer.json()["id"]
         path = f"/api/imports/{import_id}"

@@ -243,9 +243,22 @@ class Workspace:
     def _check(self, query: dict[str, str], lines: list[dict[str, Any]]) -> str:
         """Send lines for a dry run. Returns the ID of the import once it has ended."""
         content = "".join(json.dumps(item) + "\n" for item in lines).encode()
-        headers = {"Content-Type": "application/x-ndjson"}
+        return self._check_file(query, content, "application/x-ndjson")
+
+    def _check_table(self, query: dict[str, str]) -> str:
+        """Send a table for a dry run. Returns the ID of the import once it has ended."""
+        name, cell = (
+            '"{}"'.format(text.replace('"', '""')) for text in (self.text[:90], self.text)
+        )
+        table = f"at,{name if self.text.isprintable() else 'x'}\n1714557600,{cell}\n"
+        return self._check_file(query, table.encode(), "text/csv")
+
+    def _check_file(self, query: dict[str, str], content: bytes, media_type: str) -> str:
         answer = self.http.post(
-            "/api/imports", params={**query, "dryRun": "true"}, content=content, headers=headers
+            "/api/imports",
+            params={**query, "dryRun": "true"},
+            content=content,
+            headers={"Content-Type": media_type},
         )
         assert answer.is_success, answer.text
         import_id: str = answer.json()["id"]
@@ -285,6 +298,7 @@ class Workspace:
         ]
         for key in ("checked", "started"):
             self.ids[key] = self._check(query, [*lines, *attempts])
+        self.ids["mapping"] = self._check_table(query)
         self._send(f"/api/imports/{self.ids['started']}/start", {})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
         self._send(

@@ -149,6 +149,7 @@ PAGES = (
     ShownPage("imports", "/imports", at("/imports"), dark=True),
     ShownPage("import", "/imports/{import_id}", at("/imports/{import}")),
     ShownPage("import-checked", "/imports/{import_id}", at("/imports/{checked}"), dark=True),
+    ShownPage("import-mapping", "/imports/{import_id}", at("/imports/{mapping}"), dark=True),
     ShownPage("import-started", "/imports/{import_id}", at("/imports/{started}"), dark=True),
     ShownPage("funnel-first", "/funnels/new", at("/funnels/new?import={started}")),
     ShownPage("deletions", "/deletions", at("/deletions")),

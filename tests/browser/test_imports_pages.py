@@ -101,12 +101,10 @@ def test_an_export_of_another_product_is_imported_in_the_selected_format(
     assert_accessible(signed_in)
 
 
-def test_a_csv_file_with_another_header_is_refused_with_the_column(
-    signed_in, account, website, watch
-):
-    check(signed_in, b"day,name\n2024-05-01,bought\n", "days.csv")
+def test_a_csv_file_with_an_ambiguous_header_is_refused(signed_in, account, website, watch):
+    check(signed_in, b"day,day\n2024-05-01,bought\n", "days.csv")
     expect(signed_in.get_by_label("Format")).to_have_value("csv")
-    expect(signed_in.get_by_text("names the column 'day'")).to_be_visible()
+    expect(signed_in.get_by_text("names a column twice")).to_be_visible()
     assert_accessible(signed_in)
     watch.allow("415")
 
@@ -190,6 +188,34 @@ def test_a_dropped_file_is_checked_imported_and_becomes_a_funnel_with_one_click(
     assert account.client.get("/api/funnels").json()["total"] == 0
     signed_in.get_by_role("button", name="Save").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Checkout Started to Order Paid")
+
+
+def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, website, watch):
+    table = (
+        b"when;who;what;basket\n"
+        b"1714557600;7;opened;b-1\n1714557660;7;bought;b-1\n1714557700;8;opened;b-2\n"
+    )
+    check(signed_in, table, "events.csv")
+    columns = signed_in.get_by_role("region", name="Columns")
+    expect(columns.get_by_text("1714557660")).to_be_visible()
+    expect(signed_in.get_by_text("Choose the column with the ID")).to_be_visible()
+    expect(signed_in.get_by_role("button", name="Import", exact=True)).to_have_count(0)
+    assert_accessible(signed_in)
+    columns.get_by_label("Use of when").select_option("time")
+    columns.get_by_label("Times are in").first.select_option("seconds")
+    columns.get_by_label("Use of who").select_option("user")
+    columns.get_by_label("Use of basket").select_option("attempt")
+    columns.get_by_role("button", name="Check again").press("Enter")
+    expect(columns.get_by_text("Choose the column with the event name")).to_be_visible()
+    watch.allow("422")
+    columns.get_by_label("Use of what").select_option("event")
+    columns.get_by_role("button", name="Check again").press("Enter")
+    expect(number(signed_in, "Events")).to_have_text("3")
+    expect(number(signed_in, "Visitors")).to_have_text("2")
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(signed_in.get_by_text("Done", exact=True)).to_be_visible()
+    expect(number(signed_in, "Accepted")).to_have_text("3")
 
 
 def test_a_file_is_removed_instead_of_imported(signed_in, account, website, watch):

@@ -265,6 +265,14 @@ def _use_imports(recorder: Recorder, shop: Json) -> None:
     checked = {"import_id": staged["id"]}
     _wait_for(recorder, f"/api/imports/{staged['id']}", "checked")
     call("GET", f"{path}/summary", **checked)
+    columns = [
+        {"column": "timestamp", "use": "time", "unit": "text"},
+        {"column": "name", "use": "event"},
+        {"column": "userId", "use": "user"},
+        {"column": "properties.checkoutId", "use": "attempt", "name": "checkoutId"},
+    ]
+    call("PUT", f"{path}/mapping", {"columns": columns}, **checked)
+    _wait_for(recorder, f"/api/imports/{staged['id']}", "checked")
     call("POST", f"{path}/start", **checked)
 
 

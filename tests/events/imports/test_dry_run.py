@@ -10,7 +10,7 @@ from tests.events.imports.exported import FILES
 from tests.events.imports.test_imports import counts, stored
 from tests.waiting import eventually
 
-MEDIA = {"amplitude": "application/zip"}
+MEDIA = {"amplitude": "application/zip", "csv": "text/csv"}
 
 
 def event(name, visitor, second, **properties):
@@ -187,3 +187,57 @@ def test_a_dry_run_of_another_workspace_is_not_found(send, client, other_workspa
     for method, path in (("GET", "summary"), ("POST", "start")):
         answer = other_workspace.client.request(method, f"/api/imports/{job['id']}/{path}")
         assert answer.status_code == 404
+
+
+TABLE = b"""when;who;what;basket
+1714557600;7;opened;b-1
+1714557660;7;bought;b-1
+1714557700;8;opened;b-2
+"""
+
+
+@pytest.mark.every_database
+def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, services, workspace):
+    job = send(TABLE, "csv")
+    path = f"/api/imports/{job['id']}"
+    summary = summary_of(client, job)
+    assert summary["sample"]["columns"] == ["when", "who", "what", "basket"]
+    assert summary["sample"]["rows"][0] == ["1714557600", "7", "opened", "b-1"]
+    assert summary["mapping"]["columns"][0]["use"] == "time"
+    assert "Choose the column with" in summary["error"]
+    answer = client.post(f"{path}/start")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    columns = [
+        {"column": "when", "use": "time", "unit": "seconds"},
+        {"column": "who", "use": "user"},
+        {"column": "what", "use": "event"},
+        {"column": "basket", "use": "attempt"},
+    ]
+    changed = client.put(f"{path}/mapping", json={"columns": columns})
+    assert (changed.status_code, changed.json()["state"]) == (200, "checking"), changed.text
+    summary = summary_of(client, job)
+    assert (summary["error"], summary["events"], summary["visitors"]) == (None, 3, 2)
+    assert client.post(f"{path}/start").status_code == 200
+    assert counts(finished(client, job["id"]))[1:] == (3, 0, 0)
+    assert stored(services, workspace.website_id) == ["opened", "bought", "opened"]
+    assert client.get(f"{path}/summary").json()["sample"] is None
+    again = client.put(f"{path}/mapping", json={"columns": columns})
+    assert (again.status_code, again.json()["code"]) == (409, "import_started")
+
+
+def test_a_table_with_the_fields_of_an_event_needs_no_mapping(send, client):
+    table = b"timestamp,name,userId,properties.plan\n2024-05-01T10:00:00Z,opened,u-1,pro\n"
+    summary = summary_of(client, send(table, "csv"))
+    assert (summary["mapping"], summary["events"], summary["error"]) == (None, 1, None)
+
+
+def test_only_a_table_has_a_mapping(send, client):
+    job = checked(client, send([event("a", "v", 1)]))
+    columns = [
+        {"column": "at", "use": "time", "unit": "seconds"},
+        {"column": "who", "use": "user"},
+        {"column": "what", "use": "event"},
+    ]
+    answer = client.put(f"/api/imports/{job['id']}/mapping", json={"columns": columns})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["code"] == "not_for_format"

@@ -18,9 +18,17 @@ from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker
 from penstock.events.imports import store
+from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.dry_run import Summariser, Summary, SummaryLimits
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.guesses import guess_mapping
+from penstock.events.imports.formats.reader import (
+    HEAD_BYTES,
+    ReaderLimits,
+    Row,
+    Sample,
+    UnreadableFile,
+)
 from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import ImportSummaryRecord
@@ -141,7 +149,8 @@ class CheckWorker:
         """Begin the oldest waiting dry run of each workspace, and drop those that ended."""
         waiting = {job.id: job for job in staged if job.state is ImportState.CHECKING}
         for workspace_id, check in list(self._checks.items()):
-            if check.job.id not in waiting:
+            job = waiting.get(check.job.id)
+            if job is None or job.mapping != check.job.mapping:
                 del self._checks[workspace_id]
         present = self._staged.present() if waiting else set()
         for job in waiting.values():
@@ -151,13 +160,51 @@ class CheckWorker:
             website = self._websites.find_website(job.website_id)
             if website is None:
                 self._fail(job, "The website was deleted.")
-            else:
+                continue
+            job = self._with_mapping(job)
+            if job.state is ImportState.CHECKING:
                 self._checks[job.workspace_id] = self._check(job, website)
+
+    def _with_mapping(self, job: ImportJob) -> ImportJob:
+        """Guess the mapping of a table whose columns are not the fields of an event.
+
+        If the guess lacks something that an import needs, the dry run ends with this.
+        """
+        reader, path = reader_named(job.format), self._staged.path(job.id, job.format)
+        if reader.sample is None or job.mapping is not None:
+            return job
+        try:
+            with path.open("rb") as file:
+                head = file.read(2 * HEAD_BYTES)
+            if problem_of_head(head, reader) is None:
+                return job
+            mapping = guess_mapping(reader.sample(path, self._reader_limits()))
+        except (UnreadableFile, FileNotFoundError):
+            return job  # The dry run reports it.
+        with self._database.write() as db:
+            stored = store.find(db, job.workspace_id, job.id, lock=True)
+            if stored is None or stored.state is not ImportState.CHECKING:
+                return stored or job
+            stored = replace(stored, mapping=mapping, updated_at_ms=self._clock())
+            store.save(db, stored)
+        return stored
+
+    def _reader_limits(self) -> ReaderLimits:
+        return ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes)
+
+    def _sample(self, job: ImportJob) -> Sample | None:
+        """Return the first rows of a table; None for other formats and unreadable files."""
+        reader = reader_named(job.format)
+        try:
+            return reader.sample and reader.sample(
+                self._staged.path(job.id, job.format), self._reader_limits()
+            )
+        except (UnreadableFile, FileNotFoundError):
+            return None
 
     def _check(self, job: ImportJob, website: Website) -> _Check:
         rows = reader_named(job.format, job.mapping).rows(
-            self._staged.path(job.id, job.format),
-            ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes),
+            self._staged.path(job.id, job.format), self._reader_limits()
         )
         summariser = Summariser(
             website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
@@ -194,7 +241,10 @@ class CheckWorker:
     def _read_rows(self, check: _Check, until_s: float) -> Summary | None:
         """Read rows until the given time; return the summary at the end of the file."""
         most = self._settings.limits.max_import_rejects
+        mapping = check.job.mapping
         try:
+            if mapping is not None and (gaps := mapping.gaps()):
+                raise UnreadableFile(" ".join(gap.message for gap in gaps))
             for row in check.rows:
                 check.summariser.add(row)
                 check.bytes_read = row.bytes_read
@@ -212,9 +262,12 @@ class CheckWorker:
 
     def _save(self, check: _Check, summary: Summary | None, *, is_complete: bool) -> None:
         """Save the progress, or the summary. Does nothing if someone has changed the import."""
+        sample = None if summary is None else self._sample(check.job)
         with self._database.write() as db:
             job = store.find(db, check.job.workspace_id, check.job.id, lock=True)
             if job is None or job.state is not ImportState.CHECKING:
+                return
+            if job.mapping != check.job.mapping:
                 return
             job = replace(
                 job,
@@ -224,7 +277,9 @@ class CheckWorker:
             )
             if summary is not None:
                 job = replace(job, state=ImportState.CHECKED)
-                record = ImportSummaryRecord.from_summary(summary, is_complete=is_complete)
+                record = ImportSummaryRecord.from_summary(
+                    summary, is_complete=is_complete, sample=sample, mapping=job.mapping
+                )
                 store.save_summary(db, job.id, record.model_dump(mode="json"))
             store.save(db, job)
 

@@ -9,6 +9,7 @@ from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault, PenstockError
 from penstock.base.wording import listed
 from penstock.events.imports.dry_run import EventKey, Summary
+from penstock.events.imports.formats.reader import Sample
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
@@ -28,6 +29,8 @@ WARNINGS = {
 
 
 _MAX_LISTED_NAMES = 1_000
+_MAX_CELL_CHARS = 100
+_MAX_SHOWN_VALUES = 3
 _MAX_LISTED_PROPERTIES = 20
 
 _FORMATS = tuple(reader.name for reader in READERS)
@@ -239,6 +242,23 @@ class AttemptPropertyRecord(Record):
     ]
 
 
+class SampleRecord(Record):
+    """The first rows of a table, with long values cut."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+    @classmethod
+    def from_sample(cls, sample: Sample) -> Self:
+        rows = [[_cell(value) for value in row] for row in sample.rows]
+        return cls(columns=list(sample.columns), rows=rows)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _MAX_CELL_CHARS else f"{text[:_MAX_CELL_CHARS]}…"
+
+
 class ImportSummaryRecord(Record):
     """The result of a dry run. Nothing of the file is stored as an event."""
 
@@ -288,6 +308,20 @@ class ImportSummaryRecord(Record):
         tuple[AttemptPropertyRecord, ...],
         Field(description="Properties that look like an attempt ID, the most likely first."),
     ]
+    sample: Annotated[
+        SampleRecord | None,
+        Field(
+            description="The first rows of a table. Null for other formats, and once the import "
+            "was started."
+        ),
+    ]
+    mapping: Annotated[
+        ImportMapping | None,
+        Field(
+            description="The uses of the columns that the dry run has used. It is a guess, unless "
+            "one was sent. Null if the columns are the fields of an event, and for other formats."
+        ),
+    ]
     steps: Annotated[
         tuple[StepRecord, ...],
         Field(
@@ -297,9 +331,18 @@ class ImportSummaryRecord(Record):
     ]
 
     @classmethod
-    def from_summary(cls, summary: Summary, *, is_complete: bool) -> Self:
+    def from_summary(
+        cls,
+        summary: Summary,
+        *,
+        is_complete: bool,
+        sample: Sample | None,
+        mapping: ImportMapping | None,
+    ) -> Self:
         return cls(
             is_complete=is_complete,
+            sample=None if sample is None else SampleRecord.from_sample(sample),
+            mapping=mapping,
             error=summary.stopped,
             lines_read=summary.lines_read,
             events=summary.events,
@@ -340,10 +383,18 @@ class ImportSummaryRecord(Record):
             steps=_steps(summary.steps),
         )
 
+    def values_of(self, column: str) -> list[str]:
+        """Return the first values of a column, without empty cells and repeats, at most three."""
+        if self.sample is None or column not in self.sample.columns:
+            return []
+        place = self.sample.columns.index(column)
+        values = [row[place] for row in self.sample.rows if len(row) > place and row[place]]
+        return list(dict.fromkeys(values))[:_MAX_SHOWN_VALUES]
+
     def without_content(self) -> Self:
         """Return the summary without texts of the file that may name people."""
         reasons = tuple(reason.model_copy(update={"excerpt": None}) for reason in self.reasons)
-        return self.model_copy(update={"reasons": reasons})
+        return self.model_copy(update={"reasons": reasons, "sample": None})
 
 
 def _steps(keys: Sequence[EventKey]) -> tuple[StepRecord, ...]:

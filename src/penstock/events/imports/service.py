@@ -13,7 +13,15 @@ from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Fault, NotFound, QueueFull, StoreUnavailable, Unavailable
+from penstock.base.errors import (
+    Conflict,
+    Fault,
+    Invalid,
+    NotFound,
+    QueueFull,
+    StoreUnavailable,
+    Unavailable,
+)
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
@@ -24,7 +32,8 @@ from penstock.events.imports.checks import CheckWorker, cancelled
 from penstock.events.imports.content import require_format
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import Reader
-from penstock.events.imports.formats.table import READERS, reader_of_request
+from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping, OtherColumns
+from penstock.events.imports.formats.table import READERS, reader_named, reader_of_request
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.events.imports.schema import ImportQuery, ImportSummaryRecord
 from penstock.events.imports.worker import TOPIC, ImportWorker
@@ -35,6 +44,7 @@ from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
+_ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _MAX_OPEN_JOBS = 20
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""
@@ -109,6 +119,8 @@ class ImportService:
             if reader.mapped is None:
                 raise bad_parameter(_without_columns(reader))
             reader = reader.mapped(query.mapping)
+        elif query.dry_run and reader.mapped is not None:  # The dry run guesses the mapping.
+            reader = reader.mapped(_ANY_COLUMNS)
         website = await to_thread.run_sync(
             self._websites.owned_website, sender.workspace_id, query.website_id
         )
@@ -261,6 +273,8 @@ class ImportService:
                 raise _not_checked(job)
             if job.state is not ImportState.CHECKED:
                 raise _already_started(job)
+            if job.mapping is not None and (gaps := job.mapping.gaps()):
+                raise Invalid(gaps)
             job = replace(
                 job,
                 state=ImportState.QUEUED,
@@ -271,6 +285,33 @@ class ImportService:
             store.save(db, job)
             summary = ImportSummaryRecord.model_validate(store.summary_of(db, job))
             store.save_summary(db, job.id, summary.without_content().model_dump(mode="json"))
+            self._database.changes.announce(db, CHECKS_TOPIC)
+        self.check_worker.wake()
+        return job
+
+    def change_mapping(self, actor: Caller, import_id: str, mapping: CompleteMapping) -> ImportJob:
+        """Change the mapping of a table before its import is started, and read the file again.
+
+        Raises `Conflict` if the import was started or has ended, and `Invalid` if its format is
+        not a table.
+        """
+        with self._database.write() as db:
+            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
+            if not job.is_staged:
+                raise _already_started(job)
+            reader = reader_named(job.format)
+            if reader.mapped is None:
+                raise Invalid([_without_columns(reader)])
+            job = replace(
+                job,
+                state=ImportState.CHECKING,
+                mapping=mapping,
+                bytes_read=0,
+                lines_read=0,
+                updated_at_ms=self._clock(),
+            )
+            store.save(db, job)
+            store.remove_summary(db, job.id)
             self._database.changes.announce(db, CHECKS_TOPIC)
         self.check_worker.wake()
         return job

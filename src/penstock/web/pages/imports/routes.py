@@ -13,6 +13,7 @@ from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
+from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.model import ImportJob, ImportState
@@ -27,6 +28,32 @@ from penstock.web.view import View, names_of
 
 IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
 
+_USES = (
+    (Use.TIME, "Time"),
+    (Use.VISITOR, "Visitor ID"),
+    (Use.USER, "User ID"),
+    (Use.EVENT, "Event name"),
+    (Use.TYPE, "Type of event"),
+    (Use.ATTEMPT, "Attempt ID"),
+    (Use.PROPERTY, "Property"),
+    (Use.PROPERTIES, "Properties as JSON"),
+    (Use.FIELD, "Field of an event"),
+    (Use.IGNORED, "Not imported"),
+)
+_UNITS = (
+    (TimeUnit.SECONDS, "Seconds since 1970"),
+    (TimeUnit.MILLISECONDS, "Milliseconds since 1970"),
+    (TimeUnit.MICROSECONDS, "Microseconds since 1970"),
+    (TimeUnit.TEXT, "Text, such as 2024-05-01 10:00"),
+)
+_TYPES = (
+    ("", "As in the file"),
+    (ValueType.TEXT, "Text"),
+    (ValueType.NUMBER, "Numbers"),
+    (ValueType.BOOLEAN, "True or false"),
+    (ValueType.JSON, "JSON"),
+)
+
 _GUIDES = {
     "ndjson": (
         "One JSON object per line, with the fields of an event.",
@@ -34,8 +61,8 @@ _GUIDES = {
         "/api/docs#post-api-imports",
     ),
     "csv": (
-        "The first row names the fields: timestamp, name, visitorId or userId, and "
-        "properties.NAME for each property.",
+        "The first row names the columns. You choose their uses after the upload, unless they are "
+        "the fields of an event.",
         "Fields of a row",
         "/api/docs#post-api-imports",
     ),
@@ -131,6 +158,9 @@ def read_import(
         rejects=rejects,
         summary=summary,
         can_make_funnel=not job.is_staged,
+        uses=_USES,
+        units=_UNITS,
+        types=_TYPES,
         formats={reader.name: reader.description for reader in READERS},
         names=names,
         is_owner=view.is_owner,
