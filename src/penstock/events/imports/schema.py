@@ -336,8 +336,8 @@ class ImportSummaryRecord(Record):
         summary: Summary,
         *,
         is_complete: bool,
-        sample: Sample | None,
-        mapping: ImportMapping | None,
+        sample: Sample | None = None,
+        mapping: ImportMapping | None = None,
     ) -> Self:
         return cls(
             is_complete=is_complete,
