@@ -182,7 +182,9 @@ class FunnelPage:
 
     @property
     def deleted_choice(self) -> str | None:
-        """What the query names although it was deleted: a segment or a cohort; else None."""
+        """The kind of deleted record that the query names: segment or cohort; None if there is
+        none.
+        """
         if self.query.segment is not None and self.segment is None:
             return "segment"
         return "cohort" if any(map(self._is_deleted, self.query.filters or ())) else None
