@@ -46,11 +46,14 @@ NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 _numbers = count(1)
 
 
-def creator(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
-    """How a workspace creates a record, each with its own name. Returns its ID."""
+def creator(
+    path: str, body: dict[str, Any], *, by: str = "client", named: bool = True
+) -> Callable[[Tenant], str]:
+    """How a workspace creates a record, each with its own name if it has one. Returns its ID."""
 
     def make(tenant: Tenant) -> str:
-        answer = getattr(tenant, by).post(path, json=body | {"name": f"Sample {next(_numbers)}"})
+        name = {"name": f"Sample {next(_numbers)}"} if named else {}
+        answer = getattr(tenant, by).post(path, json=body | name)
         assert answer.status_code == 201, answer.text
         record_id: str = answer.json()["id"]
         return record_id
@@ -165,6 +168,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "funnel_id": creator("/api/funnels", FUNNEL),
     "cohort_id": cohort,
     "import_id": imported,
+    "export_id": creator("/api/exports", {"destination": "backups:/srv/acme"}, named=False),
     "number": refused,
     "deletion_id": deleted,
     "unit": sent("visitorId"),

@@ -30,6 +30,7 @@ from penstock.events.losses.model import Loss
 from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts
 from penstock.exports import plugin as exports_room
+from penstock.exports.service import remaining_exports
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.funnels.saved_cohorts.service import forget_members, visitor_cohorts
@@ -116,6 +117,7 @@ def build_services(
         accounts,
         forget_in_other_rooms=_forget_in_other_rooms,
         read_call=read_refused_call,
+        read_exports=remaining_exports,
     )
     providers = providers_room.build(core, accounts, events, box)
     segment = segment_room.build(core, accounts, events)

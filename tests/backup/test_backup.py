@@ -198,8 +198,11 @@ def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
         client.put("/api/settings/internal-traffic", json=internal).raise_for_status()
         saved = {"name": "All", "kind": "list", "funnelId": funnel_id, "parameters": {}}
         cohort = client.post("/api/cohorts", json=saved).json()["id"]
+        copied = {"destination": "backups:/srv/acme"}
+        client.post("/api/exports", json=copied).raise_for_status()
         service.await_shipped()
         paths = [
+            "/api/exports",
             f"/api/funnels/{funnel_id}",
             f"/api/segments/{segment}",
             "/api/settings/internal-traffic",

@@ -128,7 +128,15 @@ def test_a_repeat_removes_deleted_people(service, tmp_path):
     deletion = {"websiteId": website_id, "visitorId": "v0"}
     job = service.client.post("/api/deletions", json=deletion).json()["id"]
     eventually(lambda: service.client.get(f"/api/deletions/{job}").json()["state"] == "done")
+
+    def copies():
+        exports = service.client.get(f"/api/deletions/{job}").json()["exports"]
+        return [each for each in exports if each["destination"].endswith(f":{folder}")]
+
+    [copy] = copies()
+    assert (copy["firstDay"] <= FIRST_DAY, copy["lastDay"] >= "2026-09-22") == (True, True)
     exported(service, folder)
+    assert copies() == []
     assert list((folder / "events" / website_id).iterdir()) == []
     assert not [
         f for f in manifest_of(folder)["files"] if f.get("websiteId") == website_id and f["rows"]

@@ -361,10 +361,13 @@ def _use_exports(recorder: Recorder) -> None:
     blog = {"websiteId": website["id"]}
     event = {"event": "read", "visitorId": "v-1", "userId": "u-1", "timestamp": _DAY + "T10:00:00Z"}
     assert client.post("/api/v1/events", json={**blog, **event}).status_code == 202
-    call("GET", "/api/exports/days", query=blog)
+    export = call("POST", "/api/exports", {"destination": "backups.example.com:/backups/acme"})
+    call("GET", "/api/exports/days", query={**blog, "exportId": export["id"]})
     call("GET", "/api/exports/day", query={**blog, "day": _DAY, "format": "ndjson"})
     call("GET", "/api/exports/identities", query={**blog, "format": "ndjson"})
     call("GET", "/api/exports/members")
+    call("POST", "/api/exports/{export_id}/finish", export_id=export["id"])
+    call("GET", "/api/exports", query={"pageSize": 1})
 
 
 def _use_links(recorder: Recorder, app_id: str) -> None:

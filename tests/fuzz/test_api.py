@@ -96,6 +96,7 @@ def _records(client: httpx.Client) -> dict[str, str]:
             slug="spring",
             destinationPath="/",
         ),
+        "export_id": created("/api/exports", destination="backups:/srv/acme"),
         "visitor_id": visitor,
         "visitorId": visitor,
         "property": "plan",

@@ -6,6 +6,7 @@ Repeating it is safe: it continues an interrupted export, and writes only the da
 import json
 import os
 from pathlib import Path
+from socket import gethostname
 from typing import Annotated, Any
 
 import httpx
@@ -83,6 +84,12 @@ def _export(
 ) -> tuple[Manifest, ExportFolder]:
     websites = list(listed_records(client, "/api/settings/websites"))
     with open_export(folder, file_format, [site["id"] for site in websites]) as exported:
+        destination = f"{gethostname()}:{folder.absolute()}"
+        export_id = record_of(
+            client.post(
+                "/api/exports", json={"destination": destination[:500], "format": file_format}
+            )
+        )["id"]
         workspace = record_of(client.get("/api/settings/workspace"))
         for table, paths in _LISTS.items():
             rows = (row for path in paths for row in listed_records(client, path))
@@ -120,8 +127,10 @@ def _export(
                 )
         for site in websites:
             for table in ("events", "clicks"):
-                _export_days(client, exported, site, table, file_format, bar)
-        return exported.finish(workspace["name"]), exported
+                _export_days(client, exported, site, table, file_format, export_id, bar)
+        manifest = exported.finish(workspace["name"])
+        record_of(client.post(f"/api/exports/{export_id}/finish"))
+        return manifest, exported
 
 
 def _export_visitors(client: httpx.Client, exported: ExportFolder, cohort: Record) -> None:
@@ -143,12 +152,14 @@ def _export_days(
     site: Record,
     table: str,
     file_format: RowFormat,
+    export_id: str,
     bar: Progress,
 ) -> None:
     """Export the days of a table that have changed since the earlier run."""
     query = {"websiteId": site["id"], "table": table}
     with every_few_seconds(still_running(f"Looking for {table} of {site['name']}")):
-        days = record_of(client.get("/api/exports/days", params=query))["data"]
+        listed = {**query, "exportId": export_id}
+        days = record_of(client.get("/api/exports/days", params=listed))["data"]
     for number, day in enumerate(days, start=1):
         path = f"{table}/{site['id']}/{day['day']}.{file_format}"
         if not exported.reuse(path, day["fingerprint"]):

@@ -10,7 +10,7 @@ from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
 from penstock.events.deletions import routes as deletion_routes
-from penstock.events.deletions.service import DeletionService
+from penstock.events.deletions.service import DeletionService, ReadExports
 from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
@@ -108,12 +108,14 @@ def build(
     *,
     forget_in_other_rooms: ForgetVisitors,
     read_call: ReadCall,
+    read_exports: ReadExports,
 ) -> EventsRoom:
     """Create the services of this room.
 
     forget_in_other_rooms: deletes the data about visitors in rooms above this one.
 
-    read_call: reads a tracking protocol call; provided by the segment room.
+    read_call: reads a tracking protocol call; provided by the segment room. read_exports: reads
+    the exports that can still contain a deleted person.
     """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
@@ -134,6 +136,7 @@ def build(
         shipper,
         clock,
         forget_in_other_rooms=forget_in_other_rooms,
+        read_exports=read_exports,
     )
     return EventsRoom(
         shipper=shipper,

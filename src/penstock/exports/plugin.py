@@ -19,13 +19,14 @@ class ExportsRoom(Room):
 def build(
     core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
 ) -> ExportsRoom:
-    settings, _, database, warehouse, _ = core
+    settings, clock, database, warehouse, _ = core
     return ExportsRoom(
         workspace_exports=ExportService(
             database,
             warehouse,
             accounts.website_service,
             settings,
+            clock,
             wait_until_shipped=wait_until_shipped,
         )
     )

@@ -3,8 +3,9 @@
 from functools import partial
 
 from anyio import to_thread
-from litestar import Response, get
+from litestar import Response, get, post
 from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
@@ -12,10 +13,17 @@ from penstock.accounts.members.schema import MemberRecord
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import Caller
 from penstock.base.row_files import MEDIA_TYPES
-from penstock.exports.schema import DayQuery, DaysQuery, DaysRecord, IdentitiesQuery
+from penstock.exports.schema import (
+    DayQuery,
+    DaysQuery,
+    DaysRecord,
+    ExportIn,
+    ExportRecord,
+    IdentitiesQuery,
+)
 from penstock.exports.service import ExportService
-from penstock.http.answers import answer_list, file_download
-from penstock.http.bodies import read_query
+from penstock.http.answers import answer, answer_list, file_download
+from penstock.http.bodies import parse_model, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
@@ -24,6 +32,64 @@ from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
 
 _FILES = tuple(MEDIA_TYPES.values())
+
+
+@post(
+    "/api/exports",
+    opt=described("Begin an export", body=ExportIn, answers=ExportRecord, tag="exports"),
+)
+async def begin_export(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    workspace_exports: NamedDependency[ExportService],
+) -> Response[bytes]:
+    """Records that the caller is going to copy the workspace's data to a destination.
+
+    The deletion of a person then names the destination. `penstock export` does this itself.
+    """
+    require_json(request)
+    new = parse_model(await read_bytes(request), ExportIn)
+    export = await to_thread.run_sync(workspace_exports.begin, caller, new)
+    return answer(ExportRecord.from_export(export), status=201)
+
+
+@post(
+    "/api/exports/{export_id:str}/finish",
+    opt=described("Finish an export", answers=ExportRecord, tag="exports"),
+)
+async def finish_export(
+    export_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    workspace_exports: NamedDependency[ExportService],
+) -> Response[bytes]:
+    """Records that all files of the export are complete and that no older files remain.
+
+    Deletions that were done before it began no longer name its destination.
+    """
+    export = await to_thread.run_sync(workspace_exports.finish, caller.workspace_id, export_id)
+    return answer(ExportRecord.from_export(export))
+
+
+@get(
+    "/api/exports",
+    opt=described(
+        "Exports",
+        answers=ExportRecord,
+        query=PageQuery,
+        listed=True,
+        scopes=(KeyScope.MANAGE,),
+        tag="exports",
+    ),
+)
+async def list_exports(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    workspace_exports: NamedDependency[ExportService],
+) -> Response[bytes]:
+    """Lists the exports that clients began, newest first."""
+    page = read_query(request, PageQuery).pagination
+    listing = await to_thread.run_sync(workspace_exports.page, caller.workspace_id, page)
+    return await answer_list(listing, ExportRecord.from_export)
 
 
 @get(
@@ -131,4 +197,12 @@ async def list_export_members(
     return await answer_list(listing, MemberRecord.from_member)
 
 
-ROUTES = (list_export_days, export_day, export_identities, list_export_members)
+ROUTES = (
+    begin_export,
+    finish_export,
+    list_exports,
+    list_export_days,
+    export_day,
+    export_identities,
+    list_export_members,
+)

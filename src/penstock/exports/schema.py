@@ -2,12 +2,14 @@
 
 from datetime import date
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from penstock.base.clock import iso, iso_or_none
 from penstock.base.row_files import RowFormat
-from penstock.http.schema import Query, Record
+from penstock.exports.model import Export
+from penstock.http.schema import Input, Query, Record, RuleBroken, without_controls
 
 
 class DailyTable(StrEnum):
@@ -22,9 +24,70 @@ FileFormat = Annotated[RowFormat, Field(description="Format of the file.")]
 Table = Annotated[DailyTable, Field(description="Events, or clicks on managed links.")]
 
 
-class DaysQuery(Query):
+def _without_user(text: str) -> str:
+    """Validator: reject an address with a user name or password."""
+    _, scheme, place = text.partition("://")
+    if scheme and "@" in place.partition("/")[0]:
+        raise RuleBroken("has_credentials", "Leave out the user name and password.")
+    return text
+
+
+Destination = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=500,
+        description="Name of the folder or bucket that receives the files, without any secret.",
+    ),
+    AfterValidator(without_controls),
+    AfterValidator(_without_user),
+]
+
+
+class ExportIn(Input):
+    """The start of an export."""
+
+    destination: Destination
+    format: FileFormat = RowFormat.PARQUET
+
+
+class ExportRecord(Record):
+    """An export of the workspace that a client began."""
+
+    id: str
+    destination: str
+    format: FileFormat
+    exported_by: Annotated[str, Field(description="Email address, or name of the API key.")]
+    first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
+    last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
+    started_at: str
+    finished_at: Annotated[
+        str | None, Field(description="Null while it runs, and after it was interrupted.")
+    ]
+
+    @classmethod
+    def from_export(cls, export: Export) -> Self:
+        return cls(
+            id=export.id,
+            destination=export.destination,
+            format=export.file_format,
+            exported_by=export.exported_by,
+            first_day=export.first_day,
+            last_day=export.last_day,
+            started_at=iso(export.started_at_ms),
+            finished_at=iso_or_none(export.finished_at_ms),
+        )
+
+
+class _TableQuery(Query):
     website_id: Website
     table: Table = DailyTable.EVENTS
+
+
+class DaysQuery(_TableQuery):
+    export_id: Annotated[
+        str | None, Field(description="The export that will contain these days.")
+    ] = None
 
 
 class DayRecord(Record):
@@ -43,7 +106,7 @@ class DaysRecord(Record):
     data: list[DayRecord]
 
 
-class DayQuery(DaysQuery):
+class DayQuery(_TableQuery):
     day: Annotated[date, Field(description="Day in UTC, such as 2026-11-27.")]
     format: FileFormat = RowFormat.PARQUET
 

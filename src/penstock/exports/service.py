@@ -2,19 +2,30 @@
 
 from calendar import timegm
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from sqlalchemy import Connection
+
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import NotFound
+from penstock.base.ids import ExportId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
 from penstock.base.row_files import Cell, Row, RowFormat, join_files, write_rows
+from penstock.events.deletions.model import RemainingExport
+from penstock.exports import store
+from penstock.exports.model import Export
 from penstock.exports.schema import (
     DayQuery,
     DayRecord,
     DaysQuery,
     DaysRecord,
+    ExportIn,
     IdentitiesQuery,
 )
 from penstock.identity.profiles import service as profiles
@@ -53,6 +64,13 @@ _IDENTITY_COLUMNS = {
 }
 
 
+def remaining_exports(
+    connection: Connection, workspace_id: WorkspaceId, until_ms: int
+) -> list[RemainingExport]:
+    """Return exports that started up to a time and were not replaced since, newest first."""
+    return store.remaining_exports(connection, workspace_id, until_ms)
+
+
 class ExportService:
     """Exports rows. Methods block: call them from a worker thread.
 
@@ -66,14 +84,51 @@ class ExportService:
         warehouse: Warehouse,
         websites: WebsiteService,
         settings: Settings,
+        clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
         self._database, self._warehouse, self._websites = database, warehouse, websites
         self._settings, self._wait_until_shipped = settings, wait_until_shipped
+        self._clock = clock
+
+    def begin(self, caller: Caller, new: ExportIn) -> Export:
+        """Record that a client begins an export, so that deletions can name it."""
+        now_ms = self._clock()
+        export = Export(
+            id=ExportId(new_id("exp", now_ms)),
+            workspace_id=caller.workspace_id,
+            destination=new.destination,
+            file_format=new.format,
+            exported_by=caller.name,
+            first_day=None,
+            last_day=None,
+            started_at_ms=now_ms,
+            finished_at_ms=None,
+        )
+        with self._database.write() as db:
+            store.add(db, export)
+        return export
+
+    def finish(self, workspace_id: WorkspaceId, export_id: str) -> Export:
+        """Record that all files of an export are complete. Repeating it changes nothing."""
+        with self._database.write() as db:
+            export = _held(db, workspace_id, export_id)
+            if export.finished_at_ms is None:
+                export = replace(export, finished_at_ms=self._clock())
+                store.save(db, export)
+        return export
+
+    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[Export]:
+        """List exports, newest first."""
+        with self._database.read() as db:
+            return store.page(db, workspace_id, page)
 
     def days(self, caller: Caller, query: DaysQuery) -> DaysRecord:
-        """Return the days of a table, with all rows that were acknowledged before the call."""
+        """Return the days of a table, with all rows that were acknowledged before the call.
+
+        Raises `NotFound` for the ID of an unknown export.
+        """
         website = self._websites.stored_website(caller.workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         statement = load("penstock.exports", f"{query.table}_days")
@@ -83,7 +138,19 @@ class ExportService:
             )
         except QueryFailed as error:
             raise explain_failure(error) from error
-        return DaysRecord(data=[DayRecord(**dict(zip(names, row, strict=True))) for row in rows])
+        days = [DayRecord(**dict(zip(names, row, strict=True))) for row in rows]
+        if query.export_id is not None:
+            self._note_days(caller.workspace_id, query.export_id, [day.day for day in days])
+        return DaysRecord(data=days)
+
+    def _note_days(self, workspace_id: WorkspaceId, export_id: str, days: Sequence[str]) -> None:
+        """Extend the period of an export by days that it is going to read, in ascending order."""
+        with self._database.write() as db:
+            export = _held(db, workspace_id, export_id)
+            if days:
+                first, last = export.first_day or days[0], export.last_day or days[-1]
+                first, last = min(first, days[0]), max(last, days[-1])
+                store.save(db, replace(export, first_day=first, last_day=last))
 
     def day(self, caller: Caller, query: DayQuery) -> IO[bytes]:
         """Write the rows of a day to a temporary file. The caller closes the file.
@@ -141,6 +208,14 @@ class ExportService:
             with self._database.read() as db:
                 identities, after = profiles.identities_page(db, website.scope_id, after)
             yield [{"scope_id": website.scope_id, **identity._asdict()} for identity in identities]
+
+
+def _held(connection: Connection, workspace_id: WorkspaceId, export_id: str) -> Export:
+    """Read and lock an export. Raises `NotFound`."""
+    export = store.find(connection, workspace_id, export_id, hold=True)
+    if export is None:
+        raise NotFound("There is no such export in this workspace.")
+    return export
 
 
 def _edges(counts: Iterable[Sequence[Any]]) -> Iterator[int]:

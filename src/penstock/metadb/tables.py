@@ -1103,6 +1103,24 @@ deletion_websites = Table(
     Column("last_event_at", BigInteger),
 )
 
+# Exports -----------------------------------------------------------------------------------------
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("destination", Text, nullable=False, comment="folder or bucket, named by the client"),
+    Column("file_format", Text, nullable=False),
+    Column("exported_by", Text, nullable=False, comment="e-mail address or name of the key"),
+    Column("first_day", Text, comment="first day of events that it read, in UTC"),
+    Column("last_day", Text),
+    Column("started_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Index(None, "workspace_id", "started_at"),
+    Index(None, "workspace_id", "destination", "started_at"),
+)
+
 # Jobs --------------------------------------------------------------------------------------------
 
 jobs = Table(

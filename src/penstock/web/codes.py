@@ -196,6 +196,7 @@ wrong_type              - The value does not have the JSON type of the field.
 not_one_of              - The value is not one of those in the message.
 not_finite              - The number is not finite, or it is too large.
 not_null                - Null is not allowed; leave the field out.
+has_credentials         - The name of a destination contains a user name or password.
 not_allowed             - The field cannot be combined with another; the message says which.
 identity_required       - Send visitorId or userId, or both.
 identity_ambiguous      - Two fields name the user differently; send one of them.

@@ -103,6 +103,19 @@ class Deletion:
     finished_at_ms: int | None
 
 
+class RemainingExport(NamedTuple):
+    """An export that was made before a deletion and can still contain the person.
+
+    started_at_ms: start of the last export into this folder or bucket before the deletion.
+    first_day, last_day: days with events, in UTC; None if it ended before it read any.
+    """
+
+    destination: str
+    started_at_ms: int
+    first_day: str | None
+    last_day: str | None
+
+
 class AffectedEvents(NamedTuple):
     """Events of one website that a deletion removes: their number, and the times of the first and
     last.

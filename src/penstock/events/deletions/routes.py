@@ -1,11 +1,15 @@
 """HTTP routes for deletions."""
 
+from collections.abc import Sequence
+
 from anyio import to_thread
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
+from penstock.base.paging import Listing
+from penstock.events.deletions.model import Deletion
 from penstock.events.deletions.schema import DeletionIn, DeletionRecord
 from penstock.events.deletions.service import DeletionService
 from penstock.http.answers import answer, answer_list
@@ -37,8 +41,13 @@ async def create_deletion(
     safe to repeat.
     """
     require_json(request)
-    deletion = await to_thread.run_sync(deletions.request, caller, await read_bytes(request))
-    return answer(DeletionRecord.from_deletion(deletion), status=201)
+    body = await read_bytes(request)
+
+    def start() -> DeletionRecord:
+        [record] = _records(deletions, [deletions.request(caller, body)])
+        return record
+
+    return answer(await to_thread.run_sync(start), status=201)
 
 
 @get(
@@ -53,10 +62,13 @@ async def list_deletions(
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     """List deletions, newest first."""
-    page = await to_thread.run_sync(
-        deletions.page, caller.workspace_id, read_query(request, RecordsQuery)
-    )
-    return await answer_list(page, DeletionRecord.from_deletion)
+    query = read_query(request, RecordsQuery)
+
+    def read() -> Listing[DeletionRecord]:
+        page = deletions.page(caller.workspace_id, query)
+        return Listing(_records(deletions, page.data), page.page, page.total)
+
+    return await answer_list(await to_thread.run_sync(read))
 
 
 @get(
@@ -68,11 +80,16 @@ async def read_deletion(
     caller: NamedDependency[Caller],
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    return answer(
-        DeletionRecord.from_deletion(
-            await to_thread.run_sync(deletions.find, caller.workspace_id, deletion_id)
-        )
-    )
+    def read() -> DeletionRecord:
+        [record] = _records(deletions, [deletions.find(caller.workspace_id, deletion_id)])
+        return record
+
+    return answer(await to_thread.run_sync(read))
+
+
+def _records(service: DeletionService, deletions: Sequence[Deletion]) -> list[DeletionRecord]:
+    exports = service.remaining_exports(deletions)
+    return [DeletionRecord.from_deletion(each, exports[each.id]) for each in deletions]
 
 
 ROUTES = (create_deletion, list_deletions, read_deletion)

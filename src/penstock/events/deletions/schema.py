@@ -1,13 +1,19 @@
 """Wire types for deletions, and the rules for requesting a deletion."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
-from penstock.events.deletions.model import Deletion, DeletionState, Step, Target
+from penstock.events.deletions.model import (
+    Deletion,
+    DeletionState,
+    RemainingExport,
+    Step,
+    Target,
+)
 from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
@@ -119,6 +125,28 @@ def read_deletion(body: bytes, context: EventValidationContext) -> DeletionIn:
     return validate(parse_object(body), DeletionIn, _RULES, context)
 
 
+class RemainingExportRecord(Record):
+    """An export that was made before a deletion and can still contain the person."""
+
+    destination: Annotated[
+        str, Field(description="The folder or bucket, as `penstock export` named it.")
+    ]
+    started_at: Annotated[
+        str, Field(description="Start of the last export to this place before the deletion.")
+    ]
+    first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
+    last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
+
+    @classmethod
+    def from_export(cls, export: RemainingExport) -> Self:
+        return cls(
+            destination=export.destination,
+            started_at=iso(export.started_at_ms),
+            first_day=export.first_day,
+            last_day=export.last_day,
+        )
+
+
 class DeletionRecord(Record):
     """A deletion and its progress."""
 
@@ -171,13 +199,21 @@ class DeletionRecord(Record):
             "are kept."
         ),
     ]
+    exports: Annotated[
+        list[RemainingExportRecord],
+        Field(
+            description="Exports that were made before the deletion of a person and can still "
+            "contain the person, newest first, at most 100. An export to the same place that "
+            "starts after the deletion is done removes its entry."
+        ),
+    ]
     error: Annotated[str | None, Field(description="Why the job is waiting. It will try again.")]
     created_at: Annotated[str, Field(description="Events received later are not deleted.")]
     updated_at: str
     finished_at: str | None
 
     @classmethod
-    def from_deletion(cls, deletion: Deletion) -> Self:
+    def from_deletion(cls, deletion: Deletion, exports: Sequence[RemainingExport]) -> Self:
         return cls(
             id=deletion.id,
             website_id=deletion.website_id,
@@ -196,6 +232,7 @@ class DeletionRecord(Record):
             dedupe_keys_cleared=deletion.keys_cleared,
             removed={store: dict(counts) for store, counts in deletion.removed.items()},
             open_imports=list(deletion.open_imports),
+            exports=[RemainingExportRecord.from_export(export) for export in exports],
             error=deletion.error,
             created_at=iso(deletion.created_at_ms),
             updated_at=iso(deletion.updated_at_ms),

@@ -3,10 +3,12 @@
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+
+from sqlalchemy import Connection
 
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
@@ -23,6 +25,7 @@ from penstock.events.deletions.model import (
     Deletion,
     DeletionSpan,
     DeletionState,
+    RemainingExport,
     RetainedHistory,
     Step,
     Target,
@@ -50,7 +53,11 @@ from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
+ReadExports = Callable[[Connection, WorkspaceId, int], list[RemainingExport]]
+"""Returns exports that started up to a time, except into places that a later export replaced."""
+
 _TRIES = 20
+_PEOPLE = (Target.VISITOR, Target.USER)
 
 
 class DeletionService:
@@ -65,11 +72,13 @@ class DeletionService:
         clock: Clock,
         *,
         forget_in_other_rooms: ForgetVisitors,
+        read_exports: ReadExports,
     ) -> None:
         """Create the service.
 
         forget_in_other_rooms: removes other rooms' data about visitors, in the given transaction.
         """
+        self._read_exports = read_exports
         self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._websites, self._clock = database, websites, clock
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
@@ -216,6 +225,24 @@ class DeletionService:
         if deletion is None:
             raise NotFound("There is no such deletion in this workspace.")
         return deletion
+
+    def remaining_exports(
+        self, deletions: Sequence[Deletion]
+    ) -> dict[DeletionId, list[RemainingExport]]:
+        """Return the exports that can still contain the person of each deletion, newest first.
+
+        A person can be in every export that starts before the deletion is done.
+        """
+        now_ms = self._clock()
+        with self._database.read() as db:
+            return {
+                deletion.id: self._read_exports(
+                    db, deletion.workspace_id, deletion.finished_at_ms or now_ms
+                )
+                if deletion.target in _PEOPLE
+                else []
+                for deletion in deletions
+            }
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:
         """List deletions, newest first. A website ID selects deletions requested with it.

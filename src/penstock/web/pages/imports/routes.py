@@ -181,6 +181,7 @@ def list_deletions(
         parts=("list",),
         deletions=listing,
         polls=any(deletion.state is not DeletionState.DONE for deletion in listing.data),
+        exports=deletions.remaining_exports(listing.data),
         shares={deletion.id: share_deleted(deletion) for deletion in listing.data},
         names=names_of(websites),
         tabs=IMPORT_TABS,

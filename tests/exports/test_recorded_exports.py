@@ -1,0 +1,158 @@
+"""Exports that clients begin are recorded, and deletions of people name them."""
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.exports.test_exports import send
+from tests.tenant import Tenant
+from tests.waiting import eventually
+
+Json = dict[str, Any]
+FOLDER = "backups.example.com:/backups/acme"
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def begin(workspace: Tenant, destination: str = FOLDER) -> Json:
+    answer = workspace.client.post("/api/exports", json={"destination": destination})
+    assert answer.status_code == 201, answer.text
+    export: Json = answer.json()
+    return export
+
+
+def read_days(workspace: Tenant, export: Json) -> int:
+    query = {"websiteId": workspace.website_id, "exportId": export["id"]}
+    return workspace.client.get("/api/exports/days", params=query).status_code
+
+
+def finish(workspace: Tenant, export: Json) -> Json:
+    answer = workspace.client.post(f"/api/exports/{export['id']}/finish")
+    assert answer.status_code == 200, answer.text
+    finished: Json = answer.json()
+    return finished
+
+
+def delete(workspace: Tenant, **target: str) -> Json:
+    body = {"websiteId": workspace.website_id, **target}
+    answer = workspace.client.post("/api/deletions", json=body)
+    assert answer.status_code == 201, answer.text
+    return done(workspace, answer.json()["id"])
+
+
+def done(workspace: Tenant, deletion_id: str) -> Json:
+    def read() -> Json | None:
+        deletion: Json = workspace.client.get(f"/api/deletions/{deletion_id}").json()
+        return deletion if deletion["state"] == "done" else None
+
+    deletion: Json = eventually(read)
+    return deletion
+
+
+def test_an_export_records_who_read_which_days(workspace: Tenant) -> None:
+    send(workspace, 1, 0)
+    send(workspace, 3, 0)
+    export = begin(workspace)
+    assert (export["destination"], export["format"], export["firstDay"]) == (
+        FOLDER,
+        "parquet",
+        None,
+    )
+    assert read_days(workspace, export) == 200
+    finished = finish(workspace, export)
+    assert (finished["firstDay"], finished["lastDay"]) == ("2026-05-01", "2026-05-03")
+    assert finished["finishedAt"] >= finished["startedAt"]
+    assert finished["exportedBy"]
+    assert finish(workspace, export) == finished
+    listed = workspace.client.get("/api/exports").json()
+    assert (listed["total"], listed["data"]) == (1, [finished])
+
+
+def test_a_deletion_names_exports_until_they_are_repeated(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    send(workspace, 2, 0)
+    first, interrupted = begin(workspace), begin(workspace, "s3://bucket/acme")
+    read_days(workspace, first)
+    finish(workspace, first)
+    clock.advance(seconds=1)
+    deletion = delete(workspace, visitorId="v1")
+    assert {export["destination"] for export in deletion["exports"]} == {
+        FOLDER,
+        interrupted["destination"],
+    }
+    [export] = [each for each in deletion["exports"] if each["destination"] == FOLDER]
+    assert export == {
+        "destination": FOLDER,
+        "startedAt": first["startedAt"],
+        "firstDay": "2026-05-02",
+        "lastDay": "2026-05-02",
+    }
+    page = workspace.browser.get("/deletions").text
+    assert FOLDER in page
+    assert "events of 2026-05-02 to 2026-05-02" in " ".join(page.split())
+    clock.advance(seconds=1)
+    again = begin(workspace)
+    read_days(workspace, again)
+    assert len(done(workspace, deletion["id"])["exports"]) == 2  # The repeat is not finished.
+    finish(workspace, again)
+    [left] = done(workspace, deletion["id"])["exports"]
+    assert (left["destination"], left["firstDay"]) == (interrupted["destination"], None)
+    [listed] = workspace.client.get("/api/deletions").json()["data"]
+    assert listed["exports"] == [left]
+
+
+def test_a_deletion_names_no_later_exports_and_none_of_other_workspaces(
+    workspace: Tenant, other_workspace: Tenant, clock: ShiftedClock
+) -> None:
+    begin(other_workspace)
+    deletion = delete(workspace, userId="ada")
+    clock.advance(seconds=1)
+    begin(workspace)
+    assert done(workspace, deletion["id"])["exports"] == []
+
+
+def test_the_deletion_of_a_period_names_no_exports(workspace: Tenant, clock: ShiftedClock) -> None:
+    begin(workspace)
+    clock.advance(seconds=1)
+    span = {"from": "2026-05-01T00:00:00Z", "to": "2026-05-02T00:00:00Z"}
+    assert delete(workspace, **span)["exports"] == []
+
+
+def test_days_of_an_export_of_another_workspace_are_refused(
+    workspace: Tenant, other_workspace: Tenant
+) -> None:
+    assert read_days(workspace, begin(other_workspace)) == 404
+
+
+@pytest.mark.parametrize(
+    ("destination", "code"),
+    [
+        ("", "too_short"),
+        ("x" * 501, "too_long"),
+        ("s3://key:secret@bucket/acme", "has_credentials"),
+        ("/backups\n/acme", "control_character"),
+    ],
+)
+def test_a_wrong_destination_is_refused_without_repeating_it(
+    workspace: Tenant, destination: str, code: str
+) -> None:
+    answer = workspace.client.post("/api/exports", json={"destination": destination})
+    [error] = answer.json()["errors"]
+    assert (answer.status_code, error["field"], error["code"]) == (422, "destination", code)
+    assert "secret" not in answer.text
+
+
+def test_keys_that_may_only_read_see_no_exports(workspace: Tenant) -> None:
+    key = {"name": "reader", "scopes": ["read"]}
+    created = workspace.browser.post("/api/settings/api-keys", json=key).json()["key"]
+    headers = {"Authorization": f"Bearer {created}"}
+    for method in ("GET", "POST"):
+        answer = workspace.browser.request(
+            method, "/api/exports", json={"destination": FOLDER}, headers=headers
+        )
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
