@@ -290,6 +290,12 @@ looks_like_seconds      - The number is a time in seconds; send epoch millisecon
 not_an_offset           - The offset of a device's clock is not a whole number of milliseconds.
 too_many_apps           - The workspace has the maximum number of mobile apps.
 looks_like_microseconds - The number is a time in microseconds; send epoch milliseconds or ISO 8601.
+time_required           - A mapping needs a column with the time.
+not_a_time_format       - The value is not a format of times, such as %d.%m.%Y %H:%M:%S.
+not_for_use             - A column with this use does not have the field.
+not_for_unit            - Only times with the unit text have a format.
+not_for_format          - Files of this format cannot have a mapping.
+not_both                - A mapping has either a column with event names or one event name.
 out_of_range            - The number or time is outside the allowed range; the message names it.
 read_only               - The field cannot be changed; omit it or send the stored value.
 needs_start             - endAt was sent without startAt.
