@@ -143,13 +143,14 @@ def import_file(
             fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
+        reads_file = reader_named(reader.name, mapping)
         with file.open("rb") as content:
-            problem = problem_of_head(content.read(2 * HEAD_BYTES), reader)
+            problem = problem_of_head(content.read(2 * HEAD_BYTES), reads_file)
         if problem is not None:
             warn(problem)
             is_complete.append(False)
         elif website is None or is_dry_run:
-            is_complete.append(try_file(file, reader_named(reader.name, mapping)))
+            is_complete.append(try_file(file, reads_file))
         else:
             is_complete.append(_import(file, website, reader, mapping, url, api_key))
     if not all(is_complete):

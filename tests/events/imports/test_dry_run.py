@@ -204,7 +204,7 @@ def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, serv
     assert summary["sample"]["columns"] == ["when", "who", "what", "basket"]
     assert summary["sample"]["rows"][0] == ["1714557600", "7", "opened", "b-1"]
     assert summary["mapping"]["columns"][0]["use"] == "time"
-    assert "Choose the column with" in summary["error"]
+    assert "No column has the use" in summary["error"]
     answer = client.post(f"{path}/start")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     columns = [

@@ -375,15 +375,20 @@ class ImportMapping(Input):
         uses, faults = {each.use for each in self.columns}, []
         if Use.TIME not in uses:
             faults.append(
-                Fault("columns", "time_required", "Choose the column with the time: use time.")
+                Fault(
+                    "columns",
+                    "time_required",
+                    "No column has the use time. Choose it for the column with the time of the "
+                    "event.",
+                )
             )
         if uses.isdisjoint((Use.VISITOR, Use.USER)):
             faults.append(
                 Fault(
                     "columns",
                     "identity_required",
-                    "Choose the column with the ID of the visitor or the user: use visitor or "
-                    "user.",
+                    "No column has the use visitor or user. Choose one of them for the column "
+                    "with the ID.",
                 )
             )
         if (
@@ -395,8 +400,8 @@ class ImportMapping(Input):
                 Fault(
                     "eventName",
                     "required",
-                    "Choose the column with the event name: use event. Or enter one name for all "
-                    "events: eventName.",
+                    "No column has the use event. Choose it for the column with the event name, "
+                    "or enter one name for all events (eventName).",
                 )
             )
         return faults
