@@ -291,7 +291,7 @@ class Workspace:
             {
                 **{name: line[name] for name in ("type", "timestamp", "userId")},
                 "name": name,
-                "properties": {text[:100]: f"{text[:50]} {number}"},
+                "properties": {text[:100]: f"{number} {text[:50]}"},
             }
             for number in range(3)
             for name in (text, f"2 {text[:100]}")

@@ -255,7 +255,16 @@ def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, wa
 
 
 def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, account, website, watch):
-    upload(signed_in, ndjson({"colour": "red"}))
+    check(signed_in, ndjson({"colour": "red"}))
+    expect(signed_in.get_by_text("Nothing to import")).to_be_visible()
+    expect(signed_in.get_by_role("button", name="Import", exact=True)).to_have_count(0)
+    sent = account.client.post(
+        "/api/imports",
+        params={"websiteId": website},
+        content=ndjson({"colour": "red"}),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    signed_in.goto(f"/imports/{sent.json()['id']}")
     expect(signed_in.get_by_text("Failed", exact=True)).to_be_visible()
     expect(signed_in.get_by_text("The import failed")).to_be_visible()
     expect(signed_in.get_by_role("button", name="Dismiss gap")).to_have_count(0)

@@ -132,10 +132,11 @@ def test_a_report_notices_traits_that_arrive_after_newer_traits_of_another_visit
     plans: Scene, warehouse: Warehouse
 ) -> None:
     """Traits with a lower version arrive later if another node ships them."""
+    funnel_id = funnel(plans, "A", "B")
     for plan in ("basic", "max"):  # two versions above Bob's, so that one between them is free
         identify(plans, "u-ann", "ann", plan=plan)
-    funnel_id = funnel(plans, "A", "B")
-    assert by_cohort(plans.results(funnel_id, breakdown=PLAN), PLAN) == {"max": 1, 5: 1, None: 1}
+        report = plans.results(funnel_id, breakdown=PLAN)  # waits for these traits
+        assert by_cohort(report, PLAN) == {plan: 1, 5: 1, None: 1}
     newest = "SELECT scope_id, version FROM visitor_traits ORDER BY version DESC LIMIT 1"
     [[scope_id, version]] = warehouse.query(newest)[1]
     warehouse.command(

@@ -16,6 +16,7 @@ WORKERS = {
     "click_buffer",
     "click_quota",
     "imports",
+    "import_checks",
     "jobs",
     "deletions",
     "link_cleanup",

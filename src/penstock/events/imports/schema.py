@@ -218,7 +218,7 @@ class ReasonRecord(Record):
     ]
 
 
-class StepRecord(Record):
+class FirstFunnelStepRecord(Record):
     """An event name that is suggested as a step of a funnel."""
 
     type: Kind
@@ -234,7 +234,7 @@ class AttemptPropertyRecord(Record):
     values: Annotated[int, Field(description="Number of its values that were examined.")]
     event_names: Annotated[int, Field(description="Number of event names with the property.")]
     steps: Annotated[
-        tuple[StepRecord, ...],
+        tuple[FirstFunnelStepRecord, ...],
         Field(
             description="The most frequent event names with the property, at most five, in the "
             "order in which attempts reach them."
@@ -323,7 +323,7 @@ class ImportSummaryRecord(Record):
         ),
     ]
     steps: Annotated[
-        tuple[StepRecord, ...],
+        tuple[FirstFunnelStepRecord, ...],
         Field(
             description="The most frequent event names, at most five, in the order in which "
             "visitors reach them."
@@ -397,8 +397,8 @@ class ImportSummaryRecord(Record):
         return self.model_copy(update={"reasons": reasons, "sample": None})
 
 
-def _steps(keys: Sequence[EventKey]) -> tuple[StepRecord, ...]:
-    return tuple(StepRecord(type=kind, name=name) for kind, name in keys)
+def _steps(keys: Sequence[EventKey]) -> tuple[FirstFunnelStepRecord, ...]:
+    return tuple(FirstFunnelStepRecord(type=kind, name=name) for kind, name in keys)
 
 
 class RejectRecord(Record):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.base.errors import NotFound
-from penstock.events.imports.schema import ImportSummaryRecord, StepRecord
+from penstock.events.imports.schema import ImportSummaryRecord, FirstFunnelStepRecord
 from penstock.events.model import Kind
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.statements.matching import TYPES
@@ -34,7 +34,9 @@ def first_funnel(summary: ImportSummaryRecord, attempt_property: str | None) -> 
     }
 
 
-def _steps_with(summary: ImportSummaryRecord, attempt_property: str) -> tuple[StepRecord, ...]:
+def _steps_with(
+    summary: ImportSummaryRecord, attempt_property: str
+) -> tuple[FirstFunnelStepRecord, ...]:
     for each in summary.attempt_properties:
         if each.name == attempt_property:
             return each.steps
