@@ -225,6 +225,11 @@ def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, serv
     assert (again.status_code, again.json()["code"]) == (409, "import_started")
 
 
+def test_a_table_that_is_not_utf8_has_a_summary(send, client):
+    job = send("when,who,what,town\n1714557600,7,opened,München\n".encode("latin-1"), "csv")
+    assert summary_of(client, job)["sample"]["rows"] == [["1714557600", "7", "opened", "M?nchen"]]
+
+
 def test_a_table_with_the_fields_of_an_event_needs_no_mapping(send, client):
     table = b"timestamp,name,userId,properties.plan\n2024-05-01T10:00:00Z,opened,u-1,pro\n"
     summary = summary_of(client, send(table, "csv"))

@@ -185,6 +185,8 @@ class CheckWorker:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
             if stored is None or stored.state is not ImportState.CHECKING:
                 return stored or job
+            if stored.mapping is not None:  # A client has sent one in the meantime.
+                return stored
             stored = replace(stored, mapping=mapping, updated_at_ms=self._clock())
             store.save(db, stored)
         return stored

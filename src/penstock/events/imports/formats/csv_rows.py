@@ -16,8 +16,8 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import json
@@ -60,8 +60,8 @@ _EXPECTED = (
     f"timestamp,name,userId,properties.plan. {HOW_TO_MAP}"
 )
 _EXPECTED_TABLE = "Send CSV whose first row names the columns of the mapping."
-_MAX_STEPS_OF_SAMPLE = 10_000
-"""Maximum number of steps through a file to find its first rows."""
+_MAX_SAMPLE_S = 1.0
+"""Time limit for finding the first rows of a file, in seconds."""
 _NOT_CSV = Fault(
     "",
     "not_csv",
@@ -298,16 +298,22 @@ def _sample(path: Path, limits: ReaderLimits) -> Sample:
         return read_cells
 
     def read_cells(cells: Sequence[str]) -> tuple[dict[str, Any], list[Fault]]:
-        sampled.append(cells[: len(columns)])
+        sampled.append([_valid_text(cell) for cell in cells[: len(columns)]])
         return {}, []
 
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-    for _ in islice(csv_rows(path, limits, read_names), _MAX_STEPS_OF_SAMPLE):
-        if len(sampled) == SAMPLE_ROWS:
+    until_s = monotonic() + _MAX_SAMPLE_S
+    for _ in csv_rows(path, limits, read_names):
+        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
             break
     if not columns:
         raise UnreadableFile("The file does not begin with a row that names the columns.")
     return Sample(columns, sampled)
+
+
+def _valid_text(cell: str) -> str:
+    """Replace each byte that is not UTF-8, which a cell contains as a lone surrogate, by `?`."""
+    return cell.encode("utf-8", "replace").decode()
 
 
 CSV = Reader(
