@@ -137,8 +137,11 @@ def test_a_report_notices_traits_that_arrive_after_newer_traits_of_another_visit
         identify(plans, "u-ann", "ann", plan=plan)
         report = plans.results(funnel_id, breakdown=PLAN)  # waits for these traits
         assert by_cohort(report, PLAN) == {plan: 1, 5: 1, None: 1}
-    newest = "SELECT scope_id, version FROM visitor_traits ORDER BY version DESC LIMIT 1"
-    [[scope_id, version]] = warehouse.query(newest)[1]
+    [[scope_id, version]] = warehouse.query(
+        "SELECT scope_id, max(version) FROM visitor_traits WHERE scope_id IN "
+        "(SELECT scope_id FROM events WHERE website_id = {website:String}) GROUP BY scope_id",
+        {"website": plans.tenant.website_id},
+    )[1]
     warehouse.command(
         "INSERT INTO visitor_traits (scope_id, visitor_id, texts, version) "
         "VALUES ({scope:String}, 'bob', map('plan', 'slate'), {version:UInt64})",

@@ -55,6 +55,7 @@ async def begin_export(
 
 @post(
     "/api/exports/{export_id:str}/finish",
+    status_code=200,
     opt=described("Finish an export", answers=ExportRecord, tag="exports"),
 )
 async def finish_export(
