@@ -144,7 +144,8 @@ def test_the_documented_operators_are_those_of_the_table():
 
 
 def test_every_built_in_field_is_documented():
-    named = {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"}
+    documented = in_code("funnels.md") | in_code("reports.md")
+    named = {name for name in documented if name.startswith("$")} - {"$"}
     assert {name for name in named if trait_of(name) is None} == {
         *BUILTIN_FIELDS,
         *ATTEMPT_BUILTINS,
@@ -166,7 +167,7 @@ def rows_of(page, heading):
 def test_every_field_of_these_records_is_documented(heading, record):
     documented = {
         name
-        for first, *_ in rows_of("funnels.md", heading)
+        for first, *_ in rows_of("reports.md", heading)
         for name in re.findall(r"`(\w+)`", first)
     }
     assert documented == {field.alias for field in record.model_fields.values()}
@@ -179,7 +180,7 @@ def test_every_field_and_warning_of_a_comparison_is_documented():
         for field in record.model_fields.values()
     }
     shared = {field.alias for field in HeadRecord.model_fields.values()}
-    assert (fields - shared) | set(WarningCode) <= in_code("funnels.md")
+    assert (fields - shared) | set(WarningCode) <= in_code("reports.md")
 
 
 def example(page, containing):
@@ -205,17 +206,17 @@ def test_the_documented_definition_can_be_saved(workspace):
 
 
 def test_the_documented_segment_and_internal_traffic_can_be_saved(workspace):
-    client, segment = workspace.client, example("funnels.md", "Paying in Germany")
+    client, segment = workspace.client, example("reports.md", "Paying in Germany")
     assert client.post("/api/segments", json=segment).status_code == 201
-    internal = example("funnels.md", "localhost")
+    internal = example("reports.md", "localhost")
     assert client.put("/api/settings/internal-traffic", json=internal).status_code == 200
-    assert f"may cost at most {MAX_INTERNAL_COST} in total" in page_text("funnels.md")
+    assert f"may cost at most {MAX_INTERNAL_COST} in total" in page_text("reports.md")
 
 
 def test_the_documented_cohort_can_be_saved(workspace):
     step = {"type": "Event", "value": "a"}
     funnel = workspace.client.post("/api/funnels", json={"name": "f", "steps": [step, step]}).json()
-    cohort = example("funnels.md", "Lost at the address") | {"funnelId": funnel["id"]}
+    cohort = example("reports.md", "Lost at the address") | {"funnelId": funnel["id"]}
     assert workspace.client.post("/api/cohorts", json=cohort).status_code == 201
 
 
@@ -245,7 +246,7 @@ def test_the_documented_problem_is_a_real_one(workspace):
 
 
 def test_the_documented_answer_has_every_field_and_no_other():
-    answer = example("funnels.md", "aggregate")
+    answer = example("reports.md", "aggregate")
     assert ResultsRecord.model_validate(answer).model_dump(mode="json") == answer
 
 

@@ -35,6 +35,7 @@ ELSEWHERE = {
     ("docs/start.md", "json"): "tests/e2e/test_start.py",
     ("docs/examples.md", "sh"): "tests/e2e/test_receipt.py",
     ("docs/funnels.md", "json"): "tests/test_docs.py",
+    ("docs/reports.md", "json"): "tests/test_docs.py",
     ("docs/planning-events.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/planning-events.md", "json"): "tests/funnels/test_planning_example.py",
     ("docs/identity.md", "js"): "tests/browser/test_client_snippets.py",

@@ -13,7 +13,7 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 
 
 class Decision(StrEnum):
-    """A decision on an event, with the names in docs/funnels.md, "Trace"."""
+    """A decision on an event, with the names in docs/reports.md, "Trace"."""
 
     ENTRY = "entry"
     ACCEPTED = "accepted"
