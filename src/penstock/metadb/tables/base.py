@@ -1,0 +1,19 @@
+"""The metadata of all tables, and columns that several tables have."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Text
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+AutoId = BigInteger().with_variant(Integer, "sqlite")
+"""Type of generated row numbers. SQLite generates them only in a column of type INTEGER."""
+
+
+def workspace_id() -> Column[str]:
+    return Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False)

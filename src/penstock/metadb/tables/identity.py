@@ -1,0 +1,65 @@
+"""Tables of visitors, and of the merges that make persons of them."""
+
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, Table, Text
+
+from penstock.metadb.tables.base import AutoId, metadata
+
+visitors = Table(
+    "visitors",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("visitor_id", Text, primary_key=True),
+    Column(
+        "canonical_id",
+        Text,
+        nullable=False,
+        comment="itself, or the visitor that it was merged into; never a chain",
+    ),
+    Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
+    Column("trust", Integer, comment="of the claim that gave it this user; unset: as a backend's"),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+user_links = Table(
+    "user_links",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
+    Column("traits", JSON, comment="what identify last said of the user"),
+    Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+merges = Table(
+    "merges",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    Column("scope_id", Text, nullable=False),
+    Column("absorbed_id", Text, nullable=False),  # the visitor that was merged into kept_id
+    Column("kept_id", Text, nullable=False),  # the canonical visitor after the merge
+    Column("user_id", Text, nullable=False),  # the user that both visitors were identified as
+    Column("merged_at", BigInteger, nullable=False),
+    Index(None, "scope_id", "kept_id", "id"),
+    Index(None, "scope_id", "absorbed_id"),
+    sqlite_autoincrement=True,
+)
+
+open_releases = Table(
+    "open_releases",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column(
+        "visitor_id",
+        Text,
+        primary_key=True,
+        comment="visitors that it has absorbed are on their own from now on, whatever they say",
+    ),
+    Column("user_id", Text, nullable=False, comment="whose claim released them"),
+    Column("is_deletion", Boolean, nullable=False, comment="their rows are removed"),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
