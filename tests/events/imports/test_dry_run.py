@@ -1,6 +1,7 @@
 """A dry run over HTTP shows what a file contains, stores nothing, and can be started or left."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from penstock.events.imports import checks, model
 from tests.events.conftest import finished, ndjson
 from tests.events.imports.exported import FILES
 from tests.events.imports.test_imports import counts, stored
+from tests.tenant import visitor
 from tests.waiting import eventually
 
 MEDIA = {"amplitude": "application/zip", "csv": "text/csv"}
@@ -246,3 +248,114 @@ def test_only_a_table_has_a_mapping(send, client):
     answer = client.put(f"/api/imports/{job['id']}/mapping", json={"columns": columns})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["code"] == "not_for_format"
+
+
+# -- Who may use a file before its start -----------------------------------------------------------
+
+
+@pytest.fixture
+def key(workspace, server):
+    """Create a client with a key of the workspace."""
+
+    def create(*scopes):
+        form = {"name": "sender", "scopes": list(scopes)}
+        answer = workspace.browser.post("/api/settings/api-keys", json=form)
+        headers = {"Authorization": f"Bearer {answer.json()['key']}"}
+        return replace(workspace, client=visitor(server, headers))
+
+    return create
+
+
+WHO_AND_WHAT = ({"column": "who", "use": "user"}, {"column": "what", "use": "event"})
+
+
+def test_a_key_that_only_sends_reaches_only_its_own_files_before_their_start(send, key, client):
+    sender, other, reader = key("ingest"), key("ingest"), key("read", "ingest")
+    job = checked(client, send([event("a", "v", 1)], tenant=sender))
+    path = f"/api/imports/{job['id']}"
+    columns = {"columns": [{"column": "at", "use": "time", "unit": "text"}, *WHO_AND_WHAT]}
+    assert sender.client.get(f"{path}/summary").status_code == 200
+    assert reader.client.get(f"{path}/summary").status_code == 200
+    assert other.client.get(path).status_code == 404
+    assert other.client.get(f"{path}/summary").status_code == 404
+    for stranger in (other.client, reader.client):
+        assert stranger.put(f"{path}/mapping", json=columns).status_code == 404
+        assert stranger.post(f"{path}/start").status_code == 404
+        assert stranger.post(f"{path}/cancel").status_code == 404
+    assert sender.client.post(f"{path}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_key_that_only_sends_cannot_cancel_a_started_import(send, key, client):
+    sender = key("ingest")
+    job = checked(client, send([event("a", "v", 1)], tenant=sender))
+    assert sender.client.post(f"/api/imports/{job['id']}/start").status_code == 200
+    answer = sender.client.post(f"/api/imports/{job['id']}/cancel")
+    assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+
+
+def test_a_key_that_only_sends_leaves_room_for_other_files(send, key, client, run_import):
+    sender = key("ingest")
+    jobs = [send([event("a", "v", second)], tenant=sender) for second in range(10)]
+    answer = sender.client.post(
+        "/api/imports",
+        params={"websiteId": sender.website_id, "dryRun": "true"},
+        content=ndjson([event("a", "v", 1)]),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
+    assert "start or cancel one" in answer.json()["detail"]
+    send([event("b", "v", 1)])
+    assert run_import([event("c", "v", 1)])["state"] == "done"
+    assert sender.client.post(f"/api/imports/{jobs[0]['id']}/cancel").status_code == 200
+    send([event("a", "v", 1)], tenant=sender)
+
+
+def test_a_start_is_based_on_the_summary_of_the_current_mapping(send, client):
+    job = checked(client, send(TABLE, "csv"))
+    path = f"/api/imports/{job['id']}"
+    columns = [{"column": "when", "use": "time", "unit": "seconds"}, *WHO_AND_WHAT]
+    changed = client.put(f"{path}/mapping", json={"columns": columns}).json()
+    assert changed["revision"] == job["revision"] + 1
+    checked(client, job)
+    answer = client.post(f"{path}/start", params={"revision": job["revision"]})
+    assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
+    answer = client.post(f"{path}/start", params={"revision": changed["revision"]})
+    assert answer.json()["state"] == "queued"
+
+
+def test_the_list_of_imports_leaves_mappings_out(send, client):
+    checked(client, send(TABLE, "csv"))
+    [job] = client.get("/api/imports").json()["data"]
+    assert "mapping" not in job
+    assert client.get(f"/api/imports/{job['id']}").json()["mapping"]
+
+
+def test_a_fault_in_one_dry_run_does_not_stop_others(send, client, monkeypatch, capfd):
+    summarise = checks.ImportSummaryRecord.from_summary
+    cell = "-".join(("secret", "cell"))  # a traceback shows lines of source code
+
+    def fail(summary, **parts):
+        if summary.events == 2:
+            raise KeyError(cell)
+        return summarise(summary, **parts)
+
+    monkeypatch.setattr(checks.ImportSummaryRecord, "from_summary", fail)
+    faulty = send([event("a", "v", 1), event("b", "v", 2)])
+    assert summary_of(client, send([event("a", "v", 1)]))["events"] == 1
+    job = client.get(f"/api/imports/{faulty['id']}").json()
+    assert (job["state"], "internal error" in job["error"]) == ("failed", True)
+    logged = "".join(capfd.readouterr())
+    assert "import_check_failed" in logged
+    assert "secret-cell" not in logged
+
+
+def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, client):
+    """A file can have many properties, each on many event names."""
+    limits = checks._LIMITS._replace(names=10)
+    monkeypatch.setattr(checks, "_LIMITS", limits)
+    lines = [
+        event(f"name-{name}", "v", name, **{f"p{number}": "x" for number in range(9)})
+        for name in range(9)
+    ]
+    summary = summary_of(client, send(lines))
+    assert (summary["events"], summary["eventNameCount"]) == (81 // 9, 9)

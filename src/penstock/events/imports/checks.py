@@ -4,20 +4,20 @@ After a restart, a dry run begins again.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-
-import structlog
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.worker import Worker
 from penstock.events.imports import store
+from penstock.events.imports.bugs import log_bug
 from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.dry_run import Summariser, Summary, SummaryLimits
 from penstock.events.imports.files import ImportFiles
@@ -30,12 +30,10 @@ from penstock.events.imports.formats.reader import (
     UnreadableFile,
 )
 from penstock.events.imports.formats.table import reader_named
-from penstock.events.imports.model import ImportJob, ImportState
+from penstock.events.imports.model import ImportJob, ImportState, StagedImport
 from penstock.events.imports.schema import ImportSummaryRecord
 from penstock.metadb.database import Database
 from penstock.settings import Settings
-
-log = structlog.get_logger()
 
 TOPIC = "import_checks"
 _SLICE_S = 0.2
@@ -47,10 +45,14 @@ _PERIOD_S = 300.0
 _MAX_READING_S = 120.0
 """Time for which a file is read, in seconds. The summary of a larger file covers its beginning."""
 _MAX_RUNNING = 4
-_LIMITS = SummaryLimits(ids=250_000, values=100_000)
+_LIMITS = SummaryLimits(ids=250_000, values=100_000, names=300_000)
 """Limits of each dry run. With these, four need at most about half a gigabyte of memory."""
 _WITHOUT_JOB_MS = 600_000
 """Time for which a file without a known job is kept, in milliseconds."""
+_INTERNAL_ERROR = (
+    "Penstock had an internal error; the service log has the details. Once it is fixed, send the "
+    "file again."
+)
 _NOT_STARTED = (
     "Nobody started the import within 24 hours, so its file was removed. Send the file again."
 )
@@ -58,11 +60,16 @@ _NOT_STARTED = (
 
 @dataclass(slots=True)
 class _Check:
-    """A dry run in progress. reading_s: seconds of reading so far."""
+    """A dry run in progress.
+
+    sample: the first rows of a table; None for other formats and unreadable files. reading_s:
+    seconds of reading so far.
+    """
 
     job: ImportJob
     rows: Iterator[Row]
     summariser: Summariser
+    sample: Sample | None = None
     bytes_read: int = 0
     reading_s: float = 0.0
 
@@ -102,29 +109,53 @@ class CheckWorker:
     def _step(self) -> float | None:
         """Continue one dry run. Returns the seconds until the next step."""
         with self._database.read() as db:
-            staged = store.staged_jobs(db)
-        staged = [job for job in staged if not self._has_expired(job)]
-        self._settle_files({str(job.id) for job in staged})
+            staged = store.staged_imports(db)
+        now_ms = self._clock()
+        expired = {each.id for each in staged if each.has_expired(now_ms)}
+        for each in staged:
+            if each.id in expired:
+                self._cancel(each)
+        staged = [each for each in staged if each.id not in expired]
+        self._settle_files({str(each.id) for each in staged})
         self._begin_checks(staged)
         if not self._checks:
             return None
         workspace_id, check = next(iter(self._checks.items()))
         self._checks.move_to_end(workspace_id)
-        if self._read_slice(check):
+        has_ended = True
+        with self._failing_only(check.job.id, check.job.workspace_id):
+            has_ended = self._read_slice(check)
+        if has_ended:
             del self._checks[workspace_id]
         return _PAUSE_S if self._is_busy() else 0.0
 
-    def _has_expired(self, job: ImportJob) -> bool:
-        """Cancel the import if nobody started it in time, and return whether it is cancelled."""
-        if job.expires_at_ms is None or job.expires_at_ms > self._clock():
-            return False
+    @contextmanager
+    def _failing_only(self, import_id: ImportId, workspace_id: WorkspaceId) -> Iterator[None]:
+        """Fail this import after a bug, so that other dry runs go on.
+
+        The step is tried again if a store does not respond, the disk is full, or no file descriptor
+        is free.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            return  # The import was cancelled or started.
+        except StoreUnavailable:
+            raise
+        except OSError as error:
+            self._checks.pop(workspace_id, None)
+            raise StoreUnavailable(reason=str(error)) from error
+        except Exception as error:
+            log_bug("import_check_failed", import_id, error)
+            self._fail(import_id, workspace_id, _INTERNAL_ERROR)
+
+    def _cancel(self, staged: StagedImport) -> None:
+        """Cancel an import that nobody started in time."""
         with self._database.write() as db:
-            stored = store.find(db, job.workspace_id, job.id, lock=True)
-            if stored is None or not stored.is_staged:
-                return False
-            store.save(db, cancelled(stored, self._clock(), error=_NOT_STARTED))
-            store.remove_summary(db, job.id)
-        return True
+            stored = store.find(db, staged.workspace_id, staged.id, lock=True)
+            if stored is not None and stored.is_staged:
+                store.save(db, cancelled(stored, self._clock(), error=_NOT_STARTED))
+                store.remove_summary(db, stored.id)
 
     def _settle_files(self, staged_ids: set[str]) -> None:
         """Move the files of started imports, and remove those of imports that have ended."""
@@ -145,49 +176,58 @@ class CheckWorker:
             if self._staged.age_ms(import_id, self._clock()) > _WITHOUT_JOB_MS:
                 self._staged.remove(import_id)
 
-    def _begin_checks(self, staged: list[ImportJob]) -> None:
+    def _begin_checks(self, staged: Sequence[StagedImport]) -> None:
         """Begin the oldest waiting dry run of each workspace, and drop those that ended."""
-        waiting = {job.id: job for job in staged if job.state is ImportState.CHECKING}
+        waiting = {each.id: each for each in staged if each.state is ImportState.CHECKING}
         for workspace_id, check in list(self._checks.items()):
-            job = waiting.get(check.job.id)
-            if job is None or job.mapping != check.job.mapping:
+            still = waiting.get(check.job.id)
+            if still is None or still.revision != check.job.revision:
                 del self._checks[workspace_id]
         present = self._staged.present() if waiting else set()
-        for job in waiting.values():
-            is_free = len(self._checks) < _MAX_RUNNING and job.workspace_id not in self._checks
-            if not is_free or job.id not in present:
-                continue
-            website = self._websites.find_website(job.website_id)
-            if website is None:
-                self._fail(job, "The website was deleted.")
-                continue
-            job = self._with_mapping(job)
-            if job.state is ImportState.CHECKING:
-                self._checks[job.workspace_id] = self._check(job, website)
+        for each in waiting.values():
+            is_free = len(self._checks) < _MAX_RUNNING and each.workspace_id not in self._checks
+            if is_free and each.id in present:
+                with self._failing_only(each.id, each.workspace_id):
+                    self._begin_check(each)
 
-    def _with_mapping(self, job: ImportJob) -> ImportJob:
+    def _begin_check(self, staged: StagedImport) -> None:
+        with self._database.read() as db:
+            job = store.find(db, staged.workspace_id, staged.id)
+        if job is None:
+            return
+        website = self._websites.find_website(job.website_id)
+        if website is None:
+            self._fail(job.id, job.workspace_id, "The website was deleted.")
+            return
+        sample = self._sample(job)
+        job = self._with_mapping(job, sample)
+        if job.state is ImportState.CHECKING:
+            self._checks[job.workspace_id] = self._check(job, website, sample)
+
+    def _with_mapping(self, job: ImportJob, sample: Sample | None) -> ImportJob:
         """Guess the mapping of a table whose columns are not the fields of an event.
 
         If the guess lacks something that an import needs, the dry run ends with this.
         """
-        reader, path = reader_named(job.format), self._staged.path(job.id, job.format)
-        if reader.sample is None or job.mapping is not None:
+        if sample is None or job.mapping is not None:
             return job
-        try:
-            with path.open("rb") as file:
-                head = file.read(2 * HEAD_BYTES)
-            if problem_of_head(head, reader) is None:
-                return job
-            mapping = guess_mapping(reader.sample(path, self._reader_limits()))
-        except (UnreadableFile, FileNotFoundError):
-            return job  # The dry run reports it.
+        with self._staged.path(job.id, job.format).open("rb") as file:
+            head = file.read(2 * HEAD_BYTES)
+        if problem_of_head(head, reader_named(job.format)) is None:
+            return job
+        mapping = guess_mapping(sample)
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
             if stored is None or stored.state is not ImportState.CHECKING:
                 return stored or job
             if stored.mapping is not None:  # A client has sent one in the meantime.
                 return stored
-            stored = replace(stored, mapping=mapping, updated_at_ms=self._clock())
+            stored = replace(
+                stored,
+                mapping=mapping,
+                revision=stored.revision + 1,
+                updated_at_ms=self._clock(),
+            )
             store.save(db, stored)
         return stored
 
@@ -201,38 +241,22 @@ class CheckWorker:
             return reader.sample and reader.sample(
                 self._staged.path(job.id, job.format), self._reader_limits()
             )
-        except (UnreadableFile, FileNotFoundError):
-            return None
+        except UnreadableFile:
+            return None  # The dry run reports it.
 
-    def _check(self, job: ImportJob, website: Website) -> _Check:
+    def _check(self, job: ImportJob, website: Website, sample: Sample | None) -> _Check:
         rows = reader_named(job.format, job.mapping).rows(
             self._staged.path(job.id, job.format), self._reader_limits()
         )
         summariser = Summariser(
             website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
         )
-        return _Check(job, rows, summariser)
+        return _Check(job, rows, summariser, sample)
 
     def _read_slice(self, check: _Check) -> bool:
         """Read rows until the time is up. Returns whether the dry run has ended."""
-        began_s, summary = monotonic(), None
-        try:
-            summary = self._read_rows(check, began_s + _SLICE_S)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):  # The import was cancelled or started.
-                return True
-            # The disk is full, or no file descriptor is free. Try the file again later.
-            del self._checks[check.job.workspace_id]
-            raise StoreUnavailable(reason=str(error)) from error
-        except Exception as error:
-            # This is a bug. Other dry runs must not wait for it.
-            log.error("import_check_failed", import_id=check.job.id, exc_info=error)
-            self._fail(
-                check.job,
-                "Penstock had an internal error; the service log has the details. Once it is "
-                "fixed, send the file again.",
-            )
-            return True
+        began_s = monotonic()
+        summary = self._read_rows(check, began_s + _SLICE_S)
         check.reading_s += monotonic() - began_s
         is_complete = summary is not None
         if summary is None and check.reading_s >= _MAX_READING_S:
@@ -264,12 +288,11 @@ class CheckWorker:
 
     def _save(self, check: _Check, summary: Summary | None, *, is_complete: bool) -> None:
         """Save the progress, or the summary. Does nothing if someone has changed the import."""
-        sample = None if summary is None else self._sample(check.job)
         with self._database.write() as db:
             job = store.find(db, check.job.workspace_id, check.job.id, lock=True)
             if job is None or job.state is not ImportState.CHECKING:
                 return
-            if job.mapping != check.job.mapping:
+            if job.revision != check.job.revision:
                 return
             job = replace(
                 job,
@@ -280,15 +303,15 @@ class CheckWorker:
             if summary is not None:
                 job = replace(job, state=ImportState.CHECKED)
                 record = ImportSummaryRecord.from_summary(
-                    summary, is_complete=is_complete, sample=sample, mapping=job.mapping
+                    summary, is_complete=is_complete, sample=check.sample, mapping=job.mapping
                 )
                 store.save_summary(db, job.id, record.model_dump(mode="json"))
             store.save(db, job)
 
-    def _fail(self, job: ImportJob, reason: str) -> None:
+    def _fail(self, import_id: ImportId, workspace_id: WorkspaceId, reason: str) -> None:
         now_ms = self._clock()
         with self._database.write() as db:
-            stored = store.find(db, job.workspace_id, job.id, lock=True)
+            stored = store.find(db, workspace_id, import_id, lock=True)
             if stored is not None and stored.is_staged:
                 failed = replace(stored, state=ImportState.FAILED, error=reason)
                 store.save(db, replace(failed, updated_at_ms=now_ms, finished_at_ms=now_ms))

@@ -42,14 +42,16 @@ EventKey = tuple[Kind, str]
 
 class SummaryLimits(NamedTuple):
     """Limits of memory. ids: maximum number of IDs that are resolved; visitors are not counted in a
-    file with more. values: maximum number of values of all properties that are examined.
+    file with more. values: maximum number of values of all properties that are examined. names:
+    maximum number of event names that are stored with a property, a value or a visitor.
     """
 
     ids: int
     values: int
+    names: int
 
 
-ON_OWN_MACHINE = SummaryLimits(ids=2_000_000, values=1_000_000)
+ON_OWN_MACHINE = SummaryLimits(ids=2_000_000, values=1_000_000, names=5_000_000)
 """Limits of the command, which shares its memory with nobody."""
 
 
@@ -107,9 +109,24 @@ class Summary(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Budget:
+    """The number of entries that may still be stored."""
+
+    free: int
+
+    def take(self) -> bool:
+        """Take an entry, and return whether one was left."""
+        if not self.free:
+            return False
+        self.free -= 1
+        return True
+
+
+@dataclass(slots=True)
 class _Order:
     """When each event name first occurred for some attempts or visitors. Times in milliseconds."""
 
+    budget: _Budget
     first_ms: dict[str | int, dict[EventKey, int]] = field(default_factory=dict)
 
     def add(self, owner: str | int, event: NewEvent) -> None:
@@ -122,7 +139,7 @@ class _Order:
         key, at_ms = (event.kind, event.name), event.occurred_at_ms
         if key in times_ms:
             times_ms[key] = min(times_ms[key], at_ms)
-        elif len(times_ms) < _MAX_ORDERED_NAMES:
+        elif len(times_ms) < _MAX_ORDERED_NAMES and self.budget.take():
             times_ms[key] = at_ms
 
     def steps(self, events: Counter[EventKey]) -> list[EventKey]:
@@ -154,9 +171,9 @@ class _Value:
 
 @dataclass(slots=True)
 class _Property:
+    order: _Order
     events: Counter[EventKey] = field(default_factory=Counter)
     values: dict[str | int, _Value] = field(default_factory=dict)
-    order: _Order = field(default_factory=_Order)
 
 
 class _Visitors:
@@ -194,8 +211,8 @@ class _Visitors:
 class _Properties:
     """Which visitors and which events have the values of properties."""
 
-    def __init__(self, max_values: int) -> None:
-        self._known, self._free = dict[str, _Property](), max_values
+    def __init__(self, max_values: int, names: _Budget) -> None:
+        self._known, self._values, self._names = dict[str, _Property](), _Budget(max_values), names
 
     def add(self, event: NewEvent, visitor_id: VisitorId) -> None:
         """Note the properties of an event."""
@@ -207,20 +224,19 @@ class _Properties:
             if name not in self._known:
                 if len(self._known) == _MAX_PROPERTIES:
                     continue
-                self._known[name] = _Property()
+                self._known[name] = _Property(_Order(self._names))
             self._add_value(self._known[name], sent, event, visitor_id)
 
     def _add_value(
         self, examined: _Property, sent: str | int, event: NewEvent, visitor_id: VisitorId
     ) -> None:
         key = (event.kind, event.name)
-        if len(examined.events) < _MAX_NAMES or key in examined.events:
+        if key in examined.events or (len(examined.events) < _MAX_NAMES and self._names.take()):
             examined.events[key] += 1
         if sent not in examined.values:
-            if len(examined.values) == _MAX_VALUES or not self._free:
+            if len(examined.values) == _MAX_VALUES or not self._values.take():
                 return
             examined.values[sent] = _Value()
-            self._free -= 1
         value = examined.values[sent]
         if len(value.event_names) < _MAX_SEEN:
             value.event_names.add(key)
@@ -265,9 +281,10 @@ class Summariser:
         accepts_stored_events: bool = True,
     ) -> None:
         self._website, self._accepts_stored_events = website, accepts_stored_events
-        self._context, self._order = EventValidationContext(now_ms), _Order()
+        names = _Budget(limits.names)
+        self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._occurrences, self._repeats = Occurrences(), Occurrences()
-        self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values)
+        self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], Reason]()

@@ -48,7 +48,9 @@ class ImportJob:
     contain nothing that Penstock stores. identity_conflicts: lines whose visitor belongs to another
     user, so that nothing was merged. accepts_stored_events: whether it may have lines of type
     `stored`, because its sender had the permission manage. mapping: the uses of the file's columns,
-    if it is a table with a mapping; it never changes.
+    if it is a table with a mapping; it changes only before the import is started. sent_by: ID of
+    the key or user who sent the file; None if an earlier version received it. revision: rises from
+    1 with each change of the mapping.
     """
 
     id: ImportId
@@ -81,6 +83,8 @@ class ImportJob:
     identity_conflicts: int = 0
     accepts_stored_events: bool = False
     mapping: ImportMapping | None = None
+    sent_by: str | None = None
+    revision: int = 1
 
     @property
     def is_open(self) -> bool:
@@ -131,6 +135,20 @@ def stopped(job: ImportJob) -> ImportJob:
         "and import it again; stored events are recognised as duplicates."
     )
     return replace(job, state=ImportState.FAILED, error=error)
+
+
+class StagedImport(NamedTuple):
+    """An import before its start, without the content of its mapping."""
+
+    id: ImportId
+    workspace_id: WorkspaceId
+    state: ImportState
+    created_at_ms: int
+    revision: int
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether nobody has started the import in time."""
+        return self.created_at_ms + STAGED_MS <= now_ms
 
 
 class Reject(NamedTuple):

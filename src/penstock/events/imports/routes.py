@@ -13,7 +13,9 @@ from penstock.events.imports.schema import (
     ImportQuery,
     ImportRecord,
     ImportSummaryRecord,
+    ListedImportRecord,
     RejectRecord,
+    StartQuery,
 )
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, answer_list
@@ -64,16 +66,18 @@ async def create_import(
 
 @get(
     "/api/imports",
-    opt=described("Imports", query=RecordsQuery, answers=ImportRecord, listed=True, tag="imports"),
+    opt=described(
+        "Imports", query=RecordsQuery, answers=ListedImportRecord, listed=True, tag="imports"
+    ),
 )
 async def list_imports(
     request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
 ) -> Response[bytes]:
-    """List imports, newest first."""
+    """List imports, newest first, without their mappings."""
     jobs = await to_thread.run_sync(
         imports.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
-    return await answer_list(jobs, ImportRecord.from_job)
+    return await answer_list(jobs, ListedImportRecord.from_job)
 
 
 @get(
@@ -170,6 +174,7 @@ async def change_import_mapping(
     status_code=200,
     opt=described(
         "Start an import after its dry run",
+        query=StartQuery,
         answers=ImportRecord,
         scopes=(KeyScope.INGEST,),
         tag="imports",
@@ -178,17 +183,27 @@ async def change_import_mapping(
 )
 async def start_import(
     import_id: FromPath[str],
+    request: AnyRequest,
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """Begin the import of the file that the dry run has read."""
-    return answer(ImportRecord.from_job(await to_thread.run_sync(imports.start, caller, import_id)))
+    revision = read_query(request, StartQuery).revision
+    return answer(
+        ImportRecord.from_job(await to_thread.run_sync(imports.start, caller, import_id, revision))
+    )
 
 
 @post(
     "/api/imports/{import_id:str}/cancel",
     status_code=200,
-    opt=described("Cancel an import", answers=ImportRecord, tag="imports") | {CHECKS_WEBSITE: True},
+    opt=described(
+        "Cancel an import",
+        answers=ImportRecord,
+        scopes=(KeyScope.INGEST, KeyScope.MANAGE),
+        tag="imports",
+    )
+    | {CHECKS_WEBSITE: True},
 )
 async def cancel_import(
     import_id: FromPath[str],
@@ -197,7 +212,8 @@ async def cancel_import(
 ) -> Response[bytes]:
     """Stop an import. Stored events are kept, and reports note that the rest is missing.
 
-    Requests are safe to repeat.
+    A key without the scope `manage` can cancel only the files that it sent itself, before their
+    start. Requests are safe to repeat.
     """
     return answer(
         ImportRecord.from_job(await to_thread.run_sync(imports.cancel, caller, import_id))

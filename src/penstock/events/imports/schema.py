@@ -98,8 +98,21 @@ class ImportQuery(Query):
     ] = None
 
 
-class ImportRecord(Record):
-    """An import and its progress."""
+class StartQuery(Query):
+    """The summary that the start of an import is based on."""
+
+    revision: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="The import's revision when its summary was read. If the mapping has "
+            "changed since, the import does not start.",
+        ),
+    ] = None
+
+
+class ListedImportRecord(Record):
+    """An import and its progress, as in a list."""
 
     id: str
     website_id: str
@@ -136,10 +149,7 @@ class ImportRecord(Record):
         Field(description="Time of the earliest event in the part of the file that has been read."),
     ]
     last_event_at: str | None
-    mapping: Annotated[
-        ImportMapping | None,
-        Field(description="The uses of the file's columns. Null without a mapping."),
-    ]
+    revision: Annotated[int, Field(description="Rises from 1 with each change of the mapping.")]
     error: Annotated[
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),
@@ -160,7 +170,8 @@ class ImportRecord(Record):
     finished_at: str | None
 
     @classmethod
-    def from_job(cls, job: ImportJob) -> Self:
+    def from_job(cls, job: ImportJob, **more: Any) -> Self:
+        """Return the record of an import. more: values of fields that a list leaves out."""
         return cls(
             id=job.id,
             website_id=job.website_id,
@@ -180,7 +191,7 @@ class ImportRecord(Record):
             rejected=job.rejected,
             first_event_at=iso_or_none(job.first_event_at_ms),
             last_event_at=iso_or_none(job.last_event_at_ms),
-            mapping=job.mapping,
+            revision=job.revision,
             error=job.error,
             warnings=tuple(
                 WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings
@@ -190,7 +201,21 @@ class ImportRecord(Record):
             created_at=iso(job.created_at_ms),
             updated_at=iso(job.updated_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
+            **more,
         )
+
+
+class ImportRecord(ListedImportRecord):
+    """An import and its progress."""
+
+    mapping: Annotated[
+        ImportMapping | None,
+        Field(description="The uses of the file's columns. Null without a mapping."),
+    ]
+
+    @classmethod
+    def from_job(cls, job: ImportJob, **more: Any) -> Self:
+        return super().from_job(job, mapping=job.mapping, **more)
 
 
 class EventNameRecord(Record):

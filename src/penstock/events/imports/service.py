@@ -40,12 +40,17 @@ from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RecordsQuery
-from penstock.http.scopes import KeyScope
+from penstock.http.scopes import KeyScope, require_scope
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _MAX_OPEN_JOBS = 20
+_MAX_STAGED = 20
+_MAX_STAGED_OF_KEY = 10
+"""Maximum number of files before their start that a key without the scope manage may have sent."""
+_MAX_STAGED_UPLOADS = 4
+"""Maximum size of a workspace's files before their start, as a multiple of the largest upload."""
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""
 
@@ -124,7 +129,8 @@ class ImportService:
         website = await to_thread.run_sync(
             self._websites.owned_website, sender.workspace_id, query.website_id
         )
-        await to_thread.run_sync(self._require_few_open, sender.workspace_id)
+        require_few = self._require_few_staged if query.dry_run else self._require_few_open
+        await to_thread.run_sync(require_few, sender)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         files = self._staged_files if query.dry_run else self._files
@@ -166,6 +172,7 @@ class ImportService:
             finished_at_ms=None,
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
             mapping=query.mapping,
+            sent_by=_id_of(sender),
         )
         try:
             await to_thread.run_sync(self._add, job)
@@ -179,14 +186,29 @@ class ImportService:
             worker.wake()
         return job
 
-    def _require_few_open(self, workspace_id: WorkspaceId) -> None:
+    def _require_few_open(self, sender: Caller) -> None:
         with self._database.read() as db:
-            count = store.count_open_jobs(db, workspace_id)
+            count = store.count_open_jobs(db, sender.workspace_id)
         if count >= _MAX_OPEN_JOBS:
-            raise QueueFull(
-                f"This workspace has {count} unfinished imports, the limit; wait or cancel one.",
-                code="too_many_imports",
-                retry_after_s=30,
+            raise _too_many(f"This workspace has {count} unfinished imports, the limit; wait")
+
+    def _require_few_staged(self, sender: Caller) -> None:
+        """Require room for a file before its start. A key that only sends events cannot take all
+        places of its workspace.
+        """
+        with self._database.read() as db:
+            files = store.staged_files(db, sender.workspace_id)
+        own = sum(sent_by == _id_of(sender) for sent_by, _ in files)
+        if KeyScope.MANAGE not in sender.scopes and own >= _MAX_STAGED_OF_KEY:
+            raise _too_many(f"This key has sent {own} files that nobody started, the limit; start")
+        if len(files) >= _MAX_STAGED:
+            raise _too_many(
+                f"This workspace has {len(files)} files that nobody started, the limit; start"
+            )
+        if sum(size for _, size in files) >= _MAX_STAGED_UPLOADS * self._settings.max_import_bytes:
+            raise _too_many(
+                "The files of this workspace that nobody started have reached the maximum size of "
+                f"{_MAX_STAGED_UPLOADS} uploads; start"
             )
 
     def _add(self, job: ImportJob) -> None:
@@ -196,10 +218,11 @@ class ImportService:
     def find(self, actor: Caller, import_id: str) -> ImportJob:
         """Find an import.
 
-        Raises `NotFound` if it does not exist, and `Forbidden` if the key is for another website.
+        Raises `NotFound` if it does not exist or the actor may not see it yet, and `Forbidden` if
+        the key is for another website.
         """
         with self._database.read() as db:
-            return _owned_import(store.find(db, actor.workspace_id, import_id), actor)
+            return _seen_import(store.find(db, actor.workspace_id, import_id), actor)
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """List imports, newest first.
@@ -220,10 +243,13 @@ class ImportService:
     def cancel(self, actor: Caller, import_id: str) -> ImportJob:
         """Stop an import. Stored events are kept. Cancelling again changes nothing.
 
-        Raises `Conflict` if the import is finished.
+        Raises `Conflict` if the import is finished, and `Forbidden` if it was started and the key
+        lacks the scope manage.
         """
         with self._database.write() as db:
-            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
+            job = _changed_import(db, actor, import_id)
+            if not job.is_staged:
+                require_scope(actor.scopes, (KeyScope.MANAGE,))
             if job.state is ImportState.CANCELLED:
                 return job
             if not job.is_open and not job.is_staged:
@@ -262,13 +288,20 @@ class ImportService:
             summary = store.summary_of(db, job)
         return None if summary is None else ImportSummaryRecord.model_validate(summary)
 
-    def start(self, actor: Caller, import_id: str) -> ImportJob:
+    def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
         """Begin the import of a file after its dry run.
 
-        Raises `Conflict` if the dry run has not ended, or if the import was started or has ended.
+        revision: the one that the actor has seen. Raises `Conflict` if the mapping has changed
+        since, if the dry run has not ended, or if the import was started or has ended.
         """
         with self._database.write() as db:
-            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
+            job = _changed_import(db, actor, import_id)
+            if job.is_staged and revision is not None and revision != job.revision:
+                raise Conflict(
+                    f"The import has revision {job.revision} by now, because its mapping was "
+                    "changed. Read its summary again before you start it.",
+                    code="stale_revision",
+                )
             if job.state is ImportState.CHECKING:
                 raise _not_checked(job)
             if job.state is not ImportState.CHECKED:
@@ -296,7 +329,7 @@ class ImportService:
         not a table.
         """
         with self._database.write() as db:
-            job = _owned_import(store.find(db, actor.workspace_id, import_id, lock=True), actor)
+            job = _changed_import(db, actor, import_id)
             if not job.is_staged:
                 raise _already_started(job)
             reader = reader_named(job.format)
@@ -306,6 +339,7 @@ class ImportService:
                 job,
                 state=ImportState.CHECKING,
                 mapping=mapping,
+                revision=job.revision + 1,
                 bytes_read=0,
                 lines_read=0,
                 updated_at_ms=self._clock(),
@@ -362,11 +396,35 @@ def _without_columns(reader: Reader) -> Fault:
     return Fault("mapping", "not_for_format", message)
 
 
-def _owned_import(job: ImportJob | None, actor: Caller) -> ImportJob:
+def _id_of(caller: Caller) -> str | None:
+    return caller.key_id or caller.user_id
+
+
+def _seen_import(
+    job: ImportJob | None,
+    actor: Caller,
+    scopes: Collection[KeyScope] = (KeyScope.READ, KeyScope.MANAGE),
+) -> ImportJob:
+    """Return the import if the actor may see it.
+
+    Before its start, a key without any of these scopes sees only the files that it sent itself.
+    """
     if job is None:
+        raise _import_not_found()
+    if job.is_staged and actor.scopes.isdisjoint(scopes) and job.sent_by != _id_of(actor):
         raise _import_not_found()
     require_website_of_key(actor, job.website_id)
     return job
+
+
+def _changed_import(db: Connection, actor: Caller, import_id: str) -> ImportJob:
+    """Lock the import and return it if the actor may change it."""
+    job = store.find(db, actor.workspace_id, import_id, lock=True)
+    return _seen_import(job, actor, (KeyScope.MANAGE,))
+
+
+def _too_many(problem: str) -> QueueFull:
+    return QueueFull(f"{problem} or cancel one.", code="too_many_imports", retry_after_s=30)
 
 
 def _not_checked(job: ImportJob) -> Conflict:

@@ -32,6 +32,7 @@ from penstock.events.imports.model import (
     ImportSpan,
     ImportState,
     Reject,
+    StagedImport,
 )
 from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
@@ -130,8 +131,10 @@ def find(
 def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[ImportJob]:
-    """List imports, newest first."""
-    selected = select(imports).where(imports.c.workspace_id == workspace_id)
+    """List imports, newest first, without their mappings."""
+    columns = [column for column in imports.c if column is not imports.c.mapping]
+    selected = select(*columns, null().label("mapping"))
+    selected = selected.where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(imports.c.website_id == website_id)
     rows, total = page_of(
@@ -231,10 +234,18 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
     return [_job(row) for row in connection.execute(open_rows)]
 
 
-def staged_jobs(connection: Connection) -> list[ImportJob]:
+def staged_imports(connection: Connection) -> list[StagedImport]:
     """Return the imports of every workspace before their start, oldest first."""
-    rows = select(imports).where(imports.c.state.in_(_STAGED)).order_by(imports.c.created_at)
-    return [_job(row) for row in connection.execute(rows)]
+    c = imports.c
+    rows = (
+        select(c.id, c.workspace_id, c.state, c.created_at, c.revision)
+        .where(c.state.in_(_STAGED))
+        .order_by(c.created_at)
+    )
+    return [
+        StagedImport(ImportId(row.id), row.workspace_id, ImportState(row.state), *row[3:])
+        for row in connection.execute(rows)
+    ]
 
 
 def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
@@ -245,10 +256,21 @@ def finished_among(connection: Connection, import_ids: Collection[str]) -> Seque
 
 
 def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
-    """Return the number of a workspace's unfinished imports, including those before their start."""
+    """Return the number of a workspace's started imports that are not finished."""
     c = imports.c
-    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_UNFINISHED))
+    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
     return int(connection.execute(count).scalar_one())
+
+
+def staged_files(
+    connection: Connection, workspace_id: WorkspaceId
+) -> Sequence[tuple[str | None, int]]:
+    """Return the sender and the size in bytes of each file of a workspace before its start."""
+    c = imports.c
+    files = select(c.sent_by, c.bytes_total).where(
+        c.workspace_id == workspace_id, c.state.in_(_STAGED)
+    )
+    return [(sender, size) for sender, size in connection.execute(files)]
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:

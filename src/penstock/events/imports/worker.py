@@ -11,8 +11,6 @@ from functools import partial
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-import structlog
-
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
@@ -23,6 +21,7 @@ from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
+from penstock.events.imports.bugs import log_bug
 from penstock.events.imports.entries import (
     Occurrences,
     line_excerpt,
@@ -39,8 +38,6 @@ from penstock.events.transaction import Outcome
 from penstock.identity.model import CONFLICT, Claim, Notice, Resolution
 from penstock.metadb.database import Database
 from penstock.settings import Settings
-
-log = structlog.get_logger()
 
 TOPIC = "imports"
 BATCH_LINES = 500
@@ -231,7 +228,7 @@ class ImportWorker:
                 running.batches = running.batch = None
                 raise StoreUnavailable(reason=str(error)) from error
             # This is a bug. Other imports must not wait for it.
-            log.error("import_failed", import_id=running.job.id, exc_info=error)
+            log_bug("import_failed", running.job.id, error)
             raise UnreadableFile(
                 "Penstock had an internal error; the service log has the details. Once it is "
                 "fixed, import the file again; stored events are recognised as duplicates."
