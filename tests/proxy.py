@@ -3,6 +3,7 @@ hang.
 """
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
 
@@ -20,6 +21,7 @@ class FaultyProxy:
         self._cutting = Lock()
         self._answer_bytes: int | None = None
         self._refused: bytes | None = None
+        self._interrupted: tuple[bytes, Callable[[], object]] | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
@@ -46,6 +48,10 @@ class FaultyProxy:
         None forwards everything.
         """
         self._refused = text.encode() if text else None
+
+    def run_before(self, text: str, action: Callable[[], object]) -> None:
+        """Run an action once, before the next request that contains the text is forwarded."""
+        self._interrupted = (text.encode(), action)
 
     def close(self) -> None:
         self._flowing.set()
@@ -82,6 +88,9 @@ class FaultyProxy:
                 self._flowing.wait()
                 if not is_answer and self._refused is not None and self._refused in data:
                     break
+                if not is_answer and self._interrupted and self._interrupted[0] in data:
+                    (_, action), self._interrupted = self._interrupted, None
+                    action()
                 allowed = self._allowed(data) if is_answer else data
                 sink.sendall(allowed)
                 if len(allowed) < len(data):

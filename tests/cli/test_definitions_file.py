@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.proxy import FaultyProxy
 from tests.serving import Served, penstock
 
 FILE = """
@@ -62,8 +63,16 @@ def _empty_workspace(service):
             assert service.client.delete(f"/api/{kind}/{record['id']}").status_code == 204
 
 
-def run(service, *arguments):
-    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+@pytest.fixture
+def proxy(service):
+    between = FaultyProxy(int(service.url.rsplit(":", 1)[1]))
+    yield between
+    between.close()
+
+
+def run(service, *arguments, proxy=None):
+    url = service.url if proxy is None else f"http://127.0.0.1:{proxy.port}"
+    keys = {"PENSTOCK_URL": url, "PENSTOCK_API_KEY": service.key}
     return penstock(*map(str, arguments), **keys)
 
 
@@ -250,6 +259,19 @@ def test_a_link_from_elsewhere_is_adopted_only_if_it_is_the_same(service, tmp_pa
     assert (result.returncode, result.stdout.splitlines()[0]) == (1, expected)
 
 
+def test_a_disabled_link_is_created_with_one_request(service, tmp_path, proxy):
+    """A second request could fail, and leave a link that is enabled and that the next plan calls
+    changed elsewhere.
+    """
+    proxy.refuse_requests("PATCH ")
+    fields = "app: Acme Shop, name: Once, destinationPath: /a, isActive: false, isArchived: true"
+    file = written(tmp_path, f"links:\n  - {{slug: once, {fields}}}\n")
+    result = run(service, "apply", file, proxy=proxy)
+    assert result.returncode == 0, result.stderr
+    assert [link(service, "once")[name] for name in ("isActive", "isArchived")] == [False, True]
+    assert "1 unchanged" in run(service, "plan", file).stdout
+
+
 def test_segments_and_internal_traffic_are_created_changed_and_left_alone(service, tmp_path):
     file = written(tmp_path, FILTERS)
     assert run(service, "plan", file).stdout.splitlines() == [
@@ -308,6 +330,52 @@ def test_only_delete_deletes_and_never_what_changed_elsewhere(service, tmp_path)
     assert run(service, "apply", file, "--delete", "--force").returncode == 0
     assert link(service, "winter-gone")["isArchived"]
     assert run(service, "plan", file, "--delete").stdout.startswith("0 to create")
+
+
+CHANGES = {
+    "funnels": lambda service, path: service.client.put(
+        path, json={"name": "Checkout", "steps": [{"type": "Event", "value": "a"}] * 2}
+    ),
+    "goals": lambda service, path: service.client.patch(
+        path, json={"match": {"type": "Event", "value": "by_hand"}}
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("funnels", "Checkout"), ("goals", "Paid")])
+def test_what_changes_after_the_comparison_is_not_deleted(service, tmp_path, proxy, kind, name):
+    file = written(tmp_path, FILE)
+    assert run(service, "apply", file).returncode == 0
+    written(tmp_path, f"segments: []\n{kind}: []\n" if kind == "funnels" else "goals: []\n")
+    path = f"/api/{kind}/{names(service, kind)[name]['id']}"
+    proxy.run_before(f"DELETE {path}", lambda: CHANGES[kind](service, path))
+    result = run(service, "apply", file, "--delete", proxy=proxy)
+    line = 2 if kind == "funnels" else 1
+    expected = (
+        f"penstock: {file}:{line}: {kind.removesuffix('s')} {name}: The record has revision 2"
+    )
+    assert (result.returncode, result.stderr[: len(expected)]) == (1, expected)
+    assert names(service, kind)[name]["revision"] == 2
+
+
+def test_internal_traffic_that_changes_after_the_comparison_is_kept(service, tmp_path, proxy):
+    file = written(tmp_path, FILTERS)
+    assert run(service, "apply", file).returncode == 0
+    filters = [{"property": "plan", "operator": "equals", "value": "by_hand"}]
+    path = "/api/settings/internal-traffic"
+
+    def change():
+        assert service.client.put(path, json={"filters": filters}).is_success
+
+    for text, line in ((FILTERS.replace("@example.com", "@acme.example"), 5), ("goals: []", 1)):
+        written(tmp_path, text)
+        proxy.run_before(f"PUT {path}", change)
+        result = run(service, "apply", file, "--delete", proxy=proxy)
+        expected = f"penstock: {file}:{line}: internal traffic: The record has revision"
+        assert (result.returncode, result.stderr[: len(expected)]) == (1, expected)
+        assert service.client.get(path).json()["filters"] == filters
+        filters = [{**filters[0], "value": "again"}]
+        run(service, "apply", file, "--force")
 
 
 def test_every_fault_has_its_file_line_definition_and_field(service, tmp_path):
@@ -390,6 +458,16 @@ def test_the_app_of_a_link_never_changes(service, tmp_path):
     assert f"{file}:2: link fixed: app: Cannot be changed" in result.stderr
 
 
+TEN = ", ".join(["*a{}"] * 10)
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{TEN}]\n".replace("{}", str(n - 1)) for n in range(1, 30)
+)
+MERGES = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n}\n  <<: [{TEN}]\n".replace("{}", str(n - 1)) for n in range(1, 30)
+)
+CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 400))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -403,6 +481,11 @@ def test_the_app_of_a_link_never_changes(service, tmp_path):
         ("!!python/object/apply:os.getcwd []", "funnels.yml:1: this is not valid YAML"),
         ("goals: [{name: A, match: !!binary aGk=}]", "is not valid YAML with values of JSON"),
         ("goals: [{name: A, match: .nan}]", "is not valid YAML with values of JSON"),
+        (BOMB, "funnels.yml:6: this is not valid YAML: with its aliases, it has more than 200,000"),
+        (MERGES, "funnels.yml:11: this is not valid YAML: with its aliases, it has more than"),
+        ("goals: " + "[" * 100_000, "funnels.yml:1: this is not valid YAML: it is nested more"),
+        (CHAIN, "funnels.yml:50: this is not valid YAML: it is nested more than 50 levels deep"),
+        ("goals:\n- &a [*a]", "funnels.yml:2: this is not valid YAML: an alias repeats what it is"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(service, tmp_path, text, message):

@@ -346,7 +346,10 @@ def test_a_funnel_that_changed_since_it_was_read_is_not_overwritten(client: http
     answer = client.put(path, json=stale)
     assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
     assert "revision 2 by now" in answer.json()["detail"]
+    deleted = client.delete(path, params={"revision": 1})
+    assert (deleted.status_code, deleted.json()["code"]) == (409, "stale_revision")
     assert {**client.get(path).json(), "replacedRevision": 1} == changed
+    assert client.delete(path, params={"revision": 2}).status_code == 204
 
 
 def test_a_replacement_returns_the_revision_that_it_replaced(client: httpx.Client) -> None:

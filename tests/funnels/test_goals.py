@@ -282,6 +282,15 @@ def test_a_funnel_and_the_deletion_of_its_goal_exclude_each_other(client: httpx.
             assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
 
 
+def test_only_the_revision_that_was_read_is_deleted(client: httpx.Client) -> None:
+    path = f"/api/goals/{save(client, '/api/goals', PAID)['id']}"
+    client.patch(path, json={"match": {"type": "Event", "value": "bought"}})
+    stale = client.delete(path, params={"revision": 1})
+    assert (stale.status_code, stale.json()["code"]) == (409, "stale_revision")
+    assert client.delete(path, params={"revision": "x"}).status_code == 400
+    assert client.delete(path, params={"revision": 2}).status_code == 204
+
+
 def test_a_goal_may_be_changed_with_its_own_record(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     path = f"/api/goals/{goal['id']}"

@@ -201,6 +201,9 @@ def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> 
     path = f"/api/segments/{segment['id']}"
     client.patch(path, json={"filters": [GERMAN]})
     assert code(client.patch(path, json={**segment, "name": "Mine"}), 409) == "stale_revision"
+    assert code(client.delete(path, params={"revision": 1}), 409) == "stale_revision"
+    assert client.delete(path, params={"revision": 2}).status_code == 204
+    assert client.delete(path).status_code == 404
 
 
 # -- In reports ----------------------------------------------------------------------------------

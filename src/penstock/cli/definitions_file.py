@@ -6,7 +6,7 @@ elsewhere, and is overwritten only with `--force`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -33,6 +33,7 @@ from penstock.cli.definitions_yaml import (
     INTERNAL_TRAFFIC,
     KEYS,
     KINDS,
+    Definitions,
     Entry,
     label_of,
     read_definitions,
@@ -83,21 +84,16 @@ class Change(StrEnum):
 class Item:
     """A definition to create, change, keep or delete.
 
-    entry: its place in the file; None if it left the file. body: the values of the API. current:
-    the record of the service, if it exists. reason: why it is not overwritten.
+    entry: its place in the file. body: the values of the API. current: the record of the service,
+    if it exists. reason: why it is not overwritten. is_gone: whether the file no longer has it.
     """
 
-    kind: str
-    key: str
-    entry: Entry | None
+    entry: Entry
     body: Record
     current: Record | None
     change: Change
     reason: str = ""
-
-    @property
-    def label(self) -> str:
-        return label_of(self.kind, self.key)
+    is_gone: bool = False
 
 
 def plan(file: File, delete: Delete = False, url: Url = LOCAL, api_key: ApiKey = "") -> None:
@@ -105,13 +101,13 @@ def plan(file: File, delete: Delete = False, url: Url = LOCAL, api_key: ApiKey =
 
     Exits with 1 if a definition was changed elsewhere, or is not valid.
     """
-    wanted, state = read_definitions(file), _read_state(file)
+    definitions, state = read_definitions(file), _read_state(file)
     with (
         service_client(url, api_key, owns="funnels") as client,
         every_few_seconds(still_running("Comparing")),
     ):
-        items = _items(client, wanted, state, deletes=delete)
-    _print(items, state, wanted, deletes=delete)
+        items = _items(client, definitions, state, deletes=delete)
+    _print(items, state, definitions.entries, deletes=delete)
     if any(item.change is Change.DRIFT for item in items):
         raise typer.Exit(FAILED)
 
@@ -127,25 +123,26 @@ def apply(
 
     Exits with 1 if a definition was changed elsewhere and stays as it is.
     """
-    wanted, state = read_definitions(file), _read_state(file)
+    definitions, state = read_definitions(file), _read_state(file)
     with (
         service_client(url, api_key, owns="funnels") as client,
         every_few_seconds(still_running("Applying")),
     ):
-        items = _items(client, wanted, state, deletes=delete)
+        items = _items(client, definitions, state, deletes=delete)
         for item in items:
             if item.change is not Change.DRIFT or force:
                 _apply(client, item, state)
                 _write_state(file, state)
-    _print(items, state, wanted, deletes=delete)
+    _print(items, state, definitions.entries, deletes=delete)
     if not force and any(item.change is Change.DRIFT for item in items):
         raise typer.Exit(FAILED)
 
 
 def _items(
-    client: httpx.Client, wanted: Mapping[str, list[Entry]], state: State, *, deletes: bool
+    client: httpx.Client, definitions: Definitions, state: State, *, deletes: bool
 ) -> list[Item]:
     """Compare the file with the service. Ends the command with all faults of the file."""
+    wanted = definitions.entries
     values, faults = links.links_with_apps(client, wanted["links"])
     if faults:
         _fail(faults)
@@ -160,12 +157,12 @@ def _items(
     if deletes:
         for kind in reversed(KINDS):
             for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
-                items.append(_removed(kind, key, current[kind], state))
+                items.append(_removed(definitions.gone(kind, key), current[kind], state))
     return items
 
 
 def _current(
-    client: httpx.Client, kind: str, wanted: Mapping[str, list[Entry]], state: State
+    client: httpx.Client, kind: str, wanted: Mapping[str, Sequence[Entry]], state: State
 ) -> Iterator[Record]:
     """Yield the records of the service, if the file or its last apply has any of the kind."""
     if not wanted[kind] and not state[kind]:
@@ -185,7 +182,7 @@ def _item(
     applied = state[kind].get(key)
 
     def item(record: Record | None, change: Change, reason: str = "") -> Item:
-        return Item(kind, key, entry, body, record, change, reason)
+        return Item(entry, body, record, change, reason)
 
     name = KEYS.get(kind)
     matching = [each for each in records if name is None or each[name] == key]
@@ -210,12 +207,13 @@ def _item(
     return item(record, Change.KEEP if applied["sha256"] == _hash(entry.body) else Change.UPDATE)
 
 
-def _removed(kind: str, key: str, records: list[Record], state: State) -> Item:
+def _removed(entry: Entry, records: list[Record], state: State) -> Item:
     """Return the item of a definition that left the file."""
-    applied = state[kind][key]
+    applied = state[entry.kind][entry.key]
     record = next((each for each in records if each["id"] == applied["id"]), None)
     reason = "" if record is None else _change_elsewhere(applied, record)
-    return Item(kind, key, None, {}, record, Change.DRIFT if reason else Change.DELETE, reason)
+    change = Change.DRIFT if reason else Change.DELETE
+    return Item(entry, {}, record, change, reason, is_gone=True)
 
 
 def _change_elsewhere(applied: Mapping[str, Any], record: Record) -> str:
@@ -259,16 +257,18 @@ def _faults(client: httpx.Client, items: list[Item], values: Mapping[str, Record
     """
     changed = [item for item in items if item.change is not Change.KEEP]
     new_goals = {
-        item.key for item in changed if item.kind == "goals" and item.change is Change.CREATE
+        item.entry.key
+        for item in changed
+        if item.entry.kind == "goals" and item.change is Change.CREATE
     }
     for item in changed:
-        if item.entry is None or item.kind == "links" or _goals_of(item.body) & new_goals:
+        if item.entry.kind == "links" or _goals_of(item.body) & new_goals:
             continue
-        body, prefix, field = _funnel_to_check(item.kind, item.body)
+        body, prefix, field = _funnel_to_check(item.entry.kind, item.body)
         answer = client.post("/api/funnels/validate", json=body)
         if not answer.is_success:
             yield from _service_faults(item.entry, answer, prefix, field)
-    chosen = [item.entry for item in changed if item.kind == "links" and item.entry is not None]
+    chosen = [item.entry for item in changed if item.entry.kind == "links"]
     yield from links.service_faults(client, chosen, values)
 
 
@@ -297,7 +297,7 @@ def _service_faults(
 
     prefix: start of a faulty field that `field` replaces.
     """
-    if answer.status_code != codes.UNPROCESSABLE_ENTITY:
+    if answer.status_code not in (codes.UNPROCESSABLE_ENTITY, codes.CONFLICT):
         record_of(answer)
     problem = answer.json()
     faults = problem.get("errors") or [{"field": "", "message": problem.get("detail")}]
@@ -323,50 +323,52 @@ def _goals_of(body: Any) -> set[str]:
 
 
 def _apply(client: httpx.Client, item: Item, state: State) -> None:
-    if item.entry is None:
+    if item.is_gone:
         if item.current is not None and not (answer := _delete(client, item)).is_success:
-            _fail([f"{item.label}: {answer.json().get('detail', answer.status_code)}"])
-        del state[item.kind][item.key]
+            _fail(list(_service_faults(item.entry, answer)))
+        del state[item.entry.kind][item.entry.key]
         return
     record = item.current
     if record is None or item.change is not Change.KEEP:
         answer = _save(client, item)
         if not answer.is_success:
             _fail(list(_service_faults(item.entry, answer)))
-        record = {"id": item.kind, **record_of(answer)}
-    state[item.kind][item.key] = _applied(item, record)
+        record = {"id": item.entry.kind, **record_of(answer)}
+    state[item.entry.kind][item.entry.key] = _applied(item, record)
 
 
 def _save(client: httpx.Client, item: Item) -> httpx.Response:
-    if item.kind == INTERNAL_TRAFFIC:
-        return client.put(_SETTING, json=item.body)
-    if item.kind == "links":
+    if item.entry.kind == INTERNAL_TRAFFIC:
+        revision = {} if item.current is None else {"revision": item.current["revision"]}
+        return client.put(_SETTING, json={**item.body, **revision})
+    if item.entry.kind == "links":
         return links.save_link(client, item.body, item.current)
-    path = f"/api/{item.kind}"
+    path = f"/api/{item.entry.kind}"
     if item.current is None:
         return client.post(path, json=item.body)
     body = {**item.body, "revision": item.current["revision"]}
-    method = "PUT" if item.kind == "funnels" else "PATCH"
+    method = "PUT" if item.entry.kind == "funnels" else "PATCH"
     return client.request(method, f"{path}/{item.current['id']}", json=body)
 
 
 def _delete(client: httpx.Client, item: Item) -> httpx.Response:
     assert item.current is not None
-    if item.kind == INTERNAL_TRAFFIC:
-        return client.put(_SETTING, json={"filters": []})
-    if item.kind == "links":
+    if item.entry.kind == INTERNAL_TRAFFIC:
+        body = {"filters": [], "revision": item.current["revision"]}
+        return client.put(_SETTING, json=body)
+    if item.entry.kind == "links":
         return links.retire_link(client, item.current)
-    return client.delete(f"/api/{item.kind}/{item.current['id']}")
+    path = f"/api/{item.entry.kind}/{item.current['id']}"
+    return client.delete(path, params={"revision": item.current["revision"]})
 
 
 def _applied(item: Item, record: Record) -> dict[str, Any]:
-    assert item.entry is not None
     applied = {
         "id": record["id"],
         "revision": record["revision"],
         "sha256": _hash(item.entry.body),
     }
-    if item.kind == "links":
+    if item.entry.kind == "links":
         applied["unrevised"] = {name: record[name] for name in links.UNREVISED}
     return applied
 
@@ -380,11 +382,11 @@ def _fail(faults: list[str]) -> None:
 
 
 def _print(
-    items: list[Item], state: State, wanted: Mapping[str, list[Entry]], *, deletes: bool
+    items: list[Item], state: State, wanted: Mapping[str, Sequence[Entry]], *, deletes: bool
 ) -> None:
     for item in items:
         reason = f": {item.reason}" if item.reason else ""
-        print(f"{item.change} {item.label}{reason}")
+        print(f"{item.change} {item.entry.label}{reason}")
     gone = 0
     for kind in () if deletes else KINDS:
         for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):

@@ -1,18 +1,22 @@
 """Reads a YAML file of definitions and finds the line of each field."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import yaml
+from yaml.composer import ComposerError
 
 from penstock.base.wording import listed
 from penstock.cli.client import Record
 from penstock.cli.options import WRONG_USE, fail
 
 _MAX_BYTES = 1_000_000
+_MAX_DEPTH = 50
+_MAX_VALUES = 200_000
+"""Most values of a file, each counted again at every alias that repeats it."""
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 KEYS = {"segments": "name", "goals": "name", "funnels": "name", "links": "slug"}
@@ -24,17 +28,65 @@ INTERNAL_TRAFFIC = "internalTraffic"
 KINDS = (*KEYS, INTERNAL_TRAFFIC)
 
 
-_Loader = type(
-    "_Loader",
-    (yaml.SafeLoader,),
-    {
-        "__doc__": "Loads times as texts, as the API expects them.",
-        "yaml_implicit_resolvers": {
-            first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        },
-    },
-)
+class _Size(NamedTuple):
+    """Size of a part of the file, with all that its aliases repeat."""
+
+    values: int
+    depth: int
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Loads times as texts, as the API expects them.
+
+    Refuses a file whose aliases would repeat too much, before any value of it is built.
+    """
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, _Size] = {}
+        self._open = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()
+        mark, is_alias = event.start_mark, isinstance(event, yaml.AliasEvent)
+        if self._open == _MAX_DEPTH:
+            raise _too_deep(mark)
+        self._open += 1
+        node = super().compose_node(parent, index)
+        self._open -= 1
+        if node is not None and node not in self._sizes:
+            if is_alias:
+                raise ComposerError(None, None, "an alias repeats what it is part of", mark)
+            self._sizes[node] = self._size(node, mark)
+        return node
+
+    def _size(self, node: yaml.Node, mark: yaml.Mark) -> _Size:
+        sizes = [self._sizes[part] for part in _parts_of(node)]
+        depth = 1 + max((size.depth for size in sizes), default=0)
+        values = 1 + sum(size.values for size in sizes)
+        if depth > _MAX_DEPTH:
+            raise _too_deep(mark)
+        if values > _MAX_VALUES:
+            problem = f"with its aliases, it has more than {_MAX_VALUES:,} values"
+            raise ComposerError(None, None, problem, mark)
+        return _Size(values, depth)
+
+
+def _too_deep(mark: yaml.Mark) -> ComposerError:
+    return ComposerError(None, None, f"it is nested more than {_MAX_DEPTH} levels deep", mark)
+
+
+def _parts_of(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
 
 
 @dataclass(frozen=True)
@@ -55,9 +107,10 @@ class Entry:
         return label_of(self.kind, self.key)
 
     def fault(self, field: str, message: str) -> str:
-        """Return a message with the file, the line, the definition and the field."""
-        place = self.lines.place((*self.at, *_parts(field)))
-        return f"{place}: {self.label}: {field}: {message}" if field else f"{place}: {message}"
+        """Return a message with the file, the line, the definition and the field, if any."""
+        parts = (*self.at, *_parts(field)) if field else self.at or (self.kind,)
+        place = self.lines.place(parts)
+        return f"{place}: {self.label}: {field + ': ' if field else ''}{message}"
 
 
 @dataclass(frozen=True)
@@ -78,11 +131,23 @@ class Lines:
         return f"{self.file}:{line + 1}"
 
 
+@dataclass(frozen=True)
+class Definitions:
+    """The entries of a file, by kind. lines: its lines."""
+
+    entries: Mapping[str, Sequence[Entry]]
+    lines: Lines
+
+    def gone(self, kind: str, key: str) -> Entry:
+        """Return the entry of a definition that the file no longer has."""
+        return Entry(kind, key, {}, self.lines, (kind,))
+
+
 def label_of(kind: str, key: str) -> str:
     return "internal traffic" if kind == INTERNAL_TRAFFIC else f"{kind.removesuffix('s')} {key}"
 
 
-def read_definitions(file: Path) -> dict[str, list[Entry]]:
+def read_definitions(file: Path) -> Definitions:
     """Read the entries of each kind. Ends the command if the file is not valid."""
     if file.stat().st_size > _MAX_BYTES:
         fail(f"{file} has more than {_MAX_BYTES:,} bytes", WRONG_USE)
@@ -105,7 +170,8 @@ def read_definitions(file: Path) -> dict[str, list[Entry]]:
     for kind in content:
         if kind not in KINDS:
             _refuse(lines, (kind,), f"{kind} is not one of {lists}")
-    return {kind: list(_entries(lines, kind, content.get(kind) or [])) for kind in KINDS}
+    entries = {kind: list(_entries(lines, kind, content.get(kind) or [])) for kind in KINDS}
+    return Definitions(entries, lines)
 
 
 def _entries(lines: Lines, kind: str, content: Any) -> Iterator[Entry]:

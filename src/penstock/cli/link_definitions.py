@@ -28,9 +28,7 @@ _NO_VALUE: dict[str, Any] = {
     "isArchived": False,
 }
 """Fields that can be changed, and their values in a link whose definition leaves them out."""
-_STATES = ("isActive", "isArchived")
-"""Fields that a new link cannot have."""
-UNREVISED = ("tags", "passQuery", *_STATES)
+UNREVISED = ("tags", "passQuery", "isActive", "isArchived")
 """Fields whose change does not add a revision."""
 _FIELDS = ("slug", _APP, *_NO_VALUE)
 
@@ -149,12 +147,7 @@ def save_link(client: httpx.Client, values: Record, current: Record | None) -> h
         changes = {name: values[name] for name in _NO_VALUE}
         changes |= {"id": current["id"], "revision": current["revision"]}
         return client.patch(PATH, json=changes)
-    new = {name: value for name, value in values.items() if name not in _STATES}
-    answer = client.post(PATH, json=new)
-    states = {name: values[name] for name in _STATES}
-    if answer.is_success and any(answer.json()[name] is not states[name] for name in _STATES):
-        return client.patch(PATH, json={"id": answer.json()["id"], **states})
-    return answer
+    return client.post(PATH, json=values)
 
 
 def retire_link(client: httpx.Client, current: Record) -> httpx.Response:

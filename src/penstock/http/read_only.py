@@ -38,11 +38,7 @@ class ReadOnlyFields:
         current = stored.model_dump(mode="json", by_alias=True)
         revision = self.values.get("revision")
         if type(revision) is int and 1 <= revision < current["revision"]:
-            raise Conflict(
-                f"The record has revision {current['revision']} by now, and the request is for "
-                f"revision {revision}. Read the record again and repeat the change.",
-                code="stale_revision",
-            )
+            raise _stale_revision(revision, current["revision"])
         faults = [
             Fault(
                 name,
@@ -92,6 +88,20 @@ async def read_changes(
     sent = await read_bytes(request, max_bytes=FORM_BYTES)
     body, read_only = await compute_on(sent, split_read_only, sent, model, record)
     return await compute_on(body, parse_model, body, model, context), read_only
+
+
+def check_revision(sent: int | None, current: int) -> None:
+    """Raise `Conflict` if a client names another revision than the current one. None: any."""
+    if sent is not None and sent != current:
+        raise _stale_revision(sent, current)
+
+
+def _stale_revision(sent: int, current: int) -> Conflict:
+    return Conflict(
+        f"The record has revision {current} by now, and the request is for revision {sent}. Read "
+        "the record again and repeat the change.",
+        code="stale_revision",
+    )
 
 
 def _wire_names(model: type[BaseModel]) -> set[str]:

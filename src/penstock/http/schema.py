@@ -126,6 +126,19 @@ class Query(BaseModel):
         return value
 
 
+class RevisionQuery(Query):
+    """Query parameters of a deletion."""
+
+    revision: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Delete only this revision. If the record has another one by now, the "
+            "response is 409.",
+        ),
+    ] = None
+
+
 class Record(BaseModel):
     """A response or a part of it: camelCase on the wire, snake_case in code."""
 

@@ -39,6 +39,17 @@ def test_a_link_may_be_changed_with_its_own_record(client, make_link, open_link)
     }
 
 
+def test_a_link_can_be_disabled_and_archived_from_the_start(client, app_id, open_link):
+    body = link(app_id, isActive=False, isArchived=True)
+    created = client.post(LINKS, json=body)
+    assert created.status_code == 201, created.text
+    assert [created.json()[name] for name in ("isActive", "isArchived")] == [False, True]
+    assert open_link("spring").status_code == 404
+    assert client.get(LINKS).json()["data"] == []
+    [record] = client.get(f"{LINKS}?state=archived").json()["data"]
+    assert record["id"] == created.json()["id"]
+
+
 @cases("field", ["slug", "hostedUrl", "createdAt", "websiteId"])
 def test_a_read_only_field_of_a_link_cannot_be_changed(client, make_link, field):
     record = make_link()

@@ -15,7 +15,7 @@ from penstock.http.bodies import compute_on, read_bytes, read_query, require_jso
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
-from penstock.http.schema import SearchQuery
+from penstock.http.schema import RevisionQuery, SearchQuery
 
 
 @post("/api/goals", opt=described("Create a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
@@ -80,12 +80,19 @@ async def change_goal(
     )
 
 
-@delete("/api/goals/{goal_id:str}", opt=described("Delete a goal", tag="goals"))
+@delete(
+    "/api/goals/{goal_id:str}",
+    opt=described("Delete a goal", query=RevisionQuery, tag="goals"),
+)
 async def delete_goal(
-    goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+    request: AnyRequest,
+    goal_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    goals: NamedDependency[GoalService],
 ) -> Response[None]:
     """A goal that a funnel uses cannot be deleted (409)."""
-    await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id)
+    revision = read_query(request, RevisionQuery).revision
+    await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id, revision)
     return no_content()
 
 

@@ -15,7 +15,7 @@ from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import unique_name
 from penstock.warehouse.client import Warehouse
@@ -106,9 +106,15 @@ class GoalService:
             update={"name": name, "match": match, "revision": revision, "updated_at": iso(now_ms)}
         )
 
-    def delete(self, workspace_id: WorkspaceId, goal_id: str) -> None:
+    def delete(self, workspace_id: WorkspaceId, goal_id: str, revision: int | None = None) -> None:
+        """Delete a goal.
+
+        revision: the only one to delete; None: any. Raises Conflict if the goal has another
+        revision, or a funnel uses it.
+        """
         with self._database.write() as db:
-            _existing(store.goal(db, workspace_id, goal_id, hold=True))
+            saved = _existing(store.goal(db, workspace_id, goal_id, hold=True))
+            check_revision(revision, saved.revision)
             _refuse_in_use(db, goal_id, "deleted")
             store.delete_goal(db, goal_id)
 

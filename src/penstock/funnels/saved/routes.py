@@ -22,7 +22,7 @@ from penstock.http.bodies import compute_on, read_bytes, read_json, read_query, 
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
-from penstock.http.schema import PageQuery
+from penstock.http.schema import PageQuery, RevisionQuery
 from penstock.http.scopes import KeyScope
 
 
@@ -176,14 +176,19 @@ async def list_revisions(
     )
 
 
-@delete("/api/funnels/{funnel_id:str}", opt=described("Delete a funnel", tag="funnels"))
+@delete(
+    "/api/funnels/{funnel_id:str}",
+    opt=described("Delete a funnel", query=RevisionQuery, tag="funnels"),
+)
 async def delete_funnel(
+    request: AnyRequest,
     funnel_id: FromPath[str],
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
 ) -> Response[None]:
     """Deletes the definition and its revisions. Events are not deleted."""
-    await to_thread.run_sync(funnels.delete, caller.workspace_id, funnel_id)
+    revision = read_query(request, RevisionQuery).revision
+    await to_thread.run_sync(funnels.delete, caller.workspace_id, funnel_id, revision)
     return no_content()
 
 

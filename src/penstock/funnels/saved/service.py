@@ -33,7 +33,7 @@ from penstock.funnels.saved.schema import FunnelIn, FunnelSort
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http.bodies import bad_parameter, parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
@@ -278,10 +278,18 @@ class FunnelService:
             raise bad_parameter(Fault("revision", "unknown_revision", f"The funnel has {numbers}."))
         return revision.number, revision.definition
 
-    def delete(self, workspace_id: WorkspaceId, funnel_id: str) -> None:
+    def delete(
+        self, workspace_id: WorkspaceId, funnel_id: str, revision: int | None = None
+    ) -> None:
+        """Delete a funnel.
+
+        revision: the only one to delete; None: any. Raises Conflict if the funnel has another
+        revision.
+        """
         with self._database.write() as db:
-            if not store.delete_funnel(db, workspace_id, funnel_id):
-                raise _unknown()
+            saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
+            check_revision(revision, saved.revision)
+            store.delete_funnel(db, funnel_id)
 
 
 def _save_goal_uses(

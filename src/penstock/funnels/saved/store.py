@@ -209,9 +209,6 @@ def save_goal_uses(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -
         db.execute(insert(funnel_goals), uses)
 
 
-def delete_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-    """Delete a funnel, its revisions and its uses of goals. Returns False if it does not exist."""
-    result = db.execute(
-        delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
-    )
-    return result.rowcount > 0
+def delete_funnel(db: Connection, funnel_id: str) -> None:
+    """Delete a funnel, its revisions and its uses of goals."""
+    db.execute(delete(funnels).where(funnels.c.id == funnel_id))

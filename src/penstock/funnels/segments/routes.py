@@ -14,7 +14,7 @@ from penstock.http.bodies import compute_on, read_bytes, read_query, require_jso
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
-from penstock.http.schema import SearchQuery
+from penstock.http.schema import RevisionQuery, SearchQuery
 
 
 @post(
@@ -102,14 +102,19 @@ async def change_segment(
     return answer(changed)
 
 
-@delete("/api/segments/{segment_id:str}", opt=described("Delete a segment", tag="segments"))
+@delete(
+    "/api/segments/{segment_id:str}",
+    opt=described("Delete a segment", query=RevisionQuery, tag="segments"),
+)
 async def delete_segment(
+    request: AnyRequest,
     segment_id: FromPath[str],
     caller: NamedDependency[Caller],
     segments: NamedDependency[SavedSegmentService],
 ) -> Response[None]:
     """A report that names a deleted segment gets an error (422)."""
-    await to_thread.run_sync(segments.delete, caller.workspace_id, segment_id)
+    revision = read_query(request, RevisionQuery).revision
+    await to_thread.run_sync(segments.delete, caller.workspace_id, segment_id, revision)
     return no_content()
 
 

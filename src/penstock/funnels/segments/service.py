@@ -15,7 +15,7 @@ from penstock.funnels.definitions.schema import ValidationContext, saved_filters
 from penstock.funnels.segments import store
 from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
 from penstock.http.bodies import parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import unique_name
 from penstock.warehouse.client import Warehouse
@@ -125,10 +125,18 @@ class SavedSegmentService:
             }
         )
 
-    def delete(self, workspace_id: WorkspaceId, segment_id: str) -> None:
+    def delete(
+        self, workspace_id: WorkspaceId, segment_id: str, revision: int | None = None
+    ) -> None:
+        """Delete a segment.
+
+        revision: the only one to delete; None: any. Raises Conflict if the segment has another
+        revision.
+        """
         with self._database.write() as db:
-            if not store.delete_segment(db, workspace_id, segment_id):
-                raise _unknown()
+            saved = _existing(store.segment(db, workspace_id, segment_id, hold=True))
+            check_revision(revision, saved.revision)
+            store.delete_segment(db, segment_id)
 
 
 def _existing(segment: SavedSegmentRecord | None) -> SavedSegmentRecord:

@@ -88,9 +88,5 @@ def change_segment(
     db.execute(update(segments).where(segments.c.id == segment_id).values(changed))
 
 
-def delete_segment(db: Connection, workspace_id: WorkspaceId, segment_id: str) -> bool:
-    """Delete a segment. Returns whether the workspace had it."""
-    deleted = db.execute(
-        delete(segments).where(segments.c.workspace_id == workspace_id, segments.c.id == segment_id)
-    )
-    return deleted.rowcount > 0
+def delete_segment(db: Connection, segment_id: str) -> None:
+    db.execute(delete(segments).where(segments.c.id == segment_id))

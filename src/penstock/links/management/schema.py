@@ -80,6 +80,8 @@ Tags = Annotated[
 PASS_QUERY = Field(
     description="Whether the fallback URL gets the visit's query and the link's UTM parameters."
 )
+_IS_ACTIVE = Field(description="false disables the link, true enables it again.")
+_IS_ARCHIVED = Field(description="Archived links are hidden from lists but keep working.")
 WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 
 
@@ -123,6 +125,8 @@ class NewLink(_LinkFields):
     destination_path: DestinationPath
     tags: Annotated[Tags, Field(default_factory=list)]
     pass_query: Annotated[bool, PASS_QUERY] = False
+    is_active: Annotated[bool, _IS_ACTIVE] = True
+    is_archived: Annotated[bool, _IS_ARCHIVED] = False
 
 
 class LinkChange(_LinkFields):
@@ -138,13 +142,13 @@ class LinkChange(_LinkFields):
     is_active: Annotated[
         bool | None,
         AfterValidator(not_null),
-        Field(description="false disables the link, true enables it again."),
+        _IS_ACTIVE,
         OMITTABLE,
     ] = None
     is_archived: Annotated[
         bool | None,
         AfterValidator(not_null),
-        Field(description="Archived links are hidden from lists but keep working."),
+        _IS_ARCHIVED,
         OMITTABLE,
     ] = None
 
