@@ -70,6 +70,8 @@ def _print_summary(summary: Summary) -> None:
         field = f"{reason.fault.field}: " if reason.fault.field else ""
         lines = count_of(reason.lines, "line")
         print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.fault.message}")
+    if summary.has_reached_limit:
+        print("The file has very many names, IDs or values. What follows covers a part of them.")
     if summary.event_names:
         print("Events by type and name:")
     for (kind, name), number in summary.event_names[:_MAX_LISTED]:

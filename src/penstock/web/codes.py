@@ -131,6 +131,8 @@ too_many_secrets        409 Too many signing secrets of one provider are valid. 
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
 import_finished         409 The import is finished, so it cannot be started or cancelled.
+too_many_dry_runs       409 Too many files of imports wait for their start, or they are too large
+  together. Start or cancel one; the detail names it.
 import_not_checked      409 The dry run of the import has not ended. Wait, or cancel the import.
 import_started          409 The import was already started.
 no_gap                  409 The import left no gap in the coverage of reports.

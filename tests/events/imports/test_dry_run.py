@@ -4,8 +4,11 @@ import gzip
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
-from penstock.events.imports import checks, model
+from penstock.base.errors import StoreUnavailable
+from penstock.events.imports import checks, model, service
+from penstock.metadb.tables import imports
 from tests.events.conftest import finished, ndjson
 from tests.events.imports.exported import FILES
 from tests.events.imports.test_imports import counts, stored
@@ -149,16 +152,34 @@ def test_a_file_that_nobody_starts_is_removed(send, client, services, settings, 
     assert client.get(f"/api/imports/{job['id']}/summary").status_code == 404
 
 
-def test_files_before_their_start_count_towards_the_limit_of_a_workspace(send, workspace):
-    for second in range(20):
-        send([event("a", "v", second)])
-    answer = workspace.client.post(
+def refused(tenant):
+    """Send one file too many for a dry run, and return why it was refused."""
+    answer = tenant.client.post(
         "/api/imports",
-        params={"websiteId": workspace.website_id, "dryRun": "true"},
+        params={"websiteId": tenant.website_id, "dryRun": "true"},
         content=ndjson([event("a", "v", 1)]),
         headers={"Content-Type": "application/x-ndjson"},
     )
-    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
+    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_dry_runs"), answer.text
+    return answer.json()["detail"]
+
+
+def test_a_workspace_has_a_limit_for_files_before_their_start(send, workspace):
+    jobs = [send([event("a", "v", second)]) for second in range(20)]
+    assert f"Start or cancel one, such as {jobs[0]['id']}" in refused(workspace)
+
+
+@pytest.mark.parametrize("limits", [{"max_import_bytes": 1024}])
+def test_files_before_their_start_have_a_maximum_size(send, key, workspace):
+    long = [event("a", "v", 1, text="x" * 500)]
+    sender = key("ingest")
+    for _ in range(4):
+        send(long, tenant=sender)
+    assert "bytes that nobody has started" in refused(sender)
+    for _ in range(3):
+        send(long)
+    assert "bytes that nobody has started" in refused(workspace)
+    assert "Ask a member" in refused(key("ingest"))
 
 
 def test_workspaces_take_turns(send, client, other_workspace, slow):
@@ -282,7 +303,16 @@ def test_a_key_that_only_sends_reaches_only_its_own_files_before_their_start(sen
         assert stranger.put(f"{path}/mapping", json=columns).status_code == 404
         assert stranger.post(f"{path}/start").status_code == 404
         assert stranger.post(f"{path}/cancel").status_code == 404
-    assert sender.client.post(f"{path}/cancel").json()["state"] == "cancelled"
+    for _ in range(2):  # Requests are safe to repeat.
+        assert sender.client.post(f"{path}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_start_respects_the_limit_of_unfinished_imports(send, client, monkeypatch):
+    monkeypatch.setattr(service, "_MAX_OPEN_JOBS", 0)
+    job = checked(client, send([event("a", "v", 1)]))
+    answer = client.post(f"/api/imports/{job['id']}/start")
+    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
+    assert client.get(f"/api/imports/{job['id']}").json()["state"] == "checked"
 
 
 def test_a_key_that_only_sends_cannot_cancel_a_started_import(send, key, client):
@@ -296,14 +326,7 @@ def test_a_key_that_only_sends_cannot_cancel_a_started_import(send, key, client)
 def test_a_key_that_only_sends_leaves_room_for_other_files(send, key, client, run_import):
     sender = key("ingest")
     jobs = [send([event("a", "v", second)], tenant=sender) for second in range(10)]
-    answer = sender.client.post(
-        "/api/imports",
-        params={"websiteId": sender.website_id, "dryRun": "true"},
-        content=ndjson([event("a", "v", 1)]),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
-    assert "start or cancel one" in answer.json()["detail"]
+    assert "This key has sent 10 files that nobody has started" in refused(sender)
     send([event("b", "v", 1)])
     assert run_import([event("c", "v", 1)])["state"] == "done"
     assert sender.client.post(f"/api/imports/{jobs[0]['id']}/cancel").status_code == 200
@@ -319,7 +342,9 @@ def test_a_start_is_based_on_the_summary_of_the_current_mapping(send, client):
     checked(client, job)
     answer = client.post(f"{path}/start", params={"revision": job["revision"]})
     assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
-    answer = client.post(f"{path}/start", params={"revision": changed["revision"]})
+    summary = client.get(f"{path}/summary").json()
+    assert summary["revision"] == changed["revision"]
+    answer = client.post(f"{path}/start", params={"revision": summary["revision"]})
     assert answer.json()["state"] == "queued"
 
 
@@ -359,3 +384,44 @@ def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, cl
     ]
     summary = summary_of(client, send(lines))
     assert (summary["events"], summary["eventNameCount"]) == (81 // 9, 9)
+    assert summary["hasReachedLimit"]
+
+
+def test_a_small_file_reaches_no_limit(send, client):
+    assert not summary_of(client, send([event("a", "v", 1, cart="c")]))["hasReachedLimit"]
+
+
+def test_a_problem_of_the_file_is_still_known_after_an_error_of_the_store(
+    send, client, monkeypatch
+):
+    summarise, errors = checks.ImportSummaryRecord.from_summary, [StoreUnavailable()]
+
+    def fail_once(summary, **parts):
+        if errors:
+            raise errors.pop()
+        return summarise(summary, **parts)
+
+    monkeypatch.setattr(checks.ImportSummaryRecord, "from_summary", fail_once)
+    cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]
+    summary = summary_of(client, send(cut))
+    assert "truncated" in (summary["error"] or "")
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("state", ["checking", "checked"])
+def test_an_import_that_cannot_be_read_does_not_stop_others(
+    send, client, services, monkeypatch, state
+):
+    """An expired import in the state `checked`, or one in the state `checking`."""
+    job = checked(client, send(TABLE, "csv"))
+    damaged = update(imports).where(imports.c.id == job["id"])
+    values = {"mapping": {"columns": "none"}, "state": state}
+    if state == "checked":
+        values["created_at"] = 0
+    with services.database.write() as db:
+        db.execute(damaged.values(values))
+    assert summary_of(client, send([event("a", "v", 1)]))["events"] == 1
+    [other] = [
+        each for each in client.get("/api/imports").json()["data"] if each["id"] == job["id"]
+    ]
+    assert other["state"] == {"checking": "failed", "checked": "cancelled"}[state]

@@ -14,7 +14,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
-from penstock.base.ids import ImportId, WorkspaceId
+from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker
 from penstock.events.imports import store
 from penstock.events.imports.bugs import log_bug
@@ -63,15 +63,19 @@ class _Check:
     """A dry run in progress.
 
     sample: the first rows of a table; None for other formats and unreadable files. reading_s:
-    seconds of reading so far.
+    seconds of reading so far. summary: set once the file is read, so that it can be saved again
+    after an error of the store. is_complete: whether it covers the whole file.
     """
 
+    staged: StagedImport
     job: ImportJob
     rows: Iterator[Row]
     summariser: Summariser
     sample: Sample | None = None
     bytes_read: int = 0
     reading_s: float = 0.0
+    summary: Summary | None = None
+    is_complete: bool = False
 
 
 class CheckWorker:
@@ -114,7 +118,7 @@ class CheckWorker:
         expired = {each.id for each in staged if each.has_expired(now_ms)}
         for each in staged:
             if each.id in expired:
-                self._cancel(each)
+                self._end(each, ImportState.CANCELLED, _NOT_STARTED)
         staged = [each for each in staged if each.id not in expired]
         self._settle_files({str(each.id) for each in staged})
         self._begin_checks(staged)
@@ -123,14 +127,14 @@ class CheckWorker:
         workspace_id, check = next(iter(self._checks.items()))
         self._checks.move_to_end(workspace_id)
         has_ended = True
-        with self._failing_only(check.job.id, check.job.workspace_id):
+        with self._failing_only(check.staged):
             has_ended = self._read_slice(check)
         if has_ended:
             del self._checks[workspace_id]
         return _PAUSE_S if self._is_busy() else 0.0
 
     @contextmanager
-    def _failing_only(self, import_id: ImportId, workspace_id: WorkspaceId) -> Iterator[None]:
+    def _failing_only(self, staged: StagedImport) -> Iterator[None]:
         """Fail this import after a bug, so that other dry runs go on.
 
         The step is tried again if a store does not respond, the disk is full, or no file descriptor
@@ -143,19 +147,16 @@ class CheckWorker:
         except StoreUnavailable:
             raise
         except OSError as error:
-            self._checks.pop(workspace_id, None)
+            self._checks.pop(staged.workspace_id, None)
             raise StoreUnavailable(reason=str(error)) from error
         except Exception as error:
-            log_bug("import_check_failed", import_id, error)
-            self._fail(import_id, workspace_id, _INTERNAL_ERROR)
+            log_bug("import_check_failed", staged.id, error)
+            self._end(staged, ImportState.FAILED, _INTERNAL_ERROR)
 
-    def _cancel(self, staged: StagedImport) -> None:
-        """Cancel an import that nobody started in time."""
+    def _end(self, staged: StagedImport, state: ImportState, error: str) -> None:
+        """End an import before its start. error: the reason."""
         with self._database.write() as db:
-            stored = store.find(db, staged.workspace_id, staged.id, lock=True)
-            if stored is not None and stored.is_staged:
-                store.save(db, cancelled(stored, self._clock(), error=_NOT_STARTED))
-                store.remove_summary(db, stored.id)
+            store.end_staged(db, staged, state, error, self._clock())
 
     def _settle_files(self, staged_ids: set[str]) -> None:
         """Move the files of started imports, and remove those of imports that have ended."""
@@ -187,7 +188,7 @@ class CheckWorker:
         for each in waiting.values():
             is_free = len(self._checks) < _MAX_RUNNING and each.workspace_id not in self._checks
             if is_free and each.id in present:
-                with self._failing_only(each.id, each.workspace_id):
+                with self._failing_only(each):
                     self._begin_check(each)
 
     def _begin_check(self, staged: StagedImport) -> None:
@@ -197,12 +198,12 @@ class CheckWorker:
             return
         website = self._websites.find_website(job.website_id)
         if website is None:
-            self._fail(job.id, job.workspace_id, "The website was deleted.")
+            self._end(staged, ImportState.FAILED, "The website was deleted.")
             return
         sample = self._sample(job)
         job = self._with_mapping(job, sample)
         if job.state is ImportState.CHECKING:
-            self._checks[job.workspace_id] = self._check(job, website, sample)
+            self._checks[job.workspace_id] = self._check(staged, job, website, sample)
 
     def _with_mapping(self, job: ImportJob, sample: Sample | None) -> ImportJob:
         """Guess the mapping of a table whose columns are not the fields of an event.
@@ -244,25 +245,28 @@ class CheckWorker:
         except UnreadableFile:
             return None  # The dry run reports it.
 
-    def _check(self, job: ImportJob, website: Website, sample: Sample | None) -> _Check:
+    def _check(
+        self, staged: StagedImport, job: ImportJob, website: Website, sample: Sample | None
+    ) -> _Check:
         rows = reader_named(job.format, job.mapping).rows(
             self._staged.path(job.id, job.format), self._reader_limits()
         )
         summariser = Summariser(
             website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
         )
-        return _Check(job, rows, summariser, sample)
+        return _Check(staged, job, rows, summariser, sample)
 
     def _read_slice(self, check: _Check) -> bool:
         """Read rows until the time is up. Returns whether the dry run has ended."""
-        began_s = monotonic()
-        summary = self._read_rows(check, began_s + _SLICE_S)
-        check.reading_s += monotonic() - began_s
-        is_complete = summary is not None
-        if summary is None and check.reading_s >= _MAX_READING_S:
-            summary = check.summariser.summary()
-        self._save(check, summary, is_complete=is_complete)
-        return summary is not None
+        if check.summary is None:
+            began_s = monotonic()
+            check.summary = self._read_rows(check, began_s + _SLICE_S)
+            check.reading_s += monotonic() - began_s
+            check.is_complete = check.summary is not None
+            if check.summary is None and check.reading_s >= _MAX_READING_S:
+                check.summary = check.summariser.summary()
+        self._save(check)
+        return check.summary is not None
 
     def _read_rows(self, check: _Check, until_s: float) -> Summary | None:
         """Read rows until the given time; return the summary at the end of the file."""
@@ -286,7 +290,7 @@ class CheckWorker:
         check.bytes_read = check.job.bytes_total
         return check.summariser.summary()
 
-    def _save(self, check: _Check, summary: Summary | None, *, is_complete: bool) -> None:
+    def _save(self, check: _Check) -> None:
         """Save the progress, or the summary. Does nothing if someone has changed the import."""
         with self._database.write() as db:
             job = store.find(db, check.job.workspace_id, check.job.id, lock=True)
@@ -300,29 +304,14 @@ class CheckWorker:
                 lines_read=check.summariser.lines_read,
                 updated_at_ms=self._clock(),
             )
-            if summary is not None:
+            if check.summary is not None:
                 job = replace(job, state=ImportState.CHECKED)
                 record = ImportSummaryRecord.from_summary(
-                    summary, is_complete=is_complete, sample=check.sample, mapping=job.mapping
+                    check.summary,
+                    is_complete=check.is_complete,
+                    sample=check.sample,
+                    mapping=job.mapping,
+                    revision=job.revision,
                 )
                 store.save_summary(db, job.id, record.model_dump(mode="json"))
             store.save(db, job)
-
-    def _fail(self, import_id: ImportId, workspace_id: WorkspaceId, reason: str) -> None:
-        now_ms = self._clock()
-        with self._database.write() as db:
-            stored = store.find(db, workspace_id, import_id, lock=True)
-            if stored is not None and stored.is_staged:
-                failed = replace(stored, state=ImportState.FAILED, error=reason)
-                store.save(db, replace(failed, updated_at_ms=now_ms, finished_at_ms=now_ms))
-
-
-def cancelled(job: ImportJob, now_ms: int, *, error: str | None = None) -> ImportJob:
-    """Return the job as cancelled."""
-    return replace(
-        job,
-        state=ImportState.CANCELLED,
-        error=error,
-        updated_at_ms=now_ms,
-        finished_at_ms=now_ms,
-    )

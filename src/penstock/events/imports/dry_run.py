@@ -87,7 +87,8 @@ class Summary(NamedTuple):
     duplicates: events that repeat an earlier line of the file. event_names: number of events by
     kind and name, most frequent first. visitors: None if the file has too many IDs. steps: the most
     frequent event names, in the order in which visitors reach them. stopped: why the rest of the
-    file cannot be read, or is not imported.
+    file cannot be read, or is not imported. has_reached_limit: whether IDs, names, properties,
+    values or reasons were left out.
     """
 
     lines_read: int
@@ -106,6 +107,7 @@ class Summary(NamedTuple):
     attempt_properties: Sequence[AttemptProperty]
     steps: Sequence[EventKey]
     stopped: str | None
+    has_reached_limit: bool
 
 
 @dataclass(slots=True)
@@ -113,10 +115,12 @@ class _Budget:
     """The number of entries that may still be stored."""
 
     free: int
+    is_exhausted: bool = False
 
     def take(self) -> bool:
         """Take an entry, and return whether one was left."""
         if not self.free:
+            self.is_exhausted = True
             return False
         self.free -= 1
         return True
@@ -213,6 +217,12 @@ class _Properties:
 
     def __init__(self, max_values: int, names: _Budget) -> None:
         self._known, self._values, self._names = dict[str, _Property](), _Budget(max_values), names
+        self._is_limited = False
+
+    @property
+    def has_reached_limit(self) -> bool:
+        """Whether properties or values were left out."""
+        return self._is_limited or self._values.is_exhausted
 
     def add(self, event: NewEvent, visitor_id: VisitorId) -> None:
         """Note the properties of an event."""
@@ -223,6 +233,7 @@ class _Properties:
                 continue
             if name not in self._known:
                 if len(self._known) == _MAX_PROPERTIES:
+                    self._is_limited = True
                     continue
                 self._known[name] = _Property(_Order(self._names))
             self._add_value(self._known[name], sent, event, visitor_id)
@@ -234,7 +245,10 @@ class _Properties:
         if key in examined.events or (len(examined.events) < _MAX_NAMES and self._names.take()):
             examined.events[key] += 1
         if sent not in examined.values:
-            if len(examined.values) == _MAX_VALUES or not self._values.take():
+            if len(examined.values) == _MAX_VALUES:
+                self._is_limited = True
+                return
+            if not self._values.take():
                 return
             examined.values[sent] = _Value()
         value = examined.values[sent]
@@ -281,7 +295,7 @@ class Summariser:
         accepts_stored_events: bool = True,
     ) -> None:
         self._website, self._accepts_stored_events = website, accepts_stored_events
-        names = _Budget(limits.names)
+        self._names = names = _Budget(limits.names)
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._occurrences, self._repeats = Occurrences(), Occurrences()
         self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
@@ -289,6 +303,7 @@ class Summariser:
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], Reason]()
         self._counts = Counter[str]()
+        self._is_limited = False
         self.lines_read = 0
 
     @property
@@ -336,6 +351,8 @@ class Summariser:
         key = (event.kind, event.name)
         if len(self._event_names) < _MAX_NAMES or key in self._event_names:
             self._event_names[key] += 1
+        else:
+            self._is_limited = True
         first_ms, last_ms = self._span_ms
         self._span_ms = min(first_ms, event.occurred_at_ms), max(last_ms, event.occurred_at_ms)
         if visitor_id is not None:
@@ -353,6 +370,8 @@ class Summariser:
         elif len(self._reasons) < _MAX_REASONS:
             excerpt = line_excerpt(row.content) if row.content else None
             self._reasons[key] = Reason(fault, 1, row.line, excerpt)
+        else:
+            self._is_limited = True
 
     def summary(self, stopped: str | None = None) -> Summary:
         """Return the summary of the rows so far. stopped: why no more rows are read."""
@@ -374,6 +393,12 @@ class Summariser:
             attempt_properties=self._properties.attempt_properties(self._visitors, self._website),
             steps=self._order.steps(self._event_names),
             stopped=stopped,
+            has_reached_limit=(
+                self._is_limited
+                or self._names.is_exhausted
+                or self._visitors.is_full
+                or self._properties.has_reached_limit
+            ),
         )
 
 

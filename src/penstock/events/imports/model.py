@@ -151,6 +151,22 @@ class StagedImport(NamedTuple):
         return self.created_at_ms + STAGED_MS <= now_ms
 
 
+class StagedFile(NamedTuple):
+    """The file of an import before its start. sent_by: as in `ImportJob`. size: number of bytes,
+    as sent.
+    """
+
+    import_id: ImportId
+    sent_by: str | None
+    size: int
+    created_at_ms: int
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When the file is removed."""
+        return self.created_at_ms + STAGED_MS
+
+
 class Reject(NamedTuple):
     """A rejected line with all its faults.
 

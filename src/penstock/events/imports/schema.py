@@ -105,8 +105,8 @@ class StartQuery(Query):
         int | None,
         Field(
             ge=1,
-            description="The import's revision when its summary was read. If the mapping has "
-            "changed since, the import does not start.",
+            description="The revision of the summary that was read. If the mapping has changed "
+            "since, the import does not start.",
         ),
     ] = None
 
@@ -287,11 +287,22 @@ def _cell(value: Any) -> str:
 class ImportSummaryRecord(Record):
     """The result of a dry run. Nothing of the file is stored as an event."""
 
+    revision: Annotated[
+        int, Field(description="The revision of the import whose mapping the dry run has used.")
+    ]
     is_complete: Annotated[
         bool,
         Field(
             description="false if the dry run ended before the end of the file, because it is "
             "large. All numbers then describe the beginning of the file."
+        ),
+    ]
+    has_reached_limit: Annotated[
+        bool,
+        Field(
+            description="true if the file has more IDs, event names, properties, values or "
+            "reasons than a dry run examines. The lists and suggestions then describe a part of "
+            "them; the numbers of events and lines are not affected."
         ),
     ]
     error: Annotated[
@@ -363,9 +374,12 @@ class ImportSummaryRecord(Record):
         is_complete: bool,
         sample: Sample | None = None,
         mapping: ImportMapping | None = None,
+        revision: int = 1,
     ) -> Self:
         return cls(
+            revision=revision,
             is_complete=is_complete,
+            has_reached_limit=summary.has_reached_limit,
             sample=None if sample is None else SampleRecord.from_sample(sample),
             mapping=mapping,
             error=summary.stopped,

@@ -1,9 +1,9 @@
 """Use cases for imports. Synchronous methods block, so call them from a worker thread."""
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -12,7 +12,7 @@ from penstock.accounts.keys.service import require_website_of_key
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
+from penstock.base.clock import Clock, iso
 from penstock.base.errors import (
     Conflict,
     Fault,
@@ -28,13 +28,19 @@ from penstock.base.paging import Listing, Page
 from penstock.base.wording import listed
 from penstock.events.imports import store
 from penstock.events.imports.checks import TOPIC as CHECKS_TOPIC
-from penstock.events.imports.checks import CheckWorker, cancelled
+from penstock.events.imports.checks import CheckWorker
 from penstock.events.imports.content import require_format
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import Reader
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping, OtherColumns
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_request
-from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.events.imports.model import (
+    ImportJob,
+    ImportSpan,
+    ImportState,
+    Reject,
+    StagedFile,
+)
 from penstock.events.imports.schema import ImportQuery, ImportSummaryRecord
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
@@ -46,11 +52,30 @@ from penstock.settings import Settings
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _MAX_OPEN_JOBS = 20
-_MAX_STAGED = 20
-_MAX_STAGED_OF_KEY = 10
-"""Maximum number of files before their start that a key without the scope manage may have sent."""
-_MAX_STAGED_UPLOADS = 4
-"""Maximum size of a workspace's files before their start, as a multiple of the largest upload."""
+
+
+class _StagedLimits(NamedTuple):
+    """Limits for files before their start. uploads: their maximum size, as a multiple of the
+    largest upload.
+    """
+
+    files: int
+    uploads: int
+
+    def reached(self, files: Sequence[StagedFile], upload_bytes: int) -> str | None:
+        """Return what the files have too many of; None if there is room for another.
+
+        upload_bytes: maximum size of an upload.
+        """
+        size = sum(file.size for file in files)
+        if len(files) >= self.files:
+            return f"{len(files)} files"
+        return f"files of {size:,} bytes" if size >= self.uploads * upload_bytes else None
+
+
+_STAGED_OF_WORKSPACE = _StagedLimits(files=20, uploads=4)
+_STAGED_OF_KEY = _StagedLimits(files=10, uploads=2)
+"""Limits for the files of a key without the scope manage."""
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""
 
@@ -129,8 +154,7 @@ class ImportService:
         website = await to_thread.run_sync(
             self._websites.owned_website, sender.workspace_id, query.website_id
         )
-        require_few = self._require_few_staged if query.dry_run else self._require_few_open
-        await to_thread.run_sync(require_few, sender)
+        await to_thread.run_sync(self._require_room_for_upload, sender, query.dry_run)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         files = self._staged_files if query.dry_run else self._files
@@ -175,7 +199,7 @@ class ImportService:
             sent_by=_id_of(sender),
         )
         try:
-            await to_thread.run_sync(self._add, job)
+            await to_thread.run_sync(self._add, job, sender)
         # The job may have been stored. If not, the worker removes the file.
         except StoreUnavailable:
             raise
@@ -186,33 +210,42 @@ class ImportService:
             worker.wake()
         return job
 
-    def _require_few_open(self, sender: Caller) -> None:
+    def _require_room_for_upload(self, sender: Caller, is_staged: bool) -> None:
         with self._database.read() as db:
-            count = store.count_open_jobs(db, sender.workspace_id)
-        if count >= _MAX_OPEN_JOBS:
-            raise _too_many(f"This workspace has {count} unfinished imports, the limit; wait")
+            if is_staged:
+                self._require_few_staged(db, sender)
+            else:
+                _require_few_open(db, sender.workspace_id)
 
-    def _require_few_staged(self, sender: Caller) -> None:
-        """Require room for a file before its start. A key that only sends events cannot take all
-        places of its workspace.
+    def _require_few_staged(self, db: Connection, sender: Caller) -> None:
+        """Require room for a file before its start. A key without the scope manage cannot take
+        more than half of the places and of the size.
         """
-        with self._database.read() as db:
-            files = store.staged_files(db, sender.workspace_id)
-        own = sum(sent_by == _id_of(sender) for sent_by, _ in files)
-        if KeyScope.MANAGE not in sender.scopes and own >= _MAX_STAGED_OF_KEY:
-            raise _too_many(f"This key has sent {own} files that nobody started, the limit; start")
-        if len(files) >= _MAX_STAGED:
-            raise _too_many(
-                f"This workspace has {len(files)} files that nobody started, the limit; start"
-            )
-        if sum(size for _, size in files) >= _MAX_STAGED_UPLOADS * self._settings.max_import_bytes:
-            raise _too_many(
-                "The files of this workspace that nobody started have reached the maximum size of "
-                f"{_MAX_STAGED_UPLOADS} uploads; start"
-            )
+        files = store.staged_files(db, sender.workspace_id)
+        own = [file for file in files if file.sent_by == _id_of(sender)]
+        may_use_all = KeyScope.MANAGE in sender.scopes
+        who, upload_bytes = "This workspace has", self._settings.max_import_bytes
+        reached = _STAGED_OF_WORKSPACE.reached(files, upload_bytes)
+        if not may_use_all and (of_key := _STAGED_OF_KEY.reached(own, upload_bytes)):
+            who, reached = "This key has sent", of_key
+        if reached is None:
+            return
+        usable = files if may_use_all else own
+        way_out = (
+            f"Start or cancel one, such as {usable[0].import_id}."
+            if usable
+            else "Ask a member to start or cancel one, or wait: the oldest is removed at "
+            f"{iso(files[0].expires_at_ms)}."
+        )
+        raise Conflict(
+            f"{who} {reached} that nobody has started, the limit. {way_out}",
+            code="too_many_dry_runs",
+        )
 
-    def _add(self, job: ImportJob) -> None:
+    def _add(self, job: ImportJob, sender: Caller) -> None:
         with self._database.write() as db:
+            if job.is_staged:  # Other uploads may have ended in the meantime.
+                self._require_few_staged(db, sender)
             store.add(db, job)
 
     def find(self, actor: Caller, import_id: str) -> ImportJob:
@@ -248,6 +281,8 @@ class ImportService:
         """
         with self._database.write() as db:
             job = _changed_import(db, actor, import_id)
+            if job.state is ImportState.CANCELLED and job.sent_by == _id_of(actor):
+                return job
             if not job.is_staged:
                 require_scope(actor.scopes, (KeyScope.MANAGE,))
             if job.state is ImportState.CANCELLED:
@@ -255,7 +290,10 @@ class ImportService:
             if not job.is_open and not job.is_staged:
                 raise Conflict("The import is already finished.", code="import_finished")
             was_queued = job.state is ImportState.QUEUED
-            job = cancelled(job, self._clock())
+            now_ms = self._clock()
+            job = replace(
+                job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
+            )
             store.save(db, job)
             store.remove_summary(db, job.id)
             self._database.changes.announce(db, TOPIC)
@@ -291,8 +329,9 @@ class ImportService:
     def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
         """Begin the import of a file after its dry run.
 
-        revision: the one that the actor has seen. Raises `Conflict` if the mapping has changed
-        since, if the dry run has not ended, or if the import was started or has ended.
+        revision: revision of the summary that the actor has read. Raises `Conflict` if the mapping
+        has changed since, if the dry run has not ended, or if the import was started or has ended,
+        and `QueueFull` if the workspace has too many unfinished imports.
         """
         with self._database.write() as db:
             job = _changed_import(db, actor, import_id)
@@ -308,6 +347,7 @@ class ImportService:
                 raise _already_started(job)
             if job.mapping is not None and (gaps := job.mapping.gaps()):
                 raise Invalid(gaps)
+            _require_few_open(db, job.workspace_id)
             job = replace(
                 job,
                 state=ImportState.QUEUED,
@@ -423,8 +463,14 @@ def _changed_import(db: Connection, actor: Caller, import_id: str) -> ImportJob:
     return _seen_import(job, actor, (KeyScope.MANAGE,))
 
 
-def _too_many(problem: str) -> QueueFull:
-    return QueueFull(f"{problem} or cancel one.", code="too_many_imports", retry_after_s=30)
+def _require_few_open(db: Connection, workspace_id: WorkspaceId) -> None:
+    count = store.count_open_jobs(db, workspace_id)
+    if count >= _MAX_OPEN_JOBS:
+        raise QueueFull(
+            f"This workspace has {count} unfinished imports, the limit; wait or cancel one.",
+            code="too_many_imports",
+            retry_after_s=30,
+        )
 
 
 def _not_checked(job: ImportJob) -> Conflict:

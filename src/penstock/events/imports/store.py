@@ -32,6 +32,7 @@ from penstock.events.imports.model import (
     ImportSpan,
     ImportState,
     Reject,
+    StagedFile,
     StagedImport,
 )
 from penstock.events.redaction import redact
@@ -262,15 +263,32 @@ def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
     return int(connection.execute(count).scalar_one())
 
 
-def staged_files(
-    connection: Connection, workspace_id: WorkspaceId
-) -> Sequence[tuple[str | None, int]]:
-    """Return the sender and the size in bytes of each file of a workspace before its start."""
+def staged_files(connection: Connection, workspace_id: WorkspaceId) -> list[StagedFile]:
+    """Return the files of a workspace's imports before their start, oldest first."""
     c = imports.c
-    files = select(c.sent_by, c.bytes_total).where(
-        c.workspace_id == workspace_id, c.state.in_(_STAGED)
+    files = (
+        select(c.id, c.sent_by, c.bytes_total, c.created_at)
+        .where(c.workspace_id == workspace_id, c.state.in_(_STAGED))
+        .order_by(c.created_at, c.id)
     )
-    return [(sender, size) for sender, size in connection.execute(files)]
+    return [StagedFile(*row) for row in connection.execute(files)]
+
+
+def end_staged(
+    connection: Connection, staged: StagedImport, state: ImportState, error: str, now_ms: int
+) -> None:
+    """End an import before its start, and remove its summary. Does nothing if it was started.
+
+    Its mapping is not read, so this also works for one that cannot be read.
+    """
+    c = imports.c
+    ended = (
+        update(imports)
+        .where(c.id == staged.id, c.workspace_id == staged.workspace_id, c.state.in_(_STAGED))
+        .values(state=state, error=error, updated_at=now_ms, finished_at=now_ms)
+    )
+    if connection.execute(ended).rowcount:
+        remove_summary(connection, staged.id)
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
