@@ -259,6 +259,18 @@ def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
     assert not (folder / "unfinished.ndjson").exists()
 
 
+def test_a_folder_that_moves_stays_the_same_destination(service, tmp_path):
+    folder, moved = tmp_path / "export", tmp_path / "moved"
+    exported(service, folder)
+    folder.rename(moved)
+    folder_id = manifest_of(moved)["id"]
+    exported(service, moved)
+    listed = service.client.get("/api/exports", params={"pageSize": 100}).json()["data"]
+    own = [each for each in listed if each["destinationId"] == folder_id]
+    assert [each["destination"].partition(":")[2] for each in own] == [str(moved)]
+    assert manifest_of(moved)["id"] == folder_id
+
+
 def test_a_folder_of_something_else_is_refused(service, tmp_path):
     (tmp_path / "photo.jpg").write_bytes(b"")
     result = run(service, tmp_path)

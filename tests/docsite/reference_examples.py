@@ -368,6 +368,7 @@ def _use_exports(recorder: Recorder) -> None:
     call("GET", "/api/exports/members")
     call("POST", "/api/exports/{export_id}/finish", export_id=export["id"])
     call("GET", "/api/exports", query={"pageSize": 1})
+    call("DELETE", "/api/exports/{export_id}", export_id=export["id"])
 
 
 def _use_links(recorder: Recorder, app_id: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.exports.service import MAX_DESTINATIONS
 from tests.conftest import ShiftedClock
 from tests.exports.test_exports import send
 from tests.tenant import Tenant
@@ -18,8 +19,9 @@ def metadb_url(database_url: str) -> str:
     return database_url
 
 
-def begin(workspace: Tenant, destination: str = FOLDER) -> Json:
-    answer = workspace.client.post("/api/exports", json={"destination": destination})
+def begin(workspace: Tenant, destination: str = FOLDER, **more: str) -> Json:
+    body = {"destination": destination, **more}
+    answer = workspace.client.post("/api/exports", json=body)
     assert answer.status_code == 201, answer.text
     export: Json = answer.json()
     return export
@@ -135,6 +137,11 @@ def test_days_of_an_export_of_another_workspace_are_refused(
         ("", "too_short"),
         ("x" * 501, "too_long"),
         ("s3://key:secret@bucket/acme", "has_credentials"),
+        ("s3://key:sec/ret@bucket/acme", "has_credentials"),
+        ("https://secret@host", "has_credentials"),
+        ("//key:secret@host/acme", "has_credentials"),
+        ("key:secret@host:/acme", "has_credentials"),
+        ("s3://[secret/acme", "not_a_url"),
         ("/backups\n/acme", "control_character"),
     ],
 )
@@ -156,3 +163,87 @@ def test_keys_that_may_only_read_see_no_exports(workspace: Tenant) -> None:
             method, "/api/exports", json={"destination": FOLDER}, headers=headers
         )
         assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+
+
+@pytest.mark.parametrize(
+    ("destination", "recorded"),
+    [
+        ("https://host.example:8443/acme?sig=secret#secret", "https://host.example:8443/acme"),
+        ("s3://bucket/acme", "s3://bucket/acme"),
+        ("backups:/srv/a@b/what?#1", "backups:/srv/a@b/what?#1"),
+        ("ada@backups:/srv", "ada@backups:/srv"),
+    ],
+)
+def test_the_query_of_an_address_is_not_recorded(
+    workspace: Tenant, destination: str, recorded: str
+) -> None:
+    assert begin(workspace, destination)["destination"] == recorded
+
+
+def test_a_folder_that_moves_is_the_same_destination(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    finish(workspace, begin(workspace, "old-host:/srv", destinationId="folder-1"))
+    clock.advance(seconds=1)
+    deletion = delete(workspace, visitorId="v1")
+    clock.advance(seconds=1)
+    moved = begin(workspace, "new-host:/srv", destinationId="folder-1")
+    [export] = done(workspace, deletion["id"])["exports"]
+    assert export["destination"] == "new-host:/srv"
+    finish(workspace, moved)
+    assert done(workspace, deletion["id"])["exports"] == []
+
+
+def test_only_the_last_complete_and_one_interrupted_export_are_remembered(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    send(workspace, 1, 0)
+    begun = []
+    for _ in range(4):
+        begun.append(begin(workspace))
+        read_days(workspace, begun[-1])
+        clock.advance(seconds=1)
+
+    def listed() -> list[str]:
+        return [each["id"] for each in workspace.client.get("/api/exports").json()["data"]]
+
+    assert listed() == [begun[3]["id"], begun[0]["id"]]
+    # The files of the first one can still contain a person that was deleted after it.
+    [export] = delete(workspace, visitorId="v1")["exports"]
+    assert (export["firstDay"], export["lastDay"]) == ("2026-05-01", "2026-05-01")
+    finish(workspace, begun[3])
+    assert listed() == [begun[3]["id"]]
+
+
+def test_a_destination_is_forgotten_with_all_its_exports(
+    workspace: Tenant, other_workspace: Tenant, clock: ShiftedClock
+) -> None:
+    first = begin(workspace)
+    clock.advance(seconds=1)
+    begin(workspace)
+    bucket = begin(workspace, "s3://bucket/acme")
+    deletion = delete(workspace, visitorId="v1")
+    path = f"/api/exports/{first['id']}"
+    assert other_workspace.client.delete(path).status_code == 404
+    assert workspace.client.delete(path).status_code == 204
+    assert workspace.client.delete(path).status_code == 404
+    [listed] = workspace.client.get("/api/exports").json()["data"]
+    [named] = done(workspace, deletion["id"])["exports"]
+    assert (listed["id"], named["destination"]) == (bucket["id"], "s3://bucket/acme")
+    entries = workspace.browser.get("/api/settings/audit-log").json()["data"]
+    assert f"export_forgotten {first['id']} {FOLDER}" in [
+        f"{entry['action']} {entry['target']}" for entry in entries
+    ]
+
+
+def test_a_workspace_has_a_maximum_of_destinations_and_long_lists_say_how_many_more(
+    workspace: Tenant,
+) -> None:
+    for number in range(MAX_DESTINATIONS):
+        begin(workspace, f"host:/{number}")
+    answer = workspace.client.post("/api/exports", json={"destination": "host:/one-more"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_destinations")
+    begin(workspace, "host:/0")
+    deletion = delete(workspace, visitorId="v1")
+    assert (len(deletion["exports"]), deletion["moreExports"]) == (100, MAX_DESTINATIONS - 100)
+    assert f"and {MAX_DESTINATIONS - 10} more" in workspace.browser.get("/deletions").text

@@ -87,7 +87,12 @@ def _export(
         destination = f"{gethostname()}:{folder.absolute()}"
         export_id = record_of(
             client.post(
-                "/api/exports", json={"destination": destination[:500], "format": file_format}
+                "/api/exports",
+                json={
+                    "destination": destination[:500],
+                    "destinationId": exported.id,
+                    "format": file_format,
+                },
             )
         )["id"]
         workspace = record_of(client.get("/api/settings/workspace"))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -60,11 +61,15 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):
-    """Properties of an export that stay the same when it is repeated."""
+    """Properties of an export that stay the same when it is repeated.
+
+    id: of the folder. It stays the same when the folder moves. Empty: an earlier version wrote it.
+    """
 
     format: int
     file_format: RowFormat
     websites: list[str]
+    id: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,18 +88,20 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     span: Span | None
     rows: dict[str, int]
     files: list[ExportedFile]
+    id: str = ""
 
 
 class ExportFolder:
     """An export that is being written. The folder is locked.
 
-    new_files, unchanged_days: numbers for the summary.
+    id: of the folder. new_files, unchanged_days: numbers for the summary.
     """
 
     def __init__(self, root: Path, head: Head, earlier: Iterable[ExportedFile]) -> None:
         self._root, self._head = root, head
         self._earlier = {file.path: file for file in earlier}
         self._files: dict[str, ExportedFile] = {}
+        self.id = head.id
         self.new_files = self.unchanged_days = 0
         _replace(root / _UNFINISHED, _lines(head, self._earlier.values()))
         (root / MANIFEST).unlink(missing_ok=True)
@@ -164,6 +171,7 @@ class ExportFolder:
             span=Span(days[0], days[-1]) if days else None,
             rows=rows,
             files=files,
+            id=self.id,
         )
         _replace(self._root / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
         (self._root / _UNFINISHED).unlink()
@@ -187,7 +195,8 @@ def open_export(root: Path, file_format: RowFormat, websites: list[str]) -> Iter
                 raise ExportFailed(f"another export into {root} is running") from None
             head, earlier = _read_earlier(root)
             _require_inside(root, earlier)
-            new = Head(FORMAT, file_format, websites)
+            earlier_id = head.id if head is not None else ""
+            new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16))
             if head is not None:
                 _require_same(root, head, new)
             for part in root.rglob(f"*{_PART}"):
@@ -275,10 +284,14 @@ def _read_earlier(root: Path) -> tuple[Head | None, list[ExportedFile]]:
         return head, files
     if (root / MANIFEST).exists():
         manifest = read_manifest(root)
-        return Head(manifest.format, manifest.file_format, manifest.websites), manifest.files
+        return _head_of(manifest), manifest.files
     if any(path.name != "lost+found" for path in root.iterdir()):
         raise ExportFailed(f"{root} is not empty and has no export; choose a new folder")
     return None, []
+
+
+def _head_of(manifest: Manifest) -> Head:
+    return Head(manifest.format, manifest.file_format, manifest.websites, manifest.id)
 
 
 def _require_inside(root: Path, files: Iterable[ExportedFile]) -> None:

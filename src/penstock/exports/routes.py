@@ -3,7 +3,7 @@
 from functools import partial
 
 from anyio import to_thread
-from litestar import Response, get, post
+from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -22,7 +22,7 @@ from penstock.exports.schema import (
     IdentitiesQuery,
 )
 from penstock.exports.service import ExportService
-from penstock.http.answers import answer, answer_list, file_download
+from penstock.http.answers import answer, answer_list, file_download, no_content
 from penstock.http.bodies import parse_model, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -69,6 +69,23 @@ async def finish_export(
     """
     export = await to_thread.run_sync(workspace_exports.finish, caller.workspace_id, export_id)
     return answer(ExportRecord.from_export(export))
+
+
+@delete(
+    "/api/exports/{export_id:str}",
+    opt=described("Forget the destination of an export", tag="exports"),
+)
+async def forget_export(
+    export_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    workspace_exports: NamedDependency[ExportService],
+) -> Response[None]:
+    """Removes the export and all others to its destination. Delete the files first.
+
+    Deletions of people no longer name the destination.
+    """
+    await to_thread.run_sync(workspace_exports.forget, caller, export_id)
+    return no_content()
 
 
 @get(
@@ -201,6 +218,7 @@ async def list_export_members(
 ROUTES = (
     begin_export,
     finish_export,
+    forget_export,
     list_exports,
     list_export_days,
     export_day,

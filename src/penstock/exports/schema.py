@@ -3,6 +3,7 @@
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Self
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, Field
 
@@ -24,12 +25,22 @@ FileFormat = Annotated[RowFormat, Field(description="Format of the file.")]
 Table = Annotated[DailyTable, Field(description="Events, or clicks on managed links.")]
 
 
-def _without_user(text: str) -> str:
-    """Validator: reject an address with a user name or password."""
-    _, scheme, place = text.partition("://")
-    if scheme and "@" in place.partition("/")[0]:
+def _without_secrets(text: str) -> str:
+    """Validator: reduce a URL to its scheme, host, port and path; reject a user and password.
+
+    A query or a fragment can be a signature. The names of folders stay as they are.
+    """
+    user = text.partition("@")[0]
+    is_url = "://" in text or text.startswith("//")
+    if user != text and (is_url or (":" in user and "/" not in user)):
         raise RuleBroken("has_credentials", "Leave out the user name and password.")
-    return text
+    if not is_url:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise RuleBroken("not_a_url", "Must be the name of a folder, or a URL.") from None
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
 
 
 Destination = Annotated[
@@ -40,7 +51,7 @@ Destination = Annotated[
         description="Name of the folder or bucket that receives the files, without any secret.",
     ),
     AfterValidator(without_controls),
-    AfterValidator(_without_user),
+    AfterValidator(_without_secrets),
 ]
 
 
@@ -48,6 +59,16 @@ class ExportIn(Input):
     """The start of an export."""
 
     destination: Destination
+    destination_id: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="ID that stays with the files when they move or the destination gets "
+            "another name. Default: the destination itself.",
+        ),
+        AfterValidator(lambda value: value if value is None else without_controls(value)),
+    ] = None
     format: FileFormat = RowFormat.PARQUET
 
 
@@ -56,6 +77,9 @@ class ExportRecord(Record):
 
     id: str
     destination: str
+    destination_id: Annotated[
+        str, Field(description="Equal to `destination` if the client sent no ID.")
+    ]
     format: FileFormat
     exported_by: Annotated[str, Field(description="Email address, or name of the API key.")]
     first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
@@ -70,6 +94,7 @@ class ExportRecord(Record):
         return cls(
             id=export.id,
             destination=export.destination,
+            destination_id=export.destination_id,
             format=export.file_format,
             exported_by=export.exported_by,
             first_day=export.first_day,

@@ -9,16 +9,18 @@ from typing import IO, Any
 
 from sqlalchemy import Connection
 
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import NotFound
+from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import ExportId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.base.row_files import Cell, Row, RowFormat, join_files, write_rows
 from penstock.events.deletions.model import RemainingExport
-from penstock.exports import store
+from penstock.exports import model, store
 from penstock.exports.model import Export
 from penstock.exports.schema import (
     DayQuery,
@@ -30,12 +32,15 @@ from penstock.exports.schema import (
 )
 from penstock.identity.profiles import service as profiles
 from penstock.metadb.database import Database
+from penstock.metadb.workspaces import hold_workspace
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import FileFormat, WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import check_stopped
 
+MAX_DESTINATIONS = 200
+"""Maximum number of destinations that a workspace remembers."""
 _OF_A_DAY = ("by_second", "of_day")
 """Names of the statements about a day, after the name of their table."""
 _SLICE_ROWS = 50_000
@@ -65,10 +70,13 @@ _IDENTITY_COLUMNS = {
 
 
 def remaining_exports(
-    connection: Connection, workspace_id: WorkspaceId, until_ms: int
-) -> list[RemainingExport]:
-    """Return exports that started up to a time and were not replaced since, newest first."""
-    return store.remaining_exports(connection, workspace_id, until_ms)
+    connection: Connection, workspace_id: WorkspaceId, until_ms: Sequence[int]
+) -> list[list[RemainingExport]]:
+    """Return, for each time, the exports that started up to it and were not replaced since, newest
+    first.
+    """
+    exports = store.all_exports(connection, workspace_id)
+    return [model.remaining_exports(exports, each_ms) for each_ms in until_ms]
 
 
 class ExportService:
@@ -93,12 +101,16 @@ class ExportService:
         self._clock = clock
 
     def begin(self, caller: Caller, new: ExportIn) -> Export:
-        """Record that a client begins an export, so that deletions can name it."""
+        """Record that a client begins an export, so that deletions can name it.
+
+        Raises `Conflict` for a new destination if the workspace has `MAX_DESTINATIONS`.
+        """
         now_ms = self._clock()
         export = Export(
             id=ExportId(new_id("exp", now_ms)),
             workspace_id=caller.workspace_id,
             destination=new.destination,
+            destination_id=new.destination_id or new.destination,
             file_format=new.format,
             exported_by=caller.name,
             first_day=None,
@@ -107,17 +119,37 @@ class ExportService:
             finished_at_ms=None,
         )
         with self._database.write() as db:
+            hold_workspace(db, caller.workspace_id)
+            earlier = store.of_destination(db, caller.workspace_id, export.destination_id)
+            if not earlier:
+                _require_room(db, caller.workspace_id)
+            _join_interrupted(db, [each for each in earlier if each.finished_at_ms is None])
             store.add(db, export)
         return export
 
     def finish(self, workspace_id: WorkspaceId, export_id: str) -> Export:
-        """Record that all files of an export are complete. Repeating it changes nothing."""
+        """Record that all files of an export are complete. Repeating it changes nothing.
+
+        Removes the records of earlier exports to its destination, because their files are gone.
+        """
         with self._database.write() as db:
             export = _held(db, workspace_id, export_id)
             if export.finished_at_ms is None:
                 export = replace(export, finished_at_ms=self._clock())
                 store.save(db, export)
+                earlier = store.of_destination(db, workspace_id, export.destination_id)
+                replaced = [e.id for e in earlier if e.started_at_ms < export.started_at_ms]
+                store.remove(db, workspace_id, replaced)
         return export
+
+    def forget(self, caller: Caller, export_id: str) -> None:
+        """Forget the destination of an export, with all exports to it."""
+        with self._database.write() as db:
+            export = _held(db, caller.workspace_id, export_id)
+            exports = store.of_destination(db, caller.workspace_id, export.destination_id)
+            store.remove(db, caller.workspace_id, [each.id for each in exports])
+            target = f"{export_id} {export.destination}"
+            audit.record(db, caller, Action.EXPORT_FORGOTTEN, target, self._clock())
 
     def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[Export]:
         """List exports, newest first."""
@@ -216,6 +248,30 @@ def _held(connection: Connection, workspace_id: WorkspaceId, export_id: str) -> 
     if export is None:
         raise NotFound("There is no such export in this workspace.")
     return export
+
+
+def _require_room(connection: Connection, workspace_id: WorkspaceId) -> None:
+    if store.number_of_destinations(connection, workspace_id) >= MAX_DESTINATIONS:
+        raise Conflict(
+            f"The workspace has exports to {MAX_DESTINATIONS} destinations, the most it can have. "
+            "Delete the files of one, and then forget it: DELETE /api/exports/{export_id}.",
+            code="too_many_destinations",
+        )
+
+
+def _join_interrupted(connection: Connection, exports: Sequence[Export]) -> None:
+    """Replace interrupted exports to one destination, oldest first, by one record.
+
+    It keeps the earliest start, because the files of each can remain.
+    """
+    if len(exports) < 2:
+        return
+    oldest, *others = exports
+    days = [day for each in exports for day in (each.first_day, each.last_day) if day]
+    if days:
+        oldest = replace(oldest, first_day=min(days), last_day=max(days))
+    store.save(connection, oldest)
+    store.remove(connection, oldest.workspace_id, [each.id for each in others])
 
 
 def _edges(counts: Iterable[Sequence[Any]]) -> Iterator[int]:

@@ -1,14 +1,14 @@
 """SQL for the list of exports. Each function runs in the transaction of its connection."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, distinct, func, insert, select, update
 
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import ExportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.row_files import RowFormat
-from penstock.events.deletions.model import RemainingExport
 from penstock.exports.model import Export
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
@@ -16,7 +16,6 @@ from penstock.metadb.tables import exports
 
 _C = exports.c
 _FIELDS = tuple(field.name for field in fields(Export))
-_MAX_REMAINING = 100
 
 
 def add(connection: Connection, export: Export) -> None:
@@ -45,30 +44,35 @@ def page(connection: Connection, workspace_id: WorkspaceId, page: Page) -> Listi
     return Listing([_export(row) for row in rows], page, total)
 
 
-def remaining_exports(
-    connection: Connection, workspace_id: WorkspaceId, until_ms: int
-) -> list[RemainingExport]:
-    """Return exports that started up to a time, newest first, with one entry for each destination.
+def all_exports(connection: Connection, workspace_id: WorkspaceId) -> list[Export]:
+    """Return all exports of a workspace, newest first. `begin` bounds their number."""
+    selected = select(exports).where(_C.workspace_id == workspace_id)
+    rows = connection.execute(selected.order_by(_C.started_at.desc(), _C.id.desc()))
+    return [_export(row) for row in rows]
 
-    A complete export that started later replaced the files of its destination, so these
-    destinations are left out.
-    """
-    replaced = select(_C.destination).where(
-        _C.workspace_id == workspace_id, _C.started_at > until_ms, _C.finished_at.is_not(None)
+
+def of_destination(
+    connection: Connection, workspace_id: WorkspaceId, destination_id: str
+) -> list[Export]:
+    """Return the exports to a destination, oldest first."""
+    selected = select(exports).where(
+        _C.workspace_id == workspace_id, _C.destination_id == destination_id
     )
-    latest = func.max(_C.started_at)
-    rows = connection.execute(
-        select(_C.destination, latest, func.min(_C.first_day), func.max(_C.last_day))
-        .where(
-            _C.workspace_id == workspace_id,
-            _C.started_at <= until_ms,
-            _C.destination.not_in(replaced),
-        )
-        .group_by(_C.destination)
-        .order_by(latest.desc(), _C.destination)
-        .limit(_MAX_REMAINING)
+    rows = connection.execute(selected.order_by(_C.started_at, _C.id))
+    return [_export(row) for row in rows]
+
+
+def number_of_destinations(connection: Connection, workspace_id: WorkspaceId) -> int:
+    counted = select(func.count(distinct(_C.destination_id)))
+    return connection.execute(counted.where(_C.workspace_id == workspace_id)).scalar_one()
+
+
+def remove(
+    connection: Connection, workspace_id: WorkspaceId, export_ids: Iterable[ExportId]
+) -> None:
+    connection.execute(
+        delete(exports).where(_C.workspace_id == workspace_id, _C.id.in_(list(export_ids)))
     )
-    return [RemainingExport(*row) for row in rows]
 
 
 def _export(row: Row[Any]) -> Export:

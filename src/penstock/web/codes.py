@@ -126,6 +126,8 @@ definition_too_costly   409 The filters of the saved funnel and of its goals cos
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
+too_many_destinations   409 The workspace has exports to the maximum number of destinations.
+  Forget one.
 too_many_segments       409 The workspace has the maximum number of segments. Delete one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.

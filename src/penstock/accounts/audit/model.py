@@ -41,6 +41,7 @@ class Action(StrEnum):
     COHORT_CHANGED = "cohort_changed"
     COHORT_DELETED = "cohort_deleted"
     EXPORTED = "exported"
+    EXPORT_FORGOTTEN = "export_forgotten"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from penstock.http.bodies import parse_object
 from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import is_placeholder
 
+_MAX_EXPORTS = 100
 _END_OF_TIME_MS = 10_413_792_000_000
 """Start of the year 2300 in milliseconds. The engine's times end before it."""
 
@@ -207,6 +208,9 @@ class DeletionRecord(Record):
             "starts after the deletion is done removes its entry."
         ),
     ]
+    more_exports: Annotated[
+        int, Field(description="Number of further exports that are not listed in `exports`.")
+    ]
     error: Annotated[str | None, Field(description="Why the job is waiting. It will try again.")]
     created_at: Annotated[str, Field(description="Events received later are not deleted.")]
     updated_at: str
@@ -232,7 +236,8 @@ class DeletionRecord(Record):
             dedupe_keys_cleared=deletion.keys_cleared,
             removed={store: dict(counts) for store, counts in deletion.removed.items()},
             open_imports=list(deletion.open_imports),
-            exports=[RemainingExportRecord.from_export(export) for export in exports],
+            exports=[RemainingExportRecord.from_export(each) for each in exports[:_MAX_EXPORTS]],
+            more_exports=max(0, len(exports) - _MAX_EXPORTS),
             error=deletion.error,
             created_at=iso(deletion.created_at_ms),
             updated_at=iso(deletion.updated_at_ms),

@@ -53,8 +53,10 @@ from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
-ReadExports = Callable[[Connection, WorkspaceId, int], list[RemainingExport]]
-"""Returns exports that started up to a time, except into places that a later export replaced."""
+ReadExports = Callable[[Connection, WorkspaceId, Sequence[int]], list[list[RemainingExport]]]
+"""Returns, for each time, the exports that started up to it, except to destinations that a later
+export replaced.
+"""
 
 _TRIES = 20
 _PEOPLE = (Target.VISITOR, Target.USER)
@@ -231,18 +233,18 @@ class DeletionService:
     ) -> dict[DeletionId, list[RemainingExport]]:
         """Return the exports that can still contain the person of each deletion, newest first.
 
-        A person can be in every export that starts before the deletion is done.
+        A person can be in every export that starts before the deletion is done. deletions: of one
+        workspace.
         """
-        now_ms = self._clock()
-        with self._database.read() as db:
-            return {
-                deletion.id: self._read_exports(
-                    db, deletion.workspace_id, deletion.finished_at_ms or now_ms
-                )
-                if deletion.target in _PEOPLE
-                else []
-                for deletion in deletions
-            }
+        of_people = [each for each in deletions if each.target in _PEOPLE]
+        exports = dict[DeletionId, list[RemainingExport]]((each.id, []) for each in deletions)
+        if of_people:
+            now_ms = self._clock()
+            until_ms = [each.finished_at_ms or now_ms for each in of_people]
+            with self._database.read() as db:
+                read = self._read_exports(db, of_people[0].workspace_id, until_ms)
+            exports |= zip((each.id for each in of_people), read, strict=True)
+        return exports
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:
         """List deletions, newest first. A website ID selects deletions requested with it.

@@ -191,6 +191,13 @@ exports = Table(
     Column("last_day", Text),
     Column("started_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
+    Column(
+        "destination_id",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="ID in the files; the name, where the client sent no ID",
+    ),
     Index(None, "workspace_id", "started_at"),
-    Index(None, "workspace_id", "destination", "started_at"),
+    Index(None, "workspace_id", "destination_id", "started_at"),
 )
