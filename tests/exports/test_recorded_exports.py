@@ -198,21 +198,21 @@ def test_only_the_last_complete_and_one_interrupted_export_are_remembered(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
     send(workspace, 1, 0)
-    begun = []
+    exports = []
     for _ in range(4):
-        begun.append(begin(workspace))
-        read_days(workspace, begun[-1])
+        exports.append(begin(workspace))
+        read_days(workspace, exports[-1])
         clock.advance(seconds=1)
 
     def listed() -> list[str]:
         return [each["id"] for each in workspace.client.get("/api/exports").json()["data"]]
 
-    assert listed() == [begun[3]["id"], begun[0]["id"]]
+    assert listed() == [exports[3]["id"], exports[0]["id"]]
     # The files of the first one can still contain a person that was deleted after it.
     [export] = delete(workspace, visitorId="v1")["exports"]
     assert (export["firstDay"], export["lastDay"]) == ("2026-05-01", "2026-05-01")
-    finish(workspace, begun[3])
-    assert listed() == [begun[3]["id"]]
+    finish(workspace, exports[3])
+    assert listed() == [exports[3]["id"]]
 
 
 def test_a_destination_is_forgotten_with_all_its_exports(

@@ -63,7 +63,7 @@ class Span(msgspec.Struct, frozen=True):
 class Head(msgspec.Struct, frozen=True, rename="camel"):
     """Properties of an export that stay the same when it is repeated.
 
-    id: of the folder. It stays the same when the folder moves. Empty: an earlier version wrote it.
+    id: random; stays the same when the folder moves. Earlier versions wrote none.
     """
 
     format: int
@@ -94,7 +94,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 class ExportFolder:
     """An export that is being written. The folder is locked.
 
-    id: of the folder. new_files, unchanged_days: numbers for the summary.
+    id: identity of the folder. new_files, unchanged_days: numbers for the summary.
     """
 
     def __init__(self, root: Path, head: Head, earlier: Iterable[ExportedFile]) -> None:

@@ -34,7 +34,7 @@ def remaining_exports(exports: Iterable[Export], until_ms: int) -> list[Remainin
     """Return the exports that started up to a time, newest first, with one for each destination.
 
     A complete export that started later replaced the files of its destination, so these
-    destinations are left out. exports: of one workspace, newest first.
+    destinations are left out. exports: all of one workspace, newest first.
     """
     names, replaced, remaining = dict[str, str](), set[str](), dict[str, RemainingExport]()
     for export in exports:

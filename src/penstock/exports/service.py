@@ -130,7 +130,7 @@ class ExportService:
     def finish(self, workspace_id: WorkspaceId, export_id: str) -> Export:
         """Record that all files of an export are complete. Repeating it changes nothing.
 
-        Removes the records of earlier exports to its destination, because their files are gone.
+        Removes the records of earlier exports to its destination, because it replaced their files.
         """
         with self._database.write() as db:
             export = _held(db, workspace_id, export_id)

@@ -233,8 +233,8 @@ class DeletionService:
     ) -> dict[DeletionId, list[RemainingExport]]:
         """Return the exports that can still contain the person of each deletion, newest first.
 
-        A person can be in every export that starts before the deletion is done. deletions: of one
-        workspace.
+        A person can be in every export that starts before the deletion is done. All deletions
+        belong to one workspace.
         """
         of_people = [each for each in deletions if each.target in _PEOPLE]
         exports = dict[DeletionId, list[RemainingExport]]((each.id, []) for each in deletions)
