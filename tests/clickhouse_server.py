@@ -41,6 +41,11 @@ RIGHTS = (
 CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*")
 """Rights of Penstock's user in a cluster."""
 
+READER, READER_PASSWORD = "analyst", "Secret-3"
+READER_RIGHTS = ("GRANT SELECT ON penstock.events", "GRANT SELECT ON penstock.visitor_aliases")
+READER_SETTINGS = {"readonly": 1, "max_execution_time": 60}
+"""The user that docs/moving-out.md gives to other tools."""
+
 _PROGRAM = Path(__file__).with_name("clickhouse_process.py")
 _PORTS = range(10_000, 32_000)  # The system does not use these ports for outgoing connections.
 
@@ -108,12 +113,16 @@ class ClickHouseServer:
 
     def execute(self, statement: str) -> str:
         """Run a statement as the administrator and return its result."""
-        login = {"X-ClickHouse-User": ADMIN, "X-ClickHouse-Key": ADMIN_PASSWORD}
-        response = httpx.post(
-            f"http://127.0.0.1:{self.port}/", content=statement, headers=login, timeout=PATIENCE_S
-        )
+        response = self.answer(statement, ADMIN, ADMIN_PASSWORD)
         assert response.status_code == 200, response.text
         return response.text.strip()
+
+    def answer(self, statement: str, user: str, password: str) -> httpx.Response:
+        """Send a statement as a user and return the response."""
+        login = {"X-ClickHouse-User": user, "X-ClickHouse-Key": password}
+        return httpx.post(
+            f"http://127.0.0.1:{self.port}/", content=statement, headers=login, timeout=PATIENCE_S
+        )
 
     def freeze(self) -> None:
         """Suspend the process. Its connections stay open."""
@@ -172,18 +181,20 @@ def _replica(ports: Ports) -> str:
 
 def _users(rights: Sequence[str]) -> str:
     serving = ("GRANT SYSTEM LISTEN ON *.*", "GRANT SELECT ON system.numbers")
+    limits = "".join(f"<{name}>{value}</{name}>" for name, value in READER_SETTINGS.items())
     return f"""<clickhouse>
-<profiles><default/></profiles>
+<profiles><default/><{READER}>{limits}</{READER}></profiles>
 <quotas><default/></quotas>
 <users>
     {_user("default", "", serving)}
     {_user(ADMIN, ADMIN_PASSWORD, ("GRANT ALL ON *.*",))}
     {_user(USER, PASSWORD, rights)}
+    {_user(READER, READER_PASSWORD, READER_RIGHTS, profile=READER)}
 </users>
 </clickhouse>"""
 
 
-def _user(name: str, password: str, rights: Sequence[str]) -> str:
+def _user(name: str, password: str, rights: Sequence[str], profile: str = "default") -> str:
     secret = (
         f"<password_sha256_hex>{sha256(password.encode()).hexdigest()}</password_sha256_hex>"
         if password
@@ -191,7 +202,7 @@ def _user(name: str, password: str, rights: Sequence[str]) -> str:
     )
     queries = "".join(f"<query>{right}</query>" for right in rights)
     return (
-        f"<{name}>{secret}<networks><ip>127.0.0.1</ip></networks><profile>default</profile>"
+        f"<{name}>{secret}<networks><ip>127.0.0.1</ip></networks><profile>{profile}</profile>"
         f"<quota>default</quota><grants>{queries}</grants></{name}>"
     )
 

@@ -4,12 +4,16 @@ import json
 import subprocess
 import sys
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
+import yaml
+from docsite.pages import blocks
+from jinja2 import Template
 from pyarrow import parquet
 
 from tests.serving import PENSTOCK, Served, environment, penstock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 DAY_MS = 86_400_000
 FIRST_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -213,6 +217,103 @@ def test_outcomes_of_saved_funnels_are_exported(service, tmp_path):
         "window_ends_at",
         "evaluated_at",
     ]
+
+
+def documented(beginning):
+    [block] = [
+        block.text
+        for block in blocks(Path("docs/moving-out.md"))
+        if block.text.startswith(beginning)
+    ]
+    return block
+
+
+DUCKDB = """
+import duckdb, json, sys
+rows = duckdb.sql(sys.stdin.read()).project("COLUMNS(*)::VARCHAR")
+print(json.dumps([dict(zip(rows.columns, row)) for row in rows.fetchall()]))
+"""
+"""A process of its own, because the library writes warnings when its process ends."""
+
+
+def read_by_duckdb(statement, folder):
+    """Return the rows of a statement. Values are texts."""
+    ran = subprocess.run(
+        [sys.executable, "-c", DUCKDB],
+        input=statement.replace("/backups/acme", str(folder)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+@pytest.fixture(scope="module")
+def shop(service, tmp_path_factory):
+    """An export with orders on two days and a visitor of two devices, and its funnel."""
+    website_id = new_website(service)
+    for number, (day, visitor, amount) in enumerate(
+        [(0, "phone", 19.9), (0, "laptop", 5), (1, "guest", 100)]
+    ):
+        at_ms = FIRST_MS + day * DAY_MS + number
+        own = {"websiteId": website_id, "visitorId": visitor}
+        view = {**own, "type": "pageview", "url": "https://shop.example/?utm_source=advert"}
+        order = {"transactionId": f"o-{number}", "amount": amount, "currency": "EUR"}
+        bought = {**own, **order, "event": "purchase", "timestamp": at_ms + 60_000}
+        for path, body in (("track", {**view, "timestamp": at_ms}), ("v1/transactions", bought)):
+            answer = service.client.post(f"/api/{path}", json=body)
+            assert answer.status_code == 202, answer.text
+    for visitor in ("phone", "laptop"):
+        body = {"websiteId": website_id, "visitorId": visitor, "userId": "grace"}
+        assert service.client.post("/api/identify", json=body).status_code == 200
+    steps = [{"type": "Pageview", "value": "/"}, {"type": "Transaction", "value": "purchase"}]
+    funnel = {"name": "Shop", "breakdownProperties": ["plan"], "steps": steps}
+    created = service.client.post("/api/funnels", json=funnel)
+    assert created.status_code == 201, created.text
+    folder = tmp_path_factory.mktemp("shop") / "export"
+    exported(service, folder)
+    return folder, created.json()["id"]
+
+
+@pytest.mark.slow("starts DuckDB in processes of its own")
+def test_the_documented_statements_of_duckdb_read_an_export(shop):
+    folder, funnel_id = shop
+    block = documented("-- Orders").replace("fun_01m7y0fr9gctca442s2h09dctx", funnel_id)
+    orders, events, steps = (
+        read_by_duckdb(statement, folder) for statement in block.split(";") if statement.strip()
+    )
+    assert orders == [
+        {"day": FIRST_DAY, "orders": "2", "revenue": "24.90"},
+        {"day": "2026-09-22", "orders": "1", "revenue": "100.00"},
+    ]
+    canonical = {row["visitor_id"]: row["canonical_id"] for row in events}
+    assert {**canonical, "laptop": "phone", "phone": "phone", "guest": "guest"} == canonical
+    assert [(row["outcome"], row["units"], row["first_step"]) for row in steps] == [
+        ("completed", "2", "00:01:00")
+    ]
+
+
+@pytest.mark.slow("starts DuckDB in processes of its own")
+def test_the_documented_model_of_dbt_reads_an_export(shop):
+    """DuckDB runs the model, with the locations of its sources as `dbt-duckdb` fills them in."""
+    folder, _ = shop
+    sources = {
+        source["name"]: source for source in yaml.safe_load(documented("sources:"))["sources"]
+    }
+
+    def location(name, table):
+        assert table in [each["name"] for each in sources[name]["tables"]]
+        place = sources[name]["config"]["meta"]["external_location"]
+        return f"'{place.format(name=table)}'"
+
+    for name, source in sources.items():
+        for table in source["tables"]:
+            if table["name"] != "clicks":  # the export has no clicks, and so no file
+                assert read_by_duckdb(f"FROM {location(name, table['name'])}", folder)
+    model = Template(documented("-- models/")).render(source=location)
+    rows = read_by_duckdb(model, folder)
+    assert {"utm_source": "advert", "visitors": "2"} in rows
 
 
 def test_secrets_are_never_exported(service, tmp_path):
