@@ -146,6 +146,7 @@ goal_in_use             409 Funnels use the goal; the detail names them. Change 
 too_large               413 The body exceeds a published size limit. Send less at once.
 not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text with one JSON
   object per line.
+not_parquet             415 The file of an import does not begin like Parquet.
 not_csv                 415 The file of an import is not CSV whose first row names the fields of an
   event.
 not_mixpanel            415 The file of an import is not the raw event export of Mixpanel.

@@ -8,6 +8,7 @@ from penstock.base.wording import listed
 from penstock.events.imports.formats.table import READERS, reader_of_request
 from penstock.events.imports.formats.unpacking import COMPRESSED_MEDIA_TYPES
 from tests.events.conftest import finished, ndjson
+from tests.events.imports.exported import parquet
 
 EVENT = {
     "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
@@ -15,6 +16,9 @@ EVENT = {
 FILES = {
     "ndjson": ndjson([EVENT]),
     "csv": b"name,timestamp,visitorId\nsigned_up,2024-05-01T10:00:00Z,v\n",
+    "parquet": parquet(
+        {"name": ["signed_up"], "timestamp": ["2024-05-01T10:00:00Z"], "visitorId": ["v"]}
+    ),
     "mixpanel": ndjson(
         [{"event": "signed_up", "properties": {"time": 1714557600, "distinct_id": "v"}}]
     ),

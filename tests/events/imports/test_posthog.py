@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+from datetime import datetime
 
 import pytest
 
 from tests.events.conftest import finished, ndjson
-from tests.events.imports.exported import PostHog
+from tests.events.imports.exported import PostHog, parquet
 from tests.events.imports.test_formats import upload
 from tests.events.imports.test_imports import counts, rejects, stored
 
@@ -48,6 +49,18 @@ def test_csv_has_the_same_events_as_json_lines(import_posthog):
     story = export.story()
     first = import_posthog(story)
     again = import_posthog(as_csv(export.lines))
+    assert (again["accepted"], again["duplicates"]) == (0, first["accepted"])
+    assert again["identifyLines"] == first["identifyLines"] == 4
+
+
+def test_parquet_has_the_same_events_as_json_lines(import_posthog):
+    export = PostHog()
+    first = import_posthog(export.story())
+    columns = {name: [each[name] for each in export.lines] for name in export.lines[0]}
+    for name in ("properties", "person_properties"):
+        columns[name] = [json.dumps(each) for each in columns[name]]
+    columns["timestamp"] = [datetime.fromisoformat(each) for each in columns["timestamp"]]
+    again = import_posthog(parquet(columns))
     assert (again["accepted"], again["duplicates"]) == (0, first["accepted"])
     assert again["identifyLines"] == first["identifyLines"] == 4
 

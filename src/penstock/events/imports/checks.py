@@ -5,7 +5,7 @@ After a restart, a dry run begins again.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -18,12 +18,11 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker
 from penstock.events.imports import store
 from penstock.events.imports.bugs import log_bug
-from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.dry_run import Summariser, Summary, SummaryLimits
 from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.formats.csv_rows import read_field_names
 from penstock.events.imports.formats.guesses import guess_mapping
 from penstock.events.imports.formats.reader import (
-    HEAD_BYTES,
     ReaderLimits,
     Row,
     Sample,
@@ -212,9 +211,8 @@ class CheckWorker:
         """
         if sample is None or job.mapping is not None:
             return job
-        with self._staged.path(job.id, job.format).open("rb") as file:
-            head = file.read(2 * HEAD_BYTES)
-        if problem_of_head(head, reader_named(job.format)) is None:
+        with suppress(UnreadableFile):
+            read_field_names(list(sample.columns))
             return job
         mapping = guess_mapping(sample)
         with self._database.write() as db:

@@ -4,6 +4,7 @@ const GZIP = [0x1f, 0x8b];
 const ZIP = [0x50, 0x4b, 0x03, 0x04];
 // Beginnings of files that only the server reads: Zstandard, ZIP and UTF-16.
 const UNREADABLE_HERE = [[0x28, 0xb5, 0x2f, 0xfd], ZIP, [0xff, 0xfe], [0xfe, 0xff]];
+const PARQUET = [0x50, 0x41, 0x52, 0x31];
 const SEGMENT_CALLS = ["track", "page", "screen", "identify", "group", "alias"];
 
 const startsWith = (bytes, magic) => magic.every((byte, at) => bytes[at] === byte);
@@ -45,6 +46,7 @@ export async function guessFormat(file, formats, chosen) {
   const byName = [chosen, ...Object.keys(formats)].find(fits);
   const bytes = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   if (startsWith(bytes, ZIP)) return byName ?? "amplitude";
+  if (startsWith(bytes, PARQUET)) return chosen === "posthog" ? chosen : "parquet";
   const start = await headOf(file);
   const byContent = start && formatOf(start);
   return byContent && byContent in formats ? byContent : byName;

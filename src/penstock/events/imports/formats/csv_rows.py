@@ -68,7 +68,7 @@ _NOT_CSV = Fault(
     "The row is not valid CSV: a quote inside a cell must be doubled, and a cell that begins with "
     "a quote or contains a line break must be in quotes.",
 )
-_NOT_UTF8 = Fault("", "not_utf8", "The row is not valid UTF-8.")
+NOT_UTF8 = Fault("", "not_utf8", "The row is not valid UTF-8.")
 _TOO_MANY_CELLS = Fault("", "too_many_cells", "The row has more cells than the header.")
 _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such as {...}.")
 
@@ -89,12 +89,16 @@ class _Header(NamedTuple):
     read_cells: ReadCells
 
 
-def _read_names(names: list[str]) -> ReadCells:
+def read_field_names(names: list[str]) -> ReadCells:
+    """Return how to read rows whose columns are the fields of an event.
+
+    Raises `UnreadableFile` if a column is something else, or a needed one is missing.
+    """
     return cells_of_fields(_columns(names), {"type": "event"})
 
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return csv_rows(path, limits, _read_names)
+    return csv_rows(path, limits, read_field_names)
 
 
 def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadHeader) -> Iterator[Row]:
@@ -203,7 +207,7 @@ def _read_row(
     try:
         return _row(taken, json.encode(item), *faults)
     except UnicodeEncodeError:
-        return _row(taken, b"", _NOT_UTF8)
+        return _row(taken, b"", NOT_UTF8)
 
 
 def cells_of_fields(columns: Columns, defaults: Mapping[str, Any]) -> ReadCells:
@@ -215,21 +219,18 @@ def cells_of_fields(columns: Columns, defaults: Mapping[str, Any]) -> ReadCells:
 
 
 def _item(
-    columns: Columns, defaults: Mapping[str, Any], cells: Sequence[str]
+    columns: Columns, defaults: Mapping[str, Any], cells: Sequence[Any]
 ) -> tuple[dict[str, Any], list[Fault]]:
     faults = []
     item = dict(defaults)
     properties: dict[str, Any] = {}
     for (field, key), cell in zip(columns, cells, strict=False):
-        if not cell:
+        if cell is None or cell == "":
             continue
         if key is not None:
             properties[key] = cell
         elif field == _PROPERTIES:
-            try:
-                value = parse_json(cell.encode("utf-8", "replace"))
-            except Malformed:
-                value = None
+            value = _parsed(cell) if isinstance(cell, str) else cell
             if isinstance(value, dict):
                 properties = value | properties
             else:
@@ -239,6 +240,14 @@ def _item(
     if properties:
         item[_PROPERTIES] = properties
     return item, faults
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text; None if it is not valid."""
+    try:
+        return parse_json(text.encode("utf-8", "replace"))
+    except Malformed:
+        return None
 
 
 def _row(taken: list[Row], content: bytes, *faults: Fault) -> Row:
@@ -321,7 +330,7 @@ CSV = Reader(
     description="CSV: a header row that names the fields of an event, or any table with a mapping",
     media_types=("text/csv",),
     endings=(".csv", ".tsv"),
-    head_problem=lambda head: csv_problem(head, _read_names, _EXPECTED),
+    head_problem=lambda head: csv_problem(head, read_field_names, _EXPECTED),
     rows=_rows,
     sample=_sample,
     mapped=_mapped,

@@ -32,13 +32,19 @@ from penstock.events.imports.formats.exports import (
     without_signs,
 )
 from penstock.events.imports.formats.mapping import ReadCells
+from penstock.events.imports.formats.parquet import (
+    MAGIC,
+    MEDIA_TYPE,
+    is_parquet,
+    parquet_rows,
+)
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.imports.formats.unpacking import unpacked
 
 _COLUMNS = ("event", "distinct_id", "timestamp")
 _EXPECTED = (
-    "Send a batch export of events as JSON Lines, or CSV whose first row names the "
+    "Send a batch export of events as JSON Lines or Parquet, or CSV whose first row names the "
     "columns event, distinct_id and timestamp."
 )
 _FIELDS = {
@@ -142,12 +148,22 @@ def _read_names(names: list[str]) -> ReadCells:
     return cells_of_fields(tuple(map(_column, names)), {})
 
 
+def _read_columns(names: list[str]) -> ReadCells:
+    """Return how to read the rows of a Parquet file, whose columns may contain objects."""
+    missing = [name for name in _COLUMNS if name not in names]
+    if missing:
+        raise UnreadableFile(f"The file does not have the column {missing[0]}. {_EXPECTED}")
+    return lambda cells: (dict(zip(names, cells, strict=True)), [])
+
+
 def _column(name: str) -> tuple[str, str | None]:
     field, _, key = name.partition(".")
     return (field, key) if field == "properties" and key else (name, None)
 
 
 def _head_problem(head: bytes) -> str | None:
+    if head.startswith(MAGIC):
+        return None
     if head.lstrip().startswith(b"{"):
         return json_problem(head, _COLUMNS, "a batch export of events from PostHog")
     return csv_problem(head, _read_names, _EXPECTED)
@@ -155,8 +171,12 @@ def _head_problem(head: bytes) -> str | None:
 
 def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-    is_json = _first_byte(path, limits) == b"{"
-    rows = text_lines(path, limits) if is_json else csv_rows(path, limits, _read_names)
+    if is_parquet(path):
+        rows = parquet_rows(path, limits, _read_columns)
+    elif _first_byte(path, limits) == b"{":
+        rows = text_lines(path, limits)
+    else:
+        rows = csv_rows(path, limits, _read_names)
     return translated(rows, _line)
 
 
@@ -174,9 +194,10 @@ def _first_byte(path: Path, limits: ReaderLimits) -> bytes:
 
 POSTHOG = Reader(
     name="posthog",
-    description="PostHog: a batch export of events as JSON Lines, or CSV with the same columns",
-    media_types=("application/x-ndjson", "application/jsonl", "text/csv"),
-    endings=(".jsonl", ".json", ".csv"),
+    description="PostHog: a batch export of events as JSON Lines or Parquet, or CSV with the "
+    "same columns",
+    media_types=("application/x-ndjson", "application/jsonl", "text/csv", MEDIA_TYPE),
+    endings=(".jsonl", ".json", ".csv", ".parquet"),
     head_problem=_head_problem,
     rows=_rows,
 )

@@ -6,13 +6,14 @@ from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
 from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.parquet import PARQUET
 from penstock.events.imports.formats.posthog import POSTHOG
 from penstock.events.imports.formats.reader import Reader
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.segment import SEGMENT
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS, COMPRESSED_MEDIA_TYPES
 
-READERS = (NDJSON, CSV, MIXPANEL, POSTHOG, AMPLITUDE, SEGMENT)
+READERS = (NDJSON, CSV, PARQUET, MIXPANEL, POSTHOG, AMPLITUDE, SEGMENT)
 DEFAULT = NDJSON
 _ANY_FORMAT = (*COMPRESSED_MEDIA_TYPES, "text/plain")
 """Media types that do not identify a format."""

@@ -66,13 +66,19 @@ _GUIDES = {
         "Fields of a row",
         "/api/docs#post-api-imports",
     ),
+    "parquet": (
+        "Any table. You choose the uses of its columns after the upload, unless they are the "
+        "fields of an event.",
+        "Fields of a row",
+        "/api/docs#post-api-imports",
+    ),
     "mixpanel": (
         "The raw event export, a few weeks per file.",
         "How to export from Mixpanel",
         "https://docs.mixpanel.com/reference/raw-event-export",
     ),
     "posthog": (
-        "A batch export or file download of events, as JSON Lines or CSV.",
+        "A batch export or file download of events, as JSON Lines, Parquet or CSV.",
         "How to export from PostHog",
         "https://posthog.com/docs/data-pipelines/batch-exports",
     ),

@@ -1,0 +1,206 @@
+"""Parquet: any table with a mapping, or with columns that are the fields of an event.
+
+A separate process, `parquet_process`, reads the file, because its memory can be limited. The number
+of a row stands for the number of its line.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from select import select
+from threading import BoundedSemaphore
+from time import monotonic, sleep
+from typing import IO, Any
+
+from msgspec import json
+
+from penstock.base.errors import Fault
+from penstock.events.imports.formats import parquet_process
+from penstock.events.imports.formats.csv_rows import NOT_UTF8, read_field_names
+from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
+from penstock.events.imports.formats.mapping import ReadCells, read_cells_by, require_names
+from penstock.events.imports.formats.reader import (
+    SAMPLE_ROWS,
+    Reader,
+    ReaderLimits,
+    Row,
+    Sample,
+    UnreadableFile,
+    too_long,
+)
+from penstock.events.imports.formats.schema import ImportMapping
+
+MAGIC = b"PAR1"
+MEDIA_TYPE = "application/vnd.apache.parquet"
+_MAX_PROCESSES = 2
+"""Maximum number of files that are read at once. Each process may use a gigabyte of memory."""
+_free_processes = BoundedSemaphore(_MAX_PROCESSES)
+_STEP_S = 0.1
+"""Time that a step waits for the process, in seconds."""
+_MAX_SILENT_S = 120.0
+"""Time after which a process that writes nothing is ended, in seconds."""
+_MAX_SAMPLE_S = 5.0
+"""Time limit for finding the first rows of a file, in seconds."""
+_PIPE_BYTES = 256 * 1024
+_DAMAGED = "The file cannot be read: the process that read it ended. It may be damaged."
+
+ReadNames = Callable[[list[str]], ReadCells]
+"""Returns how to read the rows of a table with these columns. Raises `UnreadableFile`."""
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins like Parquet."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def parquet_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterator[Row]:
+    """Yield every row as a JSON object. Raises `UnreadableFile` if reading cannot continue."""
+    if not is_parquet(path):
+        raise UnreadableFile(_expected("The file does not begin like Parquet."))
+    max_bytes, size = min(limits.max_row_bytes, MAX_EXPORT_LINE_BYTES), path.stat().st_size
+    while not _free_processes.acquire(blocking=False):
+        sleep(_STEP_S)
+        yield Row(0, 0, 0)
+    try:
+        with _reading(path, max_bytes) as output:
+            yield from _rows_of(output, size, max_bytes, read_names)
+    finally:
+        _free_processes.release()
+
+
+@contextmanager
+def _reading(path: Path, max_row_bytes: int) -> Iterator[IO[bytes]]:
+    """Run the process that reads a file, and return its output."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", parquet_process.__name__, str(path.absolute()), str(max_row_bytes)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+    )
+    try:
+        if process.stdout is None:
+            raise AssertionError
+        with process.stdout as output:
+            yield output
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _rows_of(output: IO[bytes], size: int, max_bytes: int, read_names: ReadNames) -> Iterator[Row]:
+    """Yield the rows in the output of the process. size: size of the file in bytes."""
+    read_cells: ReadCells | None = None
+    total = number = 0
+    for line in _lines(output):
+        bytes_read = size * number // total if total else 0
+        if line is None:
+            yield Row(number, number, bytes_read)
+            continue
+        message = json.decode(line)
+        if isinstance(message, dict):
+            if "error" in message:
+                raise UnreadableFile(message["error"])
+            total, read_cells = message["rows"], _reader_of(message["columns"], read_names)
+            continue
+        number += 1
+        if read_cells is None:
+            raise UnreadableFile(_DAMAGED)
+        yield _row(number, bytes_read, message, read_cells, max_bytes)
+    if read_cells is None or number < total:
+        raise UnreadableFile(_DAMAGED)
+
+
+def _reader_of(names: list[str], read_names: ReadNames) -> ReadCells:
+    if len(set(names)) < len(names):
+        raise UnreadableFile("Two columns of the file have the same name.")
+    return read_names(names)
+
+
+def _row(number: int, bytes_read: int, cells: Any, read_cells: ReadCells, max_bytes: int) -> Row:
+    if not isinstance(cells, list):
+        fault = too_long(max_bytes) if cells is None else NOT_UTF8
+        return Row(number, number, bytes_read, faults=[fault])
+    item, faults = read_cells(cells)
+    return Row(number, number, bytes_read, json.encode(item), faults=faults)
+
+
+def _lines(output: IO[bytes]) -> Iterator[bytes | None]:
+    """Yield the lines of the process; None whenever it has written nothing for some time."""
+    rest, waits = b"", 0
+    while True:
+        ready, _, _ = select([output], [], [], _STEP_S)
+        if not ready:
+            waits += 1
+            if waits * _STEP_S > _MAX_SILENT_S:
+                raise UnreadableFile("Reading the next rows of the file takes too long.")
+            yield None
+            continue
+        piece = output.read(_PIPE_BYTES)
+        if not piece:
+            return
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        waits = 0
+
+
+def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+    return parquet_rows(path, limits, read_field_names)
+
+
+def _mapped(mapping: ImportMapping) -> Reader:
+    """Return the reader of Parquet with this mapping."""
+    return replace(
+        PARQUET,
+        rows=lambda path, limits: parquet_rows(path, limits, partial(read_cells_by, mapping)),
+    )
+
+
+def _sample(path: Path, limits: ReaderLimits) -> Sample:
+    """Read the first rows. Raises `UnreadableFile` if the file is not Parquet."""
+    columns, sampled = list[str](), list[Sequence[Any]]()
+
+    def read_names(names: list[str]) -> ReadCells:
+        require_names(names)
+        columns.extend(names)
+        return read_cells
+
+    def read_cells(cells: Sequence[Any]) -> tuple[dict[str, Any], list[Fault]]:
+        sampled.append(cells)
+        return {}, []
+
+    until_s = monotonic() + _MAX_SAMPLE_S
+    for _ in parquet_rows(path, limits, read_names):
+        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
+            break
+    if not columns:
+        raise UnreadableFile("The columns of the file cannot be read in time.")
+    return Sample(columns, sampled)
+
+
+def _expected(problem: str) -> str:
+    return f"{problem} Send the Parquet file as it is; it is compressed already."
+
+
+def head_problem(head: bytes) -> str | None:
+    """Return why a file that begins with these bytes is not Parquet."""
+    if len(head) < len(MAGIC) or head.startswith(MAGIC):
+        return None
+    return _expected("The file does not begin like Parquet.")
+
+
+PARQUET = Reader(
+    name="parquet",
+    description="Parquet: a table with columns that are fields of an event, or any with a mapping",
+    media_types=(MEDIA_TYPE,),
+    endings=(".parquet",),
+    head_problem=head_problem,
+    rows=_rows,
+    sample=_sample,
+    mapped=_mapped,
+)

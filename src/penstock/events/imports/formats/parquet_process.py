@@ -1,0 +1,154 @@
+"""Reads a Parquet file in a separate process: python -m ...parquet_process PATH MAX_ROW_BYTES.
+
+A file of a few kilobytes can need any amount of memory, and a library in C++ may crash on a damaged
+file. The memory of the process is limited, and nothing else depends on it. The process ends when
+nobody reads its output any more.
+
+It writes a line of JSON with the columns and the number of rows, then a line for each row: an array
+with a value for each column, `null` for a row that is too large, or `false` for a row with text
+that is not UTF-8. The last line is an object with `error` if reading cannot continue. Times become
+text in ISO 8601, with an offset if the file states one, and so do other values that JSON does not
+have.
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import IO, Any
+
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # the others reserve memory in advance
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import json
+
+MAX_MEMORY_BYTES = 1024**3
+"""Limit of memory that the process may allocate, in bytes."""
+MAX_COLUMNS = 1_000
+_BATCH_ROWS = 256
+_BUFFER_BYTES = 1024 * 1024
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the column says whether its times have an offset
+_NO_MEMORY = (
+    "The file needs more than 1 GB of memory to read. Write it with smaller row groups and pages."
+)
+_DAMAGED = "The file is damaged or not a valid Parquet file."
+
+
+class _NotText:
+    """Bytes that are not UTF-8."""
+
+
+Convert = Callable[[Any], Any]
+
+
+def main(path: str, max_row_bytes: int, out: IO[bytes]) -> None:
+    """Write the rows of a file, as the module describes."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    pa.set_cpu_count(1)
+    try:
+        for line in _lines(path, max_row_bytes):
+            out.write(line + b"\n")
+        out.flush()
+    except BrokenPipeError:
+        os._exit(0)
+    except (MemoryError, pa.ArrowMemoryError):
+        _end(out, _NO_MEMORY)
+    except (pa.ArrowException, OSError, ValueError, RecursionError):
+        _end(out, _DAMAGED)
+
+
+def _end(out: IO[bytes], error: str) -> None:
+    out.write(json.encode({"error": error}) + b"\n")
+    out.flush()
+    os._exit(0)
+
+
+def _lines(path: str, max_row_bytes: int) -> Iterator[bytes]:
+    with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        schema = file.schema_arrow
+        if len(schema.names) > MAX_COLUMNS:
+            message = f"The file has more than {MAX_COLUMNS:,} columns."
+            yield json.encode({"error": message})
+            return
+        yield json.encode({"columns": schema.names, "rows": file.metadata.num_rows})
+        converters = [_converter(field.type) for field in schema]
+        for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+            columns = [
+                list(map(convert, _values(column)))
+                for convert, column in zip(converters, batch.columns, strict=True)
+            ]
+            for row in zip(*columns, strict=True):
+                try:
+                    line = json.encode(row, enc_hook=_as_text)
+                except UnicodeError:
+                    line = b"false"
+                yield line if len(line) <= max_row_bytes else b"null"
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the values of a column; times as microseconds since 1970."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    return values
+
+
+def _converter(kind: pa.DataType) -> Convert:
+    if pa.types.is_timestamp(kind):
+        return _utc if kind.tz else _local
+    if pa.types.is_decimal(kind):
+        return _number
+    return _plain
+
+
+def _plain(value: Any) -> Any:
+    """Return text for bytes, also in lists and objects."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return _NotText()
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, dict):
+        return {_plain(name): _plain(part) for name, part in value.items()}
+    return value
+
+
+def _number(value: Decimal | None) -> int | float | None:
+    if value is None:
+        return None
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _utc(value: int | None) -> str | None:
+    return None if value is None else _time(value, "Z")
+
+
+def _local(value: int | None) -> str | None:
+    return None if value is None else _time(value, "")
+
+
+def _time(microseconds: int, offset: str) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=microseconds)).isoformat() + offset
+    except OverflowError:
+        return f"{microseconds} microseconds"  # not a time that an import accepts
+
+
+def _as_text(value: Any) -> Any:
+    """Return the text of a value that JSON does not have. Raises `UnicodeError`."""
+    if isinstance(value, _NotText):
+        raise UnicodeError
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).isoformat()
+    return str(value)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.stdout.buffer)

@@ -1,0 +1,180 @@
+"""Parquet: types of columns, and files that are damaged or ask for too much."""
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.events.imports.formats import parquet as reader
+from tests.events.conftest import finished
+from tests.events.imports.exported import parquet
+from tests.events.imports.test_dry_run import checked
+from tests.events.imports.test_formats import upload
+from tests.events.imports.test_imports import rejects, stored
+
+NAMES = [
+    {"column": "at", "use": "time", "unit": "text"},
+    {"column": "who", "use": "user"},
+    {"column": "what", "use": "event"},
+]
+MAPPING = {"columns": NAMES, "otherColumns": "property"}
+AT = datetime(2024, 5, 1, 10, tzinfo=UTC)
+ROW = {"at": [AT], "who": [7], "what": ["bought"]}
+
+
+@pytest.fixture
+def import_parquet(workspace):
+    def run(content, **query):
+        query = {"mapping": json.dumps(MAPPING), "format": "parquet", **query}
+        answer = upload(workspace, content, reader.MEDIA_TYPE, **query)
+        assert answer.status_code == 201, answer.text
+        return finished(workspace.client, answer.json()["id"])
+
+    return run
+
+
+def test_each_type_of_column_is_a_property(import_parquet, services, workspace):
+    columns = [
+        (["pro"], "pro"),
+        (pa.array([b"pro"]), "pro"),
+        (pa.array(["pro"]).dictionary_encode(), "pro"),
+        ([7], 7),
+        ([2.5], 2.5),
+        ([True], True),
+        ([Decimal("9.50")], 9.5),
+        ([Decimal("9.00")], 9),
+        ([date(2024, 5, 1)], "2024-05-01"),
+        (pa.array([AT], pa.timestamp("ns", "Europe/Berlin")), "2024-05-01T10:00:00Z"),
+        (pa.array([AT], pa.timestamp("ms")), "2024-05-01T10:00:00"),
+        ([{"a": [1, 2], "b": b"x"}], {"a": [1, 2], "b": "x"}),
+        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), {"a": 1}),
+    ]
+    columns = {f"p{place}": column for place, column in enumerate(columns)}
+    values = {name: column for name, (column, _) in columns.items()}
+    assert import_parquet(parquet({**ROW, **values}))["accepted"] == 1
+    [text] = stored(services, workspace.website_id, "properties")
+    assert json.loads(text) == {name: value for name, (_, value) in columns.items()}
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pa.array([AT], pa.timestamp("ns", "UTC")),
+        pa.array([AT], pa.timestamp("s")),
+        ["2024-05-01 12:00:00+02:00"],
+    ],
+    ids=["nanoseconds", "without a zone", "text"],
+)
+def test_times_of_each_kind_are_read(import_parquet, at):
+    job = import_parquet(parquet({**ROW, "at": at}))
+    assert job["firstEventAt"] == "2024-05-01T10:00:00.000Z"
+
+
+def test_a_row_with_a_wrong_value_is_rejected_with_its_number(import_parquet, workspace):
+    job = import_parquet(
+        parquet(
+            {
+                "at": pa.array([AT.timestamp() * 1e6, 2**62, 0, 0], pa.int64()).cast(
+                    pa.timestamp("us", "UTC")
+                ),
+                "who": [1.0, 2.0, 3.5, 4.0],
+                "what": pa.array([b"a", b"a", b"a", b"\xff"]),
+            }
+        )
+    )
+    assert (job["accepted"], job["rejected"], job["linesRead"]) == (1, 3, 4)
+    assert [
+        (each["line"], each["errors"][0]["field"], each["errors"][0]["code"])
+        for each in rejects(workspace.client, job)
+    ] == [(2, "at", "not_a_time"), (3, "who", "wrong_type"), (4, "", "not_utf8")]
+
+
+def test_columns_that_are_fields_of_an_event_need_no_mapping(workspace, services):
+    columns = {
+        "timestamp": [AT], "name": ["bought"], "userId": ["7"],
+        "properties.amount": [0], "properties": [{"plan": "pro"}],
+    }  # fmt: skip
+    query = {"format": "parquet", "dryRun": "true"}
+    job = upload(workspace, parquet(columns), reader.MEDIA_TYPE, **query).json()
+    path = f"/api/imports/{job['id']}"
+    checked(workspace.client, job)
+    summary = workspace.client.get(f"{path}/summary").json()
+    assert (summary["mapping"], summary["events"], summary["error"]) == (None, 1, None)
+    assert workspace.client.post(f"{path}/start").status_code == 200
+    assert finished(workspace.client, job["id"])["accepted"] == 1
+    [text] = stored(services, workspace.website_id, "properties")
+    assert json.loads(text) == {"amount": 0, "plan": "pro"}
+
+
+def test_a_dry_run_guesses_the_mapping(workspace):
+    columns = {"created": [1714557600, 1714557660], "user_id": [7, 8], "event": ["a", "b"]}
+    query = {"format": "parquet", "dryRun": "true"}
+    job = upload(workspace, parquet(columns), reader.MEDIA_TYPE, **query).json()
+    checked(workspace.client, job)
+    summary = workspace.client.get(f"/api/imports/{job['id']}/summary").json()
+    assert summary["sample"]["rows"] == [["1714557600", "7", "a"], ["1714557660", "8", "b"]]
+    assert [each["use"] for each in summary["mapping"]["columns"]] == ["time", "user", "event"]
+    assert summary["events"] == 2
+
+
+MANY = {"at": [AT] * 5_000, "who": list(range(5_000)), "what": ["a"] * 5_000}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"PAR1", "damaged"),
+        (parquet(ROW)[:-20], "damaged"),
+        (parquet(ROW)[:40] + b"\0" * 60 + parquet(ROW)[100:], "damaged"),
+        (parquet({**ROW, **{f"c{number}": [1] for number in range(1_001)}}), "1,000 columns"),
+        (parquet({"at": [AT]}), "does not have the column 'who'"),
+        (parquet({name: values[:0] for name, values in MANY.items()}), "is empty"),
+    ],
+    ids=["only the start", "cut", "overwritten", "many columns", "other columns", "no rows"],
+)
+def test_a_file_that_cannot_be_read_says_why(import_parquet, content, reason):
+    job = import_parquet(content)
+    assert (job["state"], job["accepted"]) == ("failed", 0)
+    assert reason in job["error"]
+
+
+def test_a_file_of_another_kind_is_refused(workspace):
+    answer = upload(workspace, b"a,b\n1,2\n" * 999, reader.MEDIA_TYPE, format="parquet")
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_parquet")
+    assert "as it is" in answer.json()["detail"]
+
+
+def test_a_small_file_that_needs_much_memory_fails_alone(import_parquet):
+    """A run-length encoded page of a few bytes stands for gigabytes."""
+    text = "x" * 16_000_000
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int32()), pa.array([text]))
+    content = parquet({"at": [AT] * 200, "who": [7] * 200, "what": ["a"] * 200, "p": column})
+    assert len(content) < 1_000_000
+    job = import_parquet(content)
+    assert (job["accepted"], job["state"]) == (0, "failed")
+    assert import_parquet(parquet(ROW))["accepted"] == 1
+
+
+def test_a_process_that_ends_early_leaves_the_import_failed(import_parquet, monkeypatch):
+    monkeypatch.setattr(reader.sys, "executable", "/bin/false")
+    job = import_parquet(parquet(ROW))
+    assert (job["state"], "may be damaged" in job["error"]) == ("failed", True)
+
+
+def test_files_wait_for_a_free_process(import_parquet, monkeypatch):
+    monkeypatch.setattr(reader, "_free_processes", reader.BoundedSemaphore(1))
+    assert import_parquet(parquet(MANY))["accepted"] == 5_000
+    assert import_parquet(parquet(ROW))["accepted"] == 1
+
+
+def test_row_groups_are_read_in_order(import_parquet, services, workspace):
+    names = [f"e{number}" for number in range(600)]
+    out = io.BytesIO()
+    table = pa.table({"at": [AT] * 600, "who": [7] * 600, "what": names})
+    pq.write_table(table, out, row_group_size=100)
+    assert import_parquet(out.getvalue())["accepted"] == 600
+    assert sorted(stored(services, workspace.website_id)) == sorted(names)
