@@ -26,6 +26,7 @@ from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
+from penstock.events.imports.summary_texts import summary_texts
 from penstock.events.losses.model import Loss
 from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts
@@ -244,6 +245,7 @@ def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping
         *(("cohort", cohort) for cohort in visitor_cohorts(db, scope_id, visitor_ids)),
         *(("rejected", entry) for entry in quarantined_texts(db, website_ids, sent_ids)),
         *(("rejectedLine", line) for line in rejected_texts(db, website_ids, sent_ids)),
+        *(("dryRunText", text) for text in summary_texts(db, website_ids, sent_ids)),
     ]
 
 

@@ -162,9 +162,14 @@ class RuleBroken(ValueError):
         self.code, self.message, self.at = code, message, at
 
 
+def has_controls(text: str) -> bool:
+    """Whether a text contains control characters. Spaces of every kind are not among them."""
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
 def without_controls(value: str) -> str:
     """Validator: reject control characters."""
-    if any(unicodedata.category(character) == "Cc" for character in value):
+    if has_controls(value):
         raise RuleBroken(
             "control_character", "Must not contain control characters such as NUL or line breaks."
         )

@@ -134,6 +134,7 @@ def test_a_deletion_says_what_it_removed_from_which_store(
             "touches": 0,
             "opensUnlinked": 0,
             "rejectedTexts": 0,
+            "dryRunTexts": 0,
             "quarantined": 0,
         },
         "warehouse": {"merges": 1, "events": 2},

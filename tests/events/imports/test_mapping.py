@@ -196,6 +196,15 @@ def test_a_format_with_fields_of_its_own_accepts_no_mapping(workspace):
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "not_for_format")
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u3000"])
+def test_the_name_of_a_column_may_contain_any_space(import_table, workspace, services, space):
+    header = f"ts,u,e,Order{space}total,{space}plan{space}"
+    sent = mapping(column(f"Order{space}total", "property"), column("plan", "property"))
+    import_table(f"{header}\n1714557600,1,a,5,pro\n", sent)
+    [properties] = stored(services, workspace.website_id, "properties")
+    assert json.loads(properties) == {f"Order{space}total": "5", "plan": "pro"}
+
+
 @pytest.mark.parametrize(
     ("header", "advice"),
     [
@@ -203,6 +212,7 @@ def test_a_format_with_fields_of_its_own_accepts_no_mapping(workspace):
         ("ts,u", "does not have the column 'e'"),
         ("ts,u,e,e", "a column twice"),
         ("ts,u,e," + "x" * 501, "more than 500 characters"),
+        ("ts,u,e,pl\x00an", "control characters"),
     ],
 )
 def test_a_file_with_other_columns_is_rejected_at_the_upload(workspace, header, advice):

@@ -16,7 +16,7 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
-from penstock.base.ids import DeletionId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
 from penstock.events import store as events_store
 from penstock.events.deletions import store
@@ -40,6 +40,7 @@ from penstock.events.imports.store import (
     remove_excerpts,
     search_excerpts,
 )
+from penstock.events.imports.summary_texts import remove_summary_texts, summaries_with_texts
 from penstock.events.quarantine.selection import (
     containing,
     forget_latest_quarantined,
@@ -135,7 +136,7 @@ class DeletionService:
         """
         who = {"visitor_id": target.visitor_id, "user_id": target.user_id}
         is_span = target.target is Target.SPAN
-        known, excerpts = None, None
+        known, excerpts, summarised = None, None, set[ImportId]()
         if is_span:
             condition = within(target.from_ or 0, target.to or 0)
         else:
@@ -145,6 +146,7 @@ class DeletionService:
             names_one = naming(sent_ids)
             with self._database.read() as db:
                 excerpts = search_excerpts(db, website_ids, names_one)
+                summarised = summaries_with_texts(db, website_ids, names_one)
             condition = containing(sent_ids)
         searched = forget_quarantined(self._database, website_ids, condition, quarantined)
         with self._database.write() as db:
@@ -162,6 +164,9 @@ class DeletionService:
                 events_store.put_traits_in_outbox(db, [none], now_ms)
             if excerpts is not None:
                 removed["rejectedTexts"] = remove_excerpts(db, website_ids, excerpts)
+                removed["dryRunTexts"] = remove_summary_texts(
+                    db, website_ids, excerpts.contains, summarised
+                )
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             latest = forget_latest_quarantined(db, condition, searched)
             removed["quarantined"] = quarantined.total() + latest

@@ -1,6 +1,6 @@
 """Wire types for imports."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -434,6 +434,45 @@ class ImportSummaryRecord(Record):
         """Return the summary without texts of the file that may name people."""
         reasons = tuple(reason.model_copy(update={"excerpt": None}) for reason in self.reasons)
         return self.model_copy(update={"reasons": reasons, "sample": None})
+
+    def without_texts(self, names_one: Callable[[str], bool]) -> tuple[Self, list[str]]:
+        """Return the summary without texts about a person, and these texts.
+
+        names_one: function that tests whether a text contains an ID of the person. Removes whole
+        rows of the sample, excerpts and event names.
+        """
+        texts = list[str]()
+
+        def is_removed(*parts: str) -> bool:
+            if not any(map(names_one, parts)):
+                return False
+            texts.append(", ".join(parts))
+            return True
+
+        def steps(records: Sequence[FirstFunnelStepRecord]) -> tuple[FirstFunnelStepRecord, ...]:
+            return tuple(each for each in records if not names_one(each.name))
+
+        sample = self.sample and self.sample.model_copy(
+            update={"rows": [row for row in self.sample.rows if not is_removed(*row)]}
+        )
+        reasons = tuple(
+            reason.model_copy(update={"excerpt": None})
+            if reason.excerpt is not None and is_removed(reason.excerpt)
+            else reason
+            for reason in self.reasons
+        )
+        names = tuple(each for each in self.event_names if not is_removed(each.name))
+        properties = tuple(
+            each.model_copy(update={"steps": steps(each.steps)}) for each in self.attempt_properties
+        )
+        changed: dict[str, Any] = {
+            "sample": sample,
+            "reasons": reasons,
+            "event_names": names,
+            "attempt_properties": properties,
+            "steps": steps(self.steps),
+        }
+        return self.model_copy(update=changed), texts
 
 
 def _steps(keys: Sequence[EventKey]) -> tuple[FirstFunnelStepRecord, ...]:

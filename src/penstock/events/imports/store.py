@@ -321,6 +321,27 @@ def summary_of(connection: Connection, job: ImportJob) -> Any:
     return connection.execute(select(c.summary).where(c.import_id == job.id)).scalar()
 
 
+def summaries(
+    connection: Connection,
+    website_ids: Collection[str],
+    earlier: Collection[ImportId] | None = None,
+) -> Iterator[tuple[ImportId, Any]]:
+    """Yield the summaries of these websites' dry runs, with the IDs of their imports.
+
+    earlier: if set, yields only those of these imports, and of unfinished imports.
+    """
+    c = imports.c
+    query = (
+        select(c.id, import_summaries.c.summary)
+        .join_from(imports, import_summaries, c.id == import_summaries.c.import_id)
+        .where(c.website_id.in_(website_ids))
+    )
+    if earlier is not None:
+        query = query.where(or_(c.id.in_(earlier), c.state.in_(_UNFINISHED)))
+    for import_id, summary in connection.execute(query):
+        yield ImportId(import_id), summary
+
+
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
 ) -> list[ImportSpan]:

@@ -20,6 +20,7 @@ from penstock.events.imports.formats.schema import (
 from penstock.events.imports.formats.times import read_time_ms
 from penstock.events.properties import RESERVED_PREFIX
 from penstock.http.bodies import parse_json
+from penstock.http.schema import has_controls
 
 _MAX_NAME_CHARS = 200
 _FIRST_MS, _LAST_MS = 946_684_800_000, 4_102_444_800_000
@@ -319,7 +320,7 @@ def _joins_events(sample: Sample, place: int, person: int, event: int) -> bool:
 
 def _other(column: _Column) -> MappedColumn:
     name = column.name.lstrip(RESERVED_PREFIX)
-    is_named = bool(name) and name.isprintable() and len(name) <= _MAX_NAME_CHARS
+    is_named = bool(name) and not has_controls(name) and len(name) <= _MAX_NAME_CHARS
     if not is_named or column.words.startswith("unnamed"):
         return MappedColumn(column=column.name, use=Use.IGNORED)
     return MappedColumn(column=column.name, use=Use.PROPERTY, type=_value_type(column))

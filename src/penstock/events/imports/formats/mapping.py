@@ -23,6 +23,7 @@ from penstock.events.imports.formats.schema import (
 )
 from penstock.events.imports.formats.times import read_time_ms
 from penstock.http.bodies import parse_json
+from penstock.http.schema import has_controls
 
 ReadCells = Callable[[Sequence[Any]], tuple[dict[str, Any], list[Fault]]]
 """Returns the event in the cells of a row, as far as it can be read, and the faults of the row."""
@@ -48,7 +49,7 @@ def require_names(names: Sequence[str]) -> None:
             raise UnreadableFile(
                 f"The first row names a column with more than {MAX_COLUMN_CHARS} characters."
             )
-        if not name.isprintable():
+        if has_controls(name):
             raise UnreadableFile("The first row names a column with control characters.")
 
 
