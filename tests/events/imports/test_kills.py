@@ -1,11 +1,13 @@
 """An import continues after SIGKILL at any moment, and stores each line exactly once.
 
-`PENSTOCK_KILLS` says how often the service is killed.
+The first kill falls between the commit of a batch and that of its progress. `PENSTOCK_KILLS` says
+how often the service is killed after that, at random.
 """
 
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +17,12 @@ import pytest
 
 from tests.events.conftest import finished
 from tests.serving import Served, query_warehouse
+from tests.waiting import PATIENCE_S
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 LINES, PEOPLE = 8_000, 700
+AFTER_COMMIT = ("tests.faults.faulty_service", "import_after_batch", "2")
+"""A service that dies when the second batch is stored, before it saves the progress."""
 Line = Callable[[int], dict[str, Any]]
 
 
@@ -89,11 +94,11 @@ def test_each_line_is_stored_exactly_once_after_kills(
     format_name: str,
     record_property: Callable[[str, object], None],
 ) -> None:
-    record_property("kills", KILLS)
+    record_property("kills", KILLS + 1)
     data, seed = tmp_path / "data", random.randrange(2**32)
     chance = random.Random(seed)
     body = b"".join(json.dumps(LINE_OF[format_name](n)).encode() + b"\n" for n in range(LINES))
-    served = Served(data)
+    served = Served(data, program=AFTER_COMMIT)
     try:
         key, website_id = served.first_account()
         answer = served.client.post(
@@ -103,8 +108,9 @@ def test_each_line_is_stored_exactly_once_after_kills(
             headers={"Content-Type": "application/x-ndjson"},
         )
         assert answer.status_code == 201, answer.text
-        for _ in range(KILLS):
-            time.sleep(chance.uniform(0, 0.5))
+        assert served.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+        for pause_s in [0.0, *(chance.uniform(0, 0.5) for _ in range(KILLS))]:
+            time.sleep(pause_s)
             served.kill()
             served = Served(data)
             served.client.headers["Authorization"] = f"Bearer {key}"
@@ -114,8 +120,9 @@ def test_each_line_is_stored_exactly_once_after_kills(
     finally:
         served.kill()
 
-    print(f"{format_name}: {KILLS} kills (seed {seed}), {job['duplicates']} lines read again")
+    print(f"{format_name}: {KILLS + 1} kills (seed {seed}), {job['duplicates']} lines read again")
     assert (job["state"], job["linesRead"], job["rejected"]) == ("done", LINES, 0)
+    assert job["duplicates"] > 0
     assert job["accepted"] + job["duplicates"] == LINES
     [numbers] = query_warehouse(
         data, "SELECT JSONExtractInt(properties, 'n') AS n FROM events ORDER BY n"
