@@ -205,6 +205,7 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
+	$(UV_COMPILE) --upgrade tests/exports/storage/requirements.in -o tests/exports/storage/requirements.lock
 
 .PHONY: release
 release: $(SDK) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)

@@ -71,6 +71,10 @@ BLOCKS_ELSEWHERE = {
     ("docs/moving-out.md", "-- models/"): "tests/cli/test_export.py",
     ("docs/moving-out.md", "CREATE USER"): "tests/warehouse/test_sql_of_readers.py",
     ("docs/moving-out.md", "SELECT coalesce"): "tests/warehouse/test_sql_of_readers.py",
+    ("docs/moving-out.md", "export AWS_ACCESS_KEY_ID"): "tests/cli/test_export_to_bucket.py",
+    ("docs/moving-out.md", "penstock export /backups/acme --every"): (
+        "tests/cli/test_export_schedule.py"
+    ),
     ("docs/start.md", "URL=http://127.0.0.1:8000"): "tests/e2e/test_start.py",
     ("docs/events.md", '{\n  "websiteId": "web_...",\n  "event"'): "tests/test_docs.py",
     ("docs/events.md", '{\n  "websiteId": "web_...",\n  "type"'): "tests/test_docs.py",
@@ -116,7 +120,7 @@ COMMANDS = [
     ("docs/operating.md", "head -c 32"),
     ("docs/events.md", "penstock import"),
     ("docs/links.md", "penstock links export"),
-    ("docs/moving-out.md", "penstock export"),
+    ("docs/moving-out.md", "penstock export /backups/acme  "),
     ("docs/funnels.md", "penstock plan"),
     ("docs/operating.md", "penstock backup"),
     ("docs/operating.md", "#!/bin/sh"),
@@ -144,6 +148,8 @@ MAKE = [
 """Targets of the Makefile, which `make --dry-run` reads."""
 
 NOT_RUN = {
+    ("docs/moving-out.md", "[Unit]"): "needs systemd as process 1",
+    ("docs/moving-out.md", "services:"): "needs a Docker service",
     ("docs/start.md", "uvx penstock demo"): "uvx needs a published package",
     ("docs/clients.md", "npm install ./dist"): "installs packages that `make dist` builds",
     ("docs/links.md", "https://go.example.com"): "an address, not code",

@@ -1,12 +1,10 @@
-"""`penstock export`: write the data of a workspace to a folder, over HTTP.
+"""`penstock export`: write the data of a workspace to a folder or bucket, over HTTP.
 
 Repeating it is safe: it continues an interrupted export, and writes only the days that changed.
 """
 
 import json
 import os
-from pathlib import Path
-from socket import gethostname
 from typing import Annotated, Any
 
 import httpx
@@ -23,15 +21,16 @@ from penstock.cli.client import (
     record_of,
     service_client,
 )
-from penstock.cli.options import fail
+from penstock.cli.export_schedule import exit_on_signals, interval_s, repeat
+from penstock.cli.options import WRONG_USE, EndpointUrl, fail
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.exports.folder import (
     ExportedFile,
-    ExportFailed,
     ExportFolder,
     Manifest,
     open_export,
 )
+from penstock.exports.storage import ExportFailed, Storage, storage_of
 
 _LONG = httpx.Timeout(60, read=3700)
 """Seconds to wait for the service. A large day may take the engine an hour."""
@@ -50,46 +49,72 @@ _VISITOR = ("visitor_id", "user_id", "website_id")
 
 
 def export(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder for the files: new, empty, or of an earlier export.")
+    destination: Annotated[
+        str,
+        typer.Argument(
+            help="Folder or s3://bucket/prefix for the files: new, empty, or of an earlier export."
+        ),
     ],
     file_format: Annotated[
         RowFormat, typer.Option("--format", help="Format of events, clicks and identities.")
     ] = RowFormat.PARQUET,
+    every_s: Annotated[
+        int | None,
+        typer.Option(
+            "--every",
+            help="Repeat at this interval, such as 24h, until the process gets SIGTERM.",
+            parser=interval_s,
+            metavar="INTERVAL",
+            show_default=False,
+        ),
+    ] = None,
+    endpoint_url: EndpointUrl = None,
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
     """Write all data of a workspace to files. Safe to repeat: unchanged days are not written again.
 
     The API key needs the permissions read and manage for all websites. The files contain personal
-    data, but no passwords, keys or secrets.
+    data, but no passwords, keys or secrets. Credentials for S3 come from the environment variables
+    and profiles of AWS.
     """
     os.umask(0o077)
     try:
-        with (
-            progress("days") as bar,
-            service_client(
-                url, api_key, owns="data", advice="run the same command again to continue"
-            ) as client,
-        ):
-            client.timeout = _LONG
-            manifest, exported = _export(client, folder, file_format, bar)
+        storage = storage_of(destination, endpoint_url)
     except ExportFailed as error:
-        fail(str(error))
-    _print_summary(folder, manifest, exported)
+        fail(str(error), WRONG_USE)
+
+    def run() -> None:
+        try:
+            with (
+                progress("days") as bar,
+                service_client(
+                    url, api_key, owns="data", advice="run the same command again to continue"
+                ) as client,
+            ):
+                client.timeout = _LONG
+                manifest, exported = _export(client, storage, file_format, bar)
+        except ExportFailed as error:
+            fail(str(error))
+        _print_summary(storage, manifest, exported)
+
+    if every_s is None:
+        run()
+    else:
+        exit_on_signals()
+        repeat(run, every_s)
 
 
 def _export(
-    client: httpx.Client, folder: Path, file_format: RowFormat, bar: Progress
+    client: httpx.Client, storage: Storage, file_format: RowFormat, bar: Progress
 ) -> tuple[Manifest, ExportFolder]:
     websites = list(listed_records(client, "/api/settings/websites"))
-    with open_export(folder, file_format, [site["id"] for site in websites]) as exported:
-        destination = f"{gethostname()}:{folder.absolute()}"
+    with open_export(storage, file_format, [site["id"] for site in websites]) as exported:
         export_id = record_of(
             client.post(
                 "/api/exports",
                 json={
-                    "destination": destination[:500],
+                    "destination": storage.destination[:500],
                     "destinationId": exported.id,
                     "format": file_format,
                 },
@@ -205,13 +230,14 @@ def _one_of_each_scope(websites: list[Record]) -> list[Record]:
     return list(by_scope.values())[::-1]
 
 
-def _print_summary(folder: Path, manifest: Manifest, exported: ExportFolder) -> None:
+def _print_summary(storage: Storage, manifest: Manifest, exported: ExportFolder) -> None:
     size = sum(file.bytes for file in manifest.files)
     print(
-        f"{count_of(manifest.rows.get('events', 0), 'event')} in {folder}: "
+        f"{count_of(manifest.rows.get('events', 0), 'event')} in {storage}: "
         f"{count_of(len(manifest.files), 'file')}, {size / 1e6:,.1f} MB."
     )
     print(
         f"{count_of(exported.new_files, 'file')} written, "
-        f"{count_of(exported.unchanged_days, 'unchanged day')} not written again."
+        f"{count_of(exported.unchanged_days, 'unchanged day')} not written again.",
+        flush=True,
     )

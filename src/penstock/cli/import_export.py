@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,12 +25,13 @@ from penstock.cli.progress import Progress, every_few_seconds, progress, still_r
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.exports.folder import (
     ExportedFile,
-    ExportFailed,
     Manifest,
+    download_export,
     read_manifest,
     read_rows,
     verify_files,
 )
+from penstock.exports.storage import Bucket, ExportFailed, storage_of
 
 _FILE_BYTES = 256 * 1024 * 1024
 """Maximum size of an import before compression. A day is never split."""
@@ -56,13 +58,11 @@ class _Totals(NamedTuple):
         return _Totals(*(count + job[name] for name, count in self._asdict().items()))
 
 
-def import_export(folder: Path, url: str, api_key: str) -> None:
+def import_export(source: str, endpoint_url: str | None, url: str, api_key: str) -> None:
     """Import an export. Ends the command with 1 if a line was rejected."""
     try:
-        with progress("files") as bar:
-            manifest = read_manifest(folder)
-            verify_files(folder, manifest, lambda done, total: bar.update("Verifying", done, total))
         with (
+            _local_export(source, endpoint_url) as (folder, manifest),
             progress() as bar,
             service_client(
                 url, api_key, owns="data", advice="run the same command again to continue"
@@ -77,6 +77,23 @@ def import_export(folder: Path, url: str, api_key: str) -> None:
     )
     if totals.rejected:
         fail("the imports page lists the rejected lines and their reasons", FAILED)
+
+
+@contextmanager
+def _local_export(source: str, endpoint_url: str | None) -> Iterator[tuple[Path, Manifest]]:
+    """Yield the verified folder of an export. An export in a bucket is downloaded first."""
+    storage = storage_of(source, endpoint_url)
+    with TemporaryDirectory(prefix="penstock-import-") as temporary:
+        with progress("files") as bar:
+            if isinstance(storage, Bucket):
+                folder = Path(temporary)
+                manifest = download_export(
+                    storage, folder, lambda done, total: bar.update("Downloading", done, total)
+                )
+            else:
+                folder, manifest = storage.root, read_manifest(storage)
+            verify_files(folder, manifest, lambda done, total: bar.update("Verifying", done, total))
+        yield folder, manifest
 
 
 def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progress) -> _Totals:

@@ -6,6 +6,7 @@ and recognises stored events as duplicates.
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -21,12 +22,13 @@ from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.import_dry_run import try_file
 from penstock.cli.import_mapping import guess, read_mapping
-from penstock.cli.options import FAILED, WRONG_USE, fail, warn
+from penstock.cli.options import FAILED, WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
+from penstock.exports.storage import SCHEME
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
 _CHUNK_BYTES = 256 * 1024
@@ -49,14 +51,22 @@ def _source(name: str) -> Reader | str:
     return name if name == _EXPORT else reader_named(name)
 
 
+def _file_or_bucket(text: str) -> Path | str:
+    """Parse a file. Returns the path of an existing file or folder, or the URL of a bucket."""
+    if text.startswith(SCHEME):
+        return text
+    if not os.access(text, os.R_OK):
+        fail(f"{text} does not exist or is not readable", WRONG_USE)
+    return Path(text)
+
+
 def import_file(
     files: Annotated[
-        list[Path],
+        list[Any],
         typer.Argument(
-            help=f"Files of past events, plain, gzip, Zstandard or ZIP; or the folder of an export "
-            f"with --from {_EXPORT}. {_FORMATS}",
-            exists=True,
-            readable=True,
+            help=f"Files of past events, plain, gzip, Zstandard or ZIP; or the folder or s3://bucket/"
+            f"prefix of an export with --from {_EXPORT}. {_FORMATS}",
+            parser=_file_or_bucket,
             metavar="FILE",
             show_default=False,
         ),
@@ -102,6 +112,7 @@ def import_file(
             "--dry-run", help="Only read the files on this machine, and show what they contain."
         ),
     ] = False,
+    endpoint_url: EndpointUrl = None,
     url: Url = LOCAL,
     api_key: ApiKey = "",
 ) -> None:
@@ -112,10 +123,13 @@ def import_file(
     if source == _EXPORT:
         from penstock.cli.import_export import import_export
 
-        if len(files) != 1 or not files[0].is_dir() or website is not None or is_dry_run:
+        is_one = len(files) == 1 and (isinstance(files[0], str) or files[0].is_dir())
+        if not is_one or website is not None or is_dry_run:
             fail(f"--from {_EXPORT} needs one folder, and no --website or --dry-run", WRONG_USE)
-        import_export(files[0], url, api_key)
+        import_export(str(files[0]), endpoint_url, url, api_key)
         return
+    if any(isinstance(file, str) for file in files):
+        fail(f"only an export (--from {_EXPORT}) can be read from a bucket", WRONG_USE)
     if website is None and not (is_dry_run or is_guess):
         fail(
             "--website: Give the ID of the website or app that the events belong to. It is on the "

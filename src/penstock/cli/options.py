@@ -51,6 +51,16 @@ Data = Annotated[
     ),
 ]
 
+EndpointUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint-url",
+        envvar="AWS_ENDPOINT_URL",
+        help="URL of an S3-compatible storage, for s3://bucket/prefix. Default: Amazon S3.",
+        show_default=False,
+    ),
+]
+
 URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
 """Environment variables for commands that talk to a running service."""
 CONFIG_VARIABLE = "PENSTOCK_CONFIG"

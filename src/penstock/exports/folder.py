@@ -1,11 +1,11 @@
-"""The folder of an export: its files, its manifest, and the list of files while it is unfinished.
+"""An export in a folder or bucket: its files, its manifest, and the list of files while it is
+unfinished.
 
-A file gets its name only once it is complete and on disk. `manifest.json` is written last and is
-removed before anything changes, so a folder that has it is complete. Until then, a list of finished
-files lets the next run continue.
+A file gets its name only once it is complete. `manifest.json` is written last and is removed before
+anything changes, so an export that has it is complete. Until then, a list of finished files lets
+the next run continue.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,19 +19,14 @@ import msgspec
 
 from penstock import __version__
 from penstock.base.clock import iso, system_clock
-from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.row_files import RowFormat
+from penstock.exports.storage import Bucket, ExportFailed, Folder, Storage
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _UNFINISHED = "unfinished.ndjson"
-_PART = ".part"
 _CHUNK_BYTES = 1024 * 1024
 _BATCH_ROWS = 2_000
-
-
-class ExportFailed(Exception):
-    """The folder cannot be written or read. The message is shown to people."""
 
 
 class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -63,7 +58,7 @@ class Span(msgspec.Struct, frozen=True):
 class Head(msgspec.Struct, frozen=True, rename="camel"):
     """Properties of an export that stay the same when it is repeated.
 
-    id: random; stays the same when the folder moves. Earlier versions wrote none.
+    id: random; stays the same when the files move. Earlier versions wrote none.
     """
 
     format: int
@@ -92,33 +87,26 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExportFolder:
-    """An export that is being written. The folder is locked.
+    """An export that is being written.
 
-    id: identity of the folder. new_files, unchanged_days: numbers for the summary.
+    id: identity of the destination. new_files, unchanged_days: numbers for the summary.
     """
 
-    def __init__(self, root: Path, head: Head, earlier: Iterable[ExportedFile]) -> None:
-        self._root, self._head = root, head
+    def __init__(self, storage: Storage, head: Head, earlier: Iterable[ExportedFile]) -> None:
+        self._storage, self._head = storage, head
         self._earlier = {file.path: file for file in earlier}
         self._files: dict[str, ExportedFile] = {}
         self.id = head.id
         self.new_files = self.unchanged_days = 0
-        _replace(root / _UNFINISHED, _lines(head, self._earlier.values()))
-        (root / MANIFEST).unlink(missing_ok=True)
-        sync_folder(root)
+        storage.begin_list(_UNFINISHED, _lines(head, self._earlier.values()))
+        storage.remove(MANIFEST)
 
     def reuse(self, path: str, fingerprint: str) -> bool:
-        """Whether the folder already has this file with the same rows. If so, it stays."""
+        """Whether the storage already has this file with the same rows. If so, it stays."""
         file = self._earlier.get(path)
-        try:
-            is_same = (
-                file is not None
-                and file.fingerprint == fingerprint
-                and (self._root / path).stat().st_size == file.bytes
-            )
-        except FileNotFoundError:
+        if file is None or file.fingerprint != fingerprint:
             return False
-        if file is None or not is_same:
+        if self._storage.size(path) != file.bytes:
             return False
         self._files[path] = file
         self.unchanged_days += 1
@@ -129,10 +117,8 @@ class ExportFolder:
 
         more: further fields of `ExportedFile`.
         """
-        target = self._root / path
-        part = target.with_name(target.name + _PART)
+        part = self._storage.part(path)
         digest, size, newlines = sha256(), 0, 0
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with part.open("wb") as out:
             for chunk in chunks:
                 out.write(chunk)
@@ -140,14 +126,10 @@ class ExportFolder:
                 size, newlines = size + len(chunk), newlines + chunk.count(b"\n")
             out.flush()
             os.fsync(out.fileno())
-        rows = _parquet_rows(part) if target.suffix == ".parquet" else newlines
-        part.rename(target)
-        sync_folder(target.parent)
+        rows = _parquet_rows(part, path) if path.endswith(".parquet") else newlines
+        self._storage.finish(part, path)
         file = ExportedFile(path, table, rows, size, digest.hexdigest(), **more)
-        with (self._root / _UNFINISHED).open("ab") as notes:
-            notes.write(msgspec.json.encode(file) + b"\n")
-            notes.flush()
-            os.fsync(notes.fileno())
+        self._storage.append(msgspec.json.encode(file) + b"\n")
         self._files[path] = file
         self.new_files += 1
         return file
@@ -156,7 +138,7 @@ class ExportFolder:
         """Remove files of an earlier run whose rows no longer exist, and write the manifest."""
         files = sorted(self._files.values(), key=lambda file: file.path)
         for path in self._earlier.keys() - self._files.keys():
-            (self._root / path).unlink(missing_ok=True)
+            self._storage.remove(path)
         rows: dict[str, int] = {}
         for file in files:
             rows[file.table] = rows.get(file.table, 0) + file.rows
@@ -173,50 +155,60 @@ class ExportFolder:
             files=files,
             id=self.id,
         )
-        _replace(self._root / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-        (self._root / _UNFINISHED).unlink()
-        sync_folder(self._root)
+        self._storage.require_alone()
+        self._storage.replace(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        self._storage.remove(_UNFINISHED)
         return manifest
 
 
 @contextmanager
-def open_export(root: Path, file_format: RowFormat, websites: list[str]) -> Iterator[ExportFolder]:
-    """Open a new or empty folder, or the folder of an earlier export of the same workspace.
+def open_export(
+    storage: Storage, file_format: RowFormat, websites: list[str]
+) -> Iterator[ExportFolder]:
+    """Open a new or empty storage, or that of an earlier export of the same workspace.
 
     Raises `ExportFailed`.
     """
-    with translated_errors():
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(root, os.O_RDONLY)
-        try:
+    with translated_errors(), storage.opened():
+        head, earlier = _read_earlier(storage)
+        _require_inside(storage, earlier)
+        earlier_id = head.id if head is not None else ""
+        new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16))
+        if head is not None:
+            _require_same(storage, head, new)
+        storage.remove_parts()
+        yield ExportFolder(storage, new, earlier)
+
+
+def read_manifest(storage: Storage) -> Manifest:
+    """Read the manifest of a complete export in an open storage. Raises `ExportFailed`."""
+    text = storage.read(MANIFEST)
+    if text is not None:
+        return _decode_manifest(storage, text)
+    if storage.size(_UNFINISHED) is not None:
+        raise ExportFailed(
+            f"the export in {storage} is not finished; run penstock export again first"
+        )
+    raise ExportFailed(f"{storage} contains no export of Penstock")
+
+
+def download_export(bucket: Bucket, folder: Path, show: Callable[[int, int], None]) -> Manifest:
+    """Copy a complete export into a new folder. Raises `ExportFailed`.
+
+    show: called with the number of files copied so far, and of all files.
+    """
+    with translated_errors(), bucket.opened():
+        manifest = read_manifest(bucket)
+        _require_inside(Folder(folder), manifest.files)
+        for number, file in enumerate(manifest.files, start=1):
+            target = folder / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ExportFailed(f"another export into {root} is running") from None
-            head, earlier = _read_earlier(root)
-            _require_inside(root, earlier)
-            earlier_id = head.id if head is not None else ""
-            new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16))
-            if head is not None:
-                _require_same(root, head, new)
-            for part in root.rglob(f"*{_PART}"):
-                part.unlink()
-            yield ExportFolder(root, new, earlier)
-        finally:
-            os.close(descriptor)
-
-
-def read_manifest(root: Path) -> Manifest:
-    """Read the manifest of a complete export. Raises `ExportFailed`."""
-    try:
-        text = (root / MANIFEST).read_bytes()
-    except FileNotFoundError:
-        if (root / _UNFINISHED).exists():
-            raise ExportFailed(
-                f"the export in {root} is not finished; run penstock export again first"
-            ) from None
-        raise ExportFailed(f"{root} contains no export of Penstock") from None
-    return _decode_manifest(root, text)
+                bucket.download(file.path, target)
+            except FileNotFoundError:
+                raise ExportFailed(f"the file {file.path} of the export is missing") from None
+            show(number, len(manifest.files))
+    return manifest
 
 
 def verify_files(root: Path, manifest: Manifest, show: Callable[[int, int], None]) -> None:
@@ -224,7 +216,7 @@ def verify_files(root: Path, manifest: Manifest, show: Callable[[int, int], None
 
     show: called with the number of files compared so far, and of all files.
     """
-    _require_inside(root, manifest.files)
+    _require_inside(Folder(root), manifest.files)
     for number, file in enumerate(manifest.files, start=1):
         path = root / file.path
         digest = sha256()
@@ -267,11 +259,12 @@ def translated_errors() -> Iterator[None]:
         raise ExportFailed(f"{place}{error.strerror or error}") from error
 
 
-def _read_earlier(root: Path) -> tuple[Head | None, list[ExportedFile]]:
-    """Return the head and the finished files of an earlier run; no head for an empty folder."""
-    if (root / _UNFINISHED).exists():
+def _read_earlier(storage: Storage) -> tuple[Head | None, list[ExportedFile]]:
+    """Return the head and the finished files of an earlier run; no head for an empty storage."""
+    unfinished = storage.read(_UNFINISHED)
+    if unfinished is not None:
         head, files = None, []
-        for line in (root / _UNFINISHED).read_bytes().splitlines():
+        for line in unfinished.splitlines():
             try:
                 if head is None:
                     head = msgspec.json.decode(line, type=Head)
@@ -280,13 +273,13 @@ def _read_earlier(root: Path) -> tuple[Head | None, list[ExportedFile]]:
             except msgspec.DecodeError:
                 break  # A crash cut this line off.
         if head is None:
-            raise ExportFailed(f"{root / _UNFINISHED} is damaged; choose a new folder")
+            raise ExportFailed(f"{_UNFINISHED} in {storage} is damaged; choose a new folder")
         return head, files
-    if (root / MANIFEST).exists():
-        manifest = read_manifest(root)
+    if storage.size(MANIFEST) is not None:
+        manifest = read_manifest(storage)
         return _head_of(manifest), manifest.files
-    if any(path.name != "lost+found" for path in root.iterdir()):
-        raise ExportFailed(f"{root} is not empty and has no export; choose a new folder")
+    if not storage.is_empty():
+        raise ExportFailed(f"{storage} is not empty and has no export; choose a new folder")
     return None, []
 
 
@@ -294,47 +287,41 @@ def _head_of(manifest: Manifest) -> Head:
     return Head(manifest.format, manifest.file_format, manifest.websites, manifest.id)
 
 
-def _require_inside(root: Path, files: Iterable[ExportedFile]) -> None:
+def _require_inside(storage: Storage, files: Iterable[ExportedFile]) -> None:
     for file in files:
-        if not (root / file.path).resolve().is_relative_to(root.resolve()):
-            raise ExportFailed(f"{root} has an export that names a file outside it: {file.path}")
+        if not storage.contains(file.path):
+            raise ExportFailed(f"{storage} has an export that names a file outside it: {file.path}")
 
 
-def _require_same(root: Path, earlier: Head, new: Head) -> None:
+def _require_same(storage: Storage, earlier: Head, new: Head) -> None:
     if earlier.file_format is not new.file_format:
         raise ExportFailed(
-            f"{root} has an export as {earlier.file_format}; add --format "
+            f"{storage} has an export as {earlier.file_format}; add --format "
             f"{earlier.file_format}, or choose a new folder"
         )
     if earlier.websites and new.websites and not {*earlier.websites} & {*new.websites}:
-        raise ExportFailed(f"{root} has the export of another workspace; choose a new folder")
+        raise ExportFailed(f"{storage} has the export of another workspace; choose a new folder")
 
 
-def _decode_manifest(root: Path, text: bytes) -> Manifest:
+def _decode_manifest(storage: Storage, text: bytes) -> Manifest:
     try:
         if msgspec.json.decode(text)["format"] > FORMAT:
-            raise ExportFailed(f"{root} was written by a newer Penstock; use that version")
+            raise ExportFailed(f"{storage} was written by a newer Penstock; use that version")
         return msgspec.json.decode(text, type=Manifest)
     except (msgspec.DecodeError, LookupError, TypeError):
-        raise ExportFailed(f"{root / MANIFEST} is damaged") from None
+        raise ExportFailed(f"{MANIFEST} in {storage} is damaged") from None
 
 
 def _lines(head: Head, files: Iterable[ExportedFile]) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in (head, *files))
 
 
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + _PART)
-    write_durably(part, content)
-    part.rename(path)
-
-
-def _parquet_rows(path: Path) -> int:
+def _parquet_rows(part: Path, path: str) -> int:
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import read_metadata
 
     try:
-        rows: int = read_metadata(path).num_rows
+        rows: int = read_metadata(part).num_rows
     except ArrowInvalid:
-        raise ExportFailed(f"the service sent an incomplete file for {path.name}") from None
+        raise ExportFailed(f"the service sent an incomplete file for {path}") from None
     return rows
