@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
-from docsite.__main__ import build
 from playwright.sync_api import Page, expect
+
+from tests.docsite.built import built_site
 
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # by MyST
 
@@ -33,11 +33,8 @@ class _Files(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the built site."""
-    folder: Path = tmp_path_factory.mktemp("site")
-    assert build(folder) == 0
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(_Files, directory=str(folder / "html"))
-    ) as server:
+    folder = built_site(tmp_path_factory)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

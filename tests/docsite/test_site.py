@@ -19,6 +19,8 @@ from docsite.pages import (
 )
 from docsite.reference import document
 
+from tests.docsite.built import built_site
+
 PAGES = [page for section in sections() for page in section.pages]
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # by MyST
 LOADED = {"img": "src", "script": "src", "source": "src", "iframe": "src", "link": "href"}
@@ -26,9 +28,7 @@ LOADED = {"img": "src", "script": "src", "source": "src", "iframe": "src", "link
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("docs")
-    assert build(folder) == 0
-    return folder / "html"
+    return built_site(tmp_path_factory)
 
 
 class Requests(HTMLParser):
