@@ -102,6 +102,19 @@ def test_a_merged_visitor_is_one_line_with_its_user(workspace, merged):
     assert (page["data"][0]["userId"], page["data"][0]["events"]) == ("ann", 2)
 
 
+@pytest.mark.parametrize("search", [None, "ann"])
+def test_a_line_has_the_last_event_and_where_it_came_from(workspace, merged, search):
+    """A server's event knows neither country nor device; those of earlier events are shown."""
+
+    view = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": merged}
+    answer = workspace.client.post("/api/track", json=view, headers={"User-Agent": PHONE})
+    assert answer.status_code == 202, answer.text
+    send(workspace, userId="ann", event="paid")
+    [line] = listed(workspace, days=400, **({"search": search} if search else {}))["data"]
+    assert (line["lastEventKind"], line["lastEventName"]) == ("event", "paid")
+    assert (line["country"], line["device"]) == ("DE", "mobile")
+
+
 def test_the_list_covers_recent_days_and_a_search_all_history(workspace, merged):
     assert listed(workspace)["total"] == 0
     assert ids(listed(workspace, days=400)) == [merged]
@@ -220,6 +233,10 @@ def test_a_visitor_known_from_identify_alone_has_no_times(workspace):
         "events": 0,
         "firstEventAt": None,
         "lastEventAt": None,
+        "lastEventKind": None,
+        "lastEventName": None,
+        "country": None,
+        "device": None,
     }
     assert visitor(workspace, "v").json()["lastEvent"] is None
 

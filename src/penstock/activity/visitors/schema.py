@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from penstock.activity.schema import StoredEventRecord, Text
+from penstock.activity.schema import Kind, StoredEventRecord, Text
 from penstock.http.schema import PageQuery, Query, Record, RuleBroken
 
 
@@ -86,6 +86,17 @@ class VisitorRecord(Record):
     events: int
     first_event_at: str | None
     last_event_at: str | None
+    last_event_kind: Kind | None
+    last_event_name: Annotated[
+        str | None, Field(description="Name of the last event; of a page view, its path.")
+    ]
+    country: Annotated[
+        str | None,
+        Field(description="Country of the last event with a country: ISO 3166-1, two letters."),
+    ]
+    device: Annotated[
+        str | None, Field(description="Device of the last event with a device, such as mobile.")
+    ]
 
 
 class LinkedUserRecord(Record):

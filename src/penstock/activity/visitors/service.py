@@ -288,11 +288,16 @@ class VisitorService:
 def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
     """Return the record for a row of `active_visitors.sql` or `visitor_summary.sql`."""
     has_events = bool(row["events"])
+    website_id, kind, name = row["last_event"]
     return VisitorRecord(
         visitor_id=visitor_id,
         user_id=user_id,
-        website_id=row["last_website"] or None,
+        website_id=website_id or None,
+        country=row["last_country"] or None,
+        device=row["last_device"] or None,
         events=row["events"],
         first_event_at=iso(row["first_ms"]) if has_events else None,
         last_event_at=iso(row["last_ms"]) if has_events else None,
+        last_event_kind=kind if has_events else None,
+        last_event_name=name if has_events else None,
     )

@@ -9,7 +9,9 @@ SELECT
     sum(stored.events) AS events,
     toInt64(toUnixTimestamp64Milli(min(stored.first_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(stored.last_at))) AS last_ms,
-    argMax(stored.last_website, stored.last_at) AS last_website
+    argMax(stored.last_event, stored.last_at) AS last_event,
+    argMaxIf(stored.last_country, stored.last_at, stored.last_country != '') AS last_country,
+    argMaxIf(stored.last_device, stored.last_at, stored.last_device != '') AS last_device
 FROM
 (
     SELECT
@@ -19,7 +21,9 @@ FROM
         count() AS events,
         min(occurred_at) AS first_at,
         max(occurred_at) AS last_at,
-        argMax(website_id, occurred_at) AS last_website,
+        argMax((website_id, toString(kind), events.name), occurred_at) AS last_event,
+        argMaxIf(events.country, occurred_at, events.country != '') AS last_country,
+        argMaxIf(events.device, occurred_at, events.device != '') AS last_device,
         countIf({event:String} = '' OR events.name = {event:String}) > 0 AS has_event,
         countIf({country:String} = '' OR country = {country:String}) > 0 AS has_country,
         countIf({device:String} = '' OR device = {device:String}) > 0 AS has_device,

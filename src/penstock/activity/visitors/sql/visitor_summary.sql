@@ -6,7 +6,9 @@ SELECT
     countIf(kind = 'transaction') AS transactions,
     toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_ms,
-    argMax(website_id, occurred_at) AS last_website
+    argMax((website_id, toString(kind), name), occurred_at) AS last_event,
+    argMaxIf(country, occurred_at, country != '') AS last_country,
+    argMaxIf(device, occurred_at, device != '') AS last_device
 FROM events
 WHERE website_id IN {websites:Array(String)}
     AND visitor_key IN (SELECT sipHash64({scope:String}, arrayJoin({visitors:Array(String)})))

@@ -72,7 +72,7 @@ function open(combobox, suggestions) {
     return;
   [input, options] = [combobox, suggestions];
   popup.replaceChildren(...suggestions.map(makeOption));
-  combobox.closest(".field, .breakdown").append(popup);
+  combobox.closest(".field, .breakdown, .filter-field").append(popup);
   popup.hidden = false;
   popup.classList.remove("leftwards");
   popup.classList.toggle("leftwards", popup.getBoundingClientRect().right > innerWidth - EDGE_PX);

@@ -1,4 +1,4 @@
-// Suggestions for a builder's inputs: goals, and stored event names, properties and values.
+// Suggestions for inputs of the builder and of filters: goals, and stored event names, properties and values.
 import { call, Unreachable } from "../api.js";
 import { formatNumber, formatTime } from "../formats.js";
 import { part, selectionOf } from "./matches.js";
@@ -44,6 +44,16 @@ export async function suggest(input) {
         ...(await propertiesLike(selection, typed)),
         ...(input.closest(".filter") ? firstTimeLike(typed) : []),
       ];
+    case "event":
+      return namesLike(typed);
+    case "trait":
+      return (await propertiesLike({}, TRAIT + typed)).map((option) => ({
+        ...option,
+        value: option.value.slice(TRAIT.length),
+        badge: undefined,
+      }));
+    case "traitValue":
+      return input.form.trait.value ? valuesLike(TRAIT + input.form.trait.value, {}, typed) : [];
     default:
       return (await propertiesLike(selection, typed)).filter(isOwn);
   }
