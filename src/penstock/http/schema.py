@@ -6,6 +6,7 @@ as the contract requires.
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
 
 from pydantic import (
@@ -24,6 +25,7 @@ from pydantic.config import JsonDict
 from penstock.base.errors import Fault
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
+from penstock.base.wording import listed
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -48,6 +50,9 @@ _CODES: Mapping[str, str] = {
     "bool_parsing": "wrong_type",
     "finite_number": "not_finite",
 }
+_MAX_LISTED_CHOICES = 10
+"""Maximum number of choices that a message lists."""
+_MAX_COMPARED_CHARS = 50
 _MESSAGES: Mapping[str, str] = {
     "missing": "This field is required.",
     "extra_forbidden": "There is no such field. Check its spelling, or leave it out.",
@@ -329,7 +334,7 @@ def faults_of(
     given, unknown fields get a hint.
     """
     faults = []
-    for item in error.errors(include_url=False, include_input=False):
+    for item in error.errors(include_url=False):
         kind, path = item["type"], field_path(item["loc"])
         cause: Any = item.get("ctx", {}).get("error")
         if isinstance(cause, RulesBroken):
@@ -340,7 +345,7 @@ def faults_of(
             continue
         code, message = (
             _CODES.get(kind, kind),
-            _message(kind, item.get("ctx", {})) or item["msg"].rstrip(".") + ".",
+            _message(kind, item.get("ctx", {}), item["input"]) or item["msg"].rstrip(".") + ".",
         )
         if isinstance(cause, RuleBroken):
             code, message = cause.code, cause.message
@@ -351,10 +356,22 @@ def faults_of(
     return faults
 
 
-def _message(kind: str, context: Mapping[str, Any]) -> str | None:
+def _message(kind: str, context: Mapping[str, Any], value: object) -> str | None:
     """Return Penstock's message for a kind of pydantic error; None to use pydantic's message."""
     template = _MESSAGES.get(kind)
+    choices = context["expected"].split("'")[1::2] if kind == "enum" else ()
+    if len(choices) > _MAX_LISTED_CHOICES:
+        return _closest(value if isinstance(value, str) else "", choices)
     return template.format_map(context) if template else None
+
+
+def _closest(value: str, choices: Sequence[str]) -> str:
+    """Return the message for a value that is none of many choices."""
+    likely = get_close_matches(value[:_MAX_COMPARED_CHARS], choices) or choices[:3]
+    return (
+        f"There is no such value. Did you mean {listed(likely, 'or')}? The API reference lists all "
+        f"{len(choices)}."
+    )
 
 
 def join_path(first: str, second: str) -> str:
