@@ -1,4 +1,7 @@
-"""`penstock export --every`: repeats, survives failures, and ends cleanly."""
+"""`penstock export --every`: repeats, survives failures, and ends cleanly.
+
+See docs/moving-out.md.
+"""
 
 import signal
 import subprocess

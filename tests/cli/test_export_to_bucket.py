@@ -1,4 +1,7 @@
-"""`penstock export` and `penstock import` with an S3-compatible storage."""
+"""`penstock export` and `penstock import` with an S3-compatible storage.
+
+See docs/moving-out.md.
+"""
 
 import json
 import os

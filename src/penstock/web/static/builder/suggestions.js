@@ -1,4 +1,5 @@
-// Suggestions for inputs of the builder and of filters: goals, and stored event names, properties and values.
+// Suggestions for inputs of the builder and of filters: goals, and stored event names, properties
+// and values.
 import { call, Unreachable } from "../api.js";
 import { formatNumber, formatTime } from "../formats.js";
 import { part, selectionOf } from "./matches.js";
