@@ -61,6 +61,15 @@ def creator(
     return make
 
 
+MAPPING = {
+    "columns": [
+        {"column": "at", "use": "time", "unit": "seconds"},
+        {"column": "who", "use": "user"},
+    ],
+    "eventName": "opened",
+}
+
+
 def imported(tenant: Tenant) -> str:
     """A finished import with a dry run and a gap: a line of it is rejected."""
     body = NDJSON | {"content": LINE + b"{}"}
@@ -168,6 +177,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "funnel_id": creator("/api/funnels", FUNNEL),
     "cohort_id": cohort,
     "import_id": imported,
+    "mapping_id": creator("/api/import-mappings", {"mapping": MAPPING}),
     "export_id": creator("/api/exports", {"destination": "backups:/srv/acme"}, named=False),
     "number": refused,
     "deletion_id": deleted,
@@ -198,15 +208,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
     },
     ("post", "/api/imports"): NDJSON,
-    ("put", "/api/imports/{import_id}/mapping"): {
-        "json": {
-            "columns": [
-                {"column": "at", "use": "time", "unit": "seconds"},
-                {"column": "who", "use": "user"},
-            ],
-            "eventName": "opened",
-        }
-    },
+    ("put", "/api/imports/{import_id}/mapping"): {"json": MAPPING},
     ("post", "/api/events/refused/replay"): {"json": {}},
     ("post", "/api/settings/api-keys"): {"json": {"name": "k"}},
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},

@@ -177,7 +177,7 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
 
 @pytest.mark.slow("starts two services")
 def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
-    """Segments, internal traffic, saved cohorts, traits, folders and names of steps."""
+    """Segments, internal traffic, cohorts, saved mappings, traits, folders and names of steps."""
     data, copy, restored = tmp_path / "data", tmp_path / "copy", tmp_path / "restored"
     pro = [{"property": "$trait.plan", "operator": "equals", "value": "pro"}]
     steps = [
@@ -198,11 +198,19 @@ def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
         client.put("/api/settings/internal-traffic", json=internal).raise_for_status()
         saved = {"name": "All", "kind": "list", "funnelId": funnel_id, "parameters": {}}
         cohort = client.post("/api/cohorts", json=saved).json()["id"]
+        columns = [
+            {"column": "at", "use": "time", "unit": "seconds"},
+            {"column": "who", "use": "user"},
+            {"column": "what", "use": "event"},
+        ]
+        mapped = {"name": "Orders", "mapping": {"columns": columns}}
+        client.post("/api/import-mappings", json=mapped).raise_for_status()
         copied = {"destination": "backups:/srv/acme"}
         client.post("/api/exports", json=copied).raise_for_status()
         service.await_shipped()
         paths = [
             "/api/exports",
+            "/api/import-mappings",
             f"/api/funnels/{funnel_id}",
             f"/api/segments/{segment}",
             "/api/settings/internal-traffic",

@@ -213,9 +213,16 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     expect(number(signed_in, "Events")).to_have_text("3")
     expect(number(signed_in, "Visitors")).to_have_text("2")
     assert_accessible(signed_in)
+    columns.get_by_label("Save this mapping as").fill("Baskets")
+    columns.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(columns.get_by_text("the saved mapping Baskets")).to_be_visible()
+    assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
     expect(signed_in.get_by_text("Done", exact=True)).to_be_visible()
     expect(number(signed_in, "Accepted")).to_have_text("3")
+    check(signed_in, table, "more.csv")
+    expect(columns.get_by_text("the saved mapping Baskets")).to_be_visible()
+    expect(number(signed_in, "Events")).to_have_text("3")
 
 
 def test_a_file_is_removed_instead_of_imported(signed_in, account, website, watch):

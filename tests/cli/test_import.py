@@ -404,3 +404,23 @@ def test_a_command_that_was_killed_and_runs_again_stores_nothing_twice(tmp_path,
         assert service.stop() == 0
     with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
+
+
+def test_a_saved_mapping_is_used_by_its_name(service, tmp_path):
+    file, website_id = tmp_path / "orders.csv", website(service)
+    file.write_text("at,who,what\n1714557600,17,paid\n", "utf-8")
+    columns = [
+        {"column": "at", "use": "time", "unit": "seconds"},
+        {"column": "who", "use": "user"},
+        {"column": "what", "use": "event"},
+    ]
+    saved = {"name": "Orders of the shop", "mapping": {"columns": columns}}
+    assert service.client.post("/api/import-mappings", json=saved).status_code == 201
+    ran = run(service, file, "--map", "Orders of the shop", "--website", website_id)
+    assert (ran.returncode, ran.stdout.splitlines()[0]) == (
+        0,
+        "1 event imported, 0 duplicates, 0 lines rejected.",
+    )
+    unknown = run(service, file, "--map", "Others", "--website", website_id)
+    assert unknown.returncode == 2
+    assert "no file and no saved mapping named Others" in unknown.stderr

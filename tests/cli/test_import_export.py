@@ -82,6 +82,16 @@ SEGMENT = {
     "name": "Pro",
     "filters": [{"property": "plan", "operator": "equals", "value": "pro"}],
 }
+MAPPING = {
+    "name": "Orders",
+    "mapping": {
+        "columns": [
+            {"column": "at", "use": "time", "unit": "seconds"},
+            {"column": "who", "use": "user"},
+        ],
+        "eventName": "paid",
+    },
+}
 INTERNAL = [{"property": "plan", "operator": "is_true"}]
 OWN = ("funnelId", "computedAt", "evaluatedAt", "servedFrom", "directReason", "goals", "websiteId")
 """Fields of a report that name records of its workspace, or when it was computed."""
@@ -104,6 +114,7 @@ def fill(service):
     for funnel in FUNNELS:
         assert client.post("/api/funnels", json=funnel).status_code == 201, funnel["name"]
     assert client.post("/api/segments", json=SEGMENT).status_code == 201
+    assert client.post("/api/import-mappings", json=MAPPING).status_code == 201
     internal = client.put("/api/settings/internal-traffic", json={"filters": INTERNAL})
     assert internal.status_code == 200
     tracked, events, orders = [], [], []
@@ -288,6 +299,7 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
         assert reports(new) == before
         assert merged_visitors(new) == visitors
         assert cohorts(new) == saved
+        assert named(new.client, "/api/import-mappings").keys() == {"Orders"}
         assert chosen_reports(new) == answers
         again = run(new, "import", "--from", "penstock", folder)
         assert again.returncode == 0, again.stderr

@@ -271,9 +271,20 @@ def _use_imports(recorder: Recorder, shop: Json) -> None:
         {"column": "userId", "use": "user"},
         {"column": "properties.checkoutId", "use": "attempt", "name": "checkoutId"},
     ]
+    _use_mappings(recorder, columns)
     call("PUT", f"{path}/mapping", {"columns": columns}, **checked)
     _wait_for(recorder, f"/api/imports/{staged['id']}", "checked")
     call("POST", f"{path}/start", **checked)
+
+
+def _use_mappings(recorder: Recorder, columns: list[Json]) -> None:
+    path, mapping = "/api/import-mappings", {"columns": columns}
+    saved = recorder.call("POST", path, {"name": "Checkouts", "mapping": mapping})
+    place = {"mapping_id": saved["id"]}
+    recorder.call("GET", path, query={"pageSize": 1})
+    recorder.call("GET", f"{path}/{{mapping_id}}", **place)
+    recorder.call("PATCH", f"{path}/{{mapping_id}}", {"name": "Purchases"}, **place)
+    recorder.call("DELETE", f"{path}/{{mapping_id}}", **place)
 
 
 @contextmanager

@@ -96,6 +96,17 @@ def _records(client: httpx.Client) -> dict[str, str]:
             slug="spring",
             destinationPath="/",
         ),
+        "mapping_id": created(
+            "/api/import-mappings",
+            name="Orders",
+            mapping={
+                "columns": [
+                    {"column": "at", "use": "time", "unit": "seconds"},
+                    {"column": "who", "use": "user"},
+                    {"column": "what", "use": "event"},
+                ]
+            },
+        ),
         "export_id": created("/api/exports", destination="backups:/srv/acme"),
         "visitor_id": visitor,
         "visitorId": visitor,

@@ -39,6 +39,7 @@ _LISTS = {
     "members": ("/api/exports/members",),
     "goals": ("/api/goals",),
     "segments": ("/api/segments",),
+    "import_mappings": ("/api/import-mappings",),
     "funnels": ("/api/funnels",),
     "cohorts": ("/api/cohorts",),
     "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),

@@ -104,6 +104,7 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
             "another workspace"
         )
     websites = _create_websites(client, folder, existing)
+    _create_mappings(client, folder)
     for table in ("goals", "segments"):
         _create_missing(client, f"/api/{table}", table, "name", _records(folder, table))
     _create_missing(client, "/api/funnels", "funnels", "name", _records(folder, "funnels"))
@@ -126,6 +127,13 @@ def _records(folder: Path, table: str) -> Iterator[Record]:
     lines = (folder / f"{table}.ndjson").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     yield from sorted(records, key=lambda record: str(record["createdAt"]))
+
+
+def _create_mappings(client: httpx.Client, folder: Path) -> None:
+    """Create the saved mappings that are missing. Exports of earlier versions have none."""
+    if (folder / "import_mappings.ndjson").exists():
+        records = _records(folder, "import_mappings")
+        _create_missing(client, "/api/import-mappings", "import_mappings", "name", records)
 
 
 def _create_websites(client: httpx.Client, folder: Path, existing: list[Record]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.import_dry_run import try_file
-from penstock.cli.import_mapping import guess, read_mapping
+from penstock.cli.import_mapping import find_mapping, guess
 from penstock.cli.options import FAILED, WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.content import problem_of_head
@@ -89,12 +89,13 @@ def import_file(
             show_default=False,
         ),
     ] = None,
-    mapping_path: Annotated[
-        Path | None,
+    mapping_source: Annotated[
+        str | None,
         typer.Option(
             "--map",
-            help="TOML file with the uses of the columns of a CSV or Parquet file.",
-            metavar="MAPPING.TOML",
+            help="TOML file with the uses of the columns of a CSV or Parquet file, or the name or "
+            "ID of a saved mapping.",
+            metavar="MAPPING.TOML|NAME",
             show_default=False,
         ),
     ] = None,
@@ -146,10 +147,12 @@ def import_file(
         guess(
             files[0],
             source or reader_of_file(files[0].name),
-            mapping_path or files[0].with_name(f"{files[0].name}.mapping.toml"),
+            Path(mapping_source)
+            if mapping_source
+            else files[0].with_name(f"{files[0].name}.mapping.toml"),
         )
         return
-    mapping = None if mapping_path is None else read_mapping(mapping_path)
+    mapping = None if mapping_source is None else find_mapping(mapping_source, url, api_key)
     is_complete = []
     for file in files:
         reader = source or reader_of_file(file.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import PenstockError
+from penstock.cli.client import listed_records, service_client
 from penstock.cli.options import WRONG_USE, fail
 from penstock.events.imports.formats.guesses import guess_mapping
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Sample, UnreadableFile
@@ -37,6 +38,25 @@ _HELP = f"""\
 # use = "field"       one of the fields, name = "..." : {", ".join(FIELDS)}
 # use = "ignored"     not imported
 """
+
+
+def find_mapping(source: str, url: str, api_key: str) -> ImportMapping:
+    """Read a mapping from a file, or the saved one with this name or ID from the service.
+
+    Ends the command if there is none.
+    """
+    path = Path(source)
+    if path.is_file() or path.suffix == ".toml":
+        return read_mapping(path)
+    with service_client(url, api_key, owns="saved mapping") as client:
+        saved = [
+            each["mapping"]
+            for each in listed_records(client, "/api/import-mappings")
+            if source in (each["name"], each["id"])
+        ]
+    if not saved:
+        fail(f"--map: There is no file and no saved mapping named {source}.", WRONG_USE)
+    return ImportMapping.model_validate(saved[0])
 
 
 def read_mapping(path: Path) -> CompleteMapping:

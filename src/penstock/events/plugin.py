@@ -13,6 +13,8 @@ from penstock.events.deletions import routes as deletion_routes
 from penstock.events.deletions.service import DeletionService, ReadExports
 from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
+from penstock.events.imports.mappings import routes as mapping_routes
+from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.losses.service import LossService
@@ -33,12 +35,18 @@ class EventsRoom(Room):
     quarantine: QuarantineService
     replays: Replayer
     imports: ImportService
+    import_mappings: ImportMappingService
     deletions: DeletionService
     retention: RetentionService
     losses: LossService
     releases: VisitorReleases
 
-    routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
+    routes = (
+        *event_routes.ROUTES,
+        *import_routes.ROUTES,
+        *mapping_routes.ROUTES,
+        *deletion_routes.ROUTES,
+    )
     direct_routes = event_routes.DIRECT_ROUTES
 
     def workers(self) -> Sequence[Worker]:
@@ -138,6 +146,7 @@ def build(
         forget_in_other_rooms=forget_in_other_rooms,
         read_exports=read_exports,
     )
+    import_mappings = ImportMappingService(database, clock)
     return EventsRoom(
         shipper=shipper,
         intake=intake,
@@ -165,7 +174,10 @@ def build(
             on_stored=shipper.wake,
             read_call=read_call,
         ),
-        imports=ImportService(database, accounts.website_service, intake, settings, clock),
+        imports=ImportService(
+            database, accounts.website_service, import_mappings, intake, settings, clock
+        ),
+        import_mappings=import_mappings,
         deletions=deletions,
         retention=RetentionService(accounts.website_service, deletions, clock),
         losses=LossService(database, warehouse, clock),

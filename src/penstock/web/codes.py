@@ -129,6 +129,7 @@ too_many_cohorts        409 The workspace has the maximum number of saved cohort
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
 too_many_segments       409 The workspace has the maximum number of segments. Delete one.
+too_many_mappings       409 The workspace has the maximum number of saved mappings. Delete one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
@@ -295,6 +296,7 @@ looks_like_seconds      - The number is a time in seconds; send epoch millisecon
 not_an_offset           - The offset of a device's clock is not a whole number of milliseconds.
 too_many_apps           - The workspace has the maximum number of mobile apps.
 looks_like_microseconds - The number is a time in microseconds; send epoch milliseconds or ISO 8601.
+mapping_not_found       - There is no saved mapping with this ID; it may have been deleted.
 time_required           - A mapping needs a column with the time.
 not_a_time_format       - The value is not a format of times, such as %d.%m.%Y %H:%M:%S.
 not_for_use             - A column with this use does not have the field.

@@ -29,6 +29,7 @@ from penstock.events.imports.formats.reader import (
     UnreadableFile,
 )
 from penstock.events.imports.formats.table import reader_named
+from penstock.events.imports.mappings.store import mappings_of
 from penstock.events.imports.model import ImportJob, ImportState, StagedImport
 from penstock.events.imports.schema import ImportSummaryRecord
 from penstock.metadb.database import Database
@@ -205,7 +206,8 @@ class CheckWorker:
             self._checks[job.workspace_id] = self._check(staged, job, website, sample)
 
     def _with_mapping(self, job: ImportJob, sample: Sample | None) -> ImportJob:
-        """Guess the mapping of a table whose columns are not the fields of an event.
+        """Choose the mapping of a table whose columns are not the fields of an event: the saved
+        one of the same columns, or else a guess.
 
         If the guess lacks something that an import needs, the dry run ends with this.
         """
@@ -214,8 +216,10 @@ class CheckWorker:
         with suppress(UnreadableFile):
             read_field_names(list(sample.columns))
             return job
-        mapping = guess_mapping(sample)
+        guess = guess_mapping(sample)
         with self._database.write() as db:
+            saved = mappings_of(db, job.workspace_id, sample.columns)
+            mapping = saved[0].mapping if saved else guess
             stored = store.find(db, job.workspace_id, job.id, lock=True)
             if stored is None or stored.state is not ImportState.CHECKING:
                 return stored or job

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault, PenstockError
@@ -96,6 +103,16 @@ class ImportQuery(Query):
             "`ImportMapping`."
         ),
     ] = None
+    mapping_id: Annotated[
+        str | None, Field(description="A saved mapping to use instead of `mapping`.")
+    ] = None
+
+    @field_validator("mapping_id")
+    @classmethod
+    def _names_one_mapping(cls, mapping_id: str | None, info: ValidationInfo[Any]) -> str | None:
+        if mapping_id is not None and info.data.get("mapping") is not None:
+            raise RuleBroken("not_both", "Send either mapping or mappingId.")
+        return mapping_id
 
 
 class StartQuery(Query):
@@ -284,6 +301,13 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _MAX_CELL_CHARS else f"{text[:_MAX_CELL_CHARS]}…"
 
 
+class UsedMappingRecord(Record):
+    """A saved mapping that equals the one of a dry run."""
+
+    id: str
+    name: str
+
+
 class ImportSummaryRecord(Record):
     """The result of a dry run. Nothing of the file is stored as an event."""
 
@@ -354,10 +378,15 @@ class ImportSummaryRecord(Record):
     mapping: Annotated[
         ImportMapping | None,
         Field(
-            description="The uses of the columns that the dry run has used. It is a guess, unless "
-            "one was sent. Null if the columns are the fields of an event, and for other formats."
+            description="The uses of the columns that the dry run has used. Unless one was sent, "
+            "it is the saved mapping of the same columns, or else a guess. Null if the columns "
+            "are the fields of an event, and for other formats."
         ),
     ]
+    saved_mapping: Annotated[
+        UsedMappingRecord | None,
+        Field(description="A saved mapping that equals `mapping`. Null if there is none."),
+    ] = None
     steps: Annotated[
         tuple[FirstFunnelStepRecord, ...],
         Field(

@@ -34,6 +34,8 @@ from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import Reader
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping, OtherColumns
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_request
+from penstock.events.imports.mappings.service import ImportMappingService
+from penstock.events.imports.mappings.store import mappings_of
 from penstock.events.imports.model import (
     ImportJob,
     ImportSpan,
@@ -41,7 +43,11 @@ from penstock.events.imports.model import (
     Reject,
     StagedFile,
 )
-from penstock.events.imports.schema import ImportQuery, ImportSummaryRecord
+from penstock.events.imports.schema import (
+    ImportQuery,
+    ImportSummaryRecord,
+    UsedMappingRecord,
+)
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.bodies import bad_parameter
@@ -87,6 +93,7 @@ class ImportService:
         self,
         database: Database,
         websites: WebsiteService,
+        mappings: ImportMappingService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
@@ -97,6 +104,7 @@ class ImportService:
             settings,
             clock,
         )
+        self._mappings = mappings
         self._files = ImportFiles(settings.data / "imports")
         self._staged_files = ImportFiles(settings.data / "staged")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
@@ -145,10 +153,16 @@ class ImportService:
         does not respond.
         """
         reader = reader_of_request(query.format, media_type)
-        if query.mapping is not None:
+        mapping: ImportMapping | None = query.mapping
+        if query.mapping_id is not None:
+            saved = await to_thread.run_sync(
+                self._mappings.of_import, sender.workspace_id, query.mapping_id
+            )
+            mapping = saved.mapping
+        if mapping is not None:
             if reader.mapped is None:
                 raise bad_parameter(_without_columns(reader))
-            reader = reader.mapped(query.mapping)
+            reader = reader.mapped(mapping)
         elif query.dry_run and reader.mapped is not None:  # The dry run guesses the mapping.
             reader = reader.mapped(_ANY_COLUMNS)
         website = await to_thread.run_sync(
@@ -195,7 +209,7 @@ class ImportService:
             updated_at_ms=now_ms,
             finished_at_ms=None,
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
-            mapping=query.mapping,
+            mapping=mapping,
             sent_by=_id_of(sender),
         )
         try:
@@ -324,7 +338,12 @@ class ImportService:
         """Find what the dry run of an import showed; None if there was none or it has not ended."""
         with self._database.read() as db:
             summary = store.summary_of(db, job)
-        return None if summary is None else ImportSummaryRecord.model_validate(summary)
+            saved = _saved_mapping(db, job)
+        if summary is None:
+            return None
+        return ImportSummaryRecord.model_validate(summary).model_copy(
+            update={"saved_mapping": saved}
+        )
 
     def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
         """Begin the import of a file after its dry run.
@@ -438,6 +457,21 @@ def _without_columns(reader: Reader) -> Fault:
 
 def _id_of(caller: Caller) -> str | None:
     return caller.key_id or caller.user_id
+
+
+def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
+    """Find a saved mapping that equals the one of the import."""
+    if job.mapping is None:
+        return None
+    columns = [each.column for each in job.mapping.columns]
+    return next(
+        (
+            UsedMappingRecord(id=saved.id, name=saved.name)
+            for saved in mappings_of(db, job.workspace_id, columns)
+            if saved.mapping.model_dump() == job.mapping.model_dump()
+        ),
+        None,
+    )
 
 
 def _seen_import(

@@ -1,6 +1,18 @@
 """Tables of what moves data in, out and away: imports, deletions and exports."""
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, ForeignKey, Index, Table, Text, false
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
 
 from penstock.metadb.tables.base import metadata, workspace_id
 
@@ -89,6 +101,22 @@ imports = Table(
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
+)
+
+import_mappings = Table(
+    "import_mappings",
+    metadata,
+    Column("id", Text, primary_key=True),
+    workspace_id(),
+    Column("name", Text, nullable=False),
+    Column("mapping", JSON, nullable=False),  # the API's format
+    Column("columns_sha256", Text, nullable=False, comment="of the sorted names of its columns"),
+    Column("revision", Integer, nullable=False, comment="from 1; rises with each change"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("workspace_id", "name"),
+    Index(None, "workspace_id", "columns_sha256"),
+    Index(None, "workspace_id", "created_at"),
 )
 
 import_summaries = Table(

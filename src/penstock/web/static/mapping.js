@@ -1,4 +1,5 @@
-// Shows the inputs that the use of a column needs, and sends no others.
+// Shows the inputs that the use of a column needs, and sends no others. Adds the mapping to the
+// form that saves it.
 import { on } from "./delegation.js";
 
 on("change", "[data-use]", (select) => {
@@ -9,6 +10,8 @@ on("change", "[data-use]", (select) => {
 document.addEventListener(
   "form:body",
   (event) => {
+    const { mapping } = event.target.dataset;
+    if (mapping) event.detail.body.mapping = JSON.parse(mapping);
     if (event.target.id !== "mapping-form") return;
     event.target.querySelectorAll(".column").forEach((column, index) => {
       for (const input of column.querySelectorAll("[data-uses][hidden] :is(input, select)"))

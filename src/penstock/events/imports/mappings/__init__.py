@@ -1,0 +1,1 @@
+"""Saved mappings, which tables with the same columns use again."""

@@ -1,0 +1,120 @@
+"""Saved mappings over HTTP: the record, and files that use one."""
+
+import json
+
+import pytest
+
+from penstock.events.imports.mappings import store
+from tests.events.conftest import finished
+from tests.events.imports.test_dry_run import checked
+from tests.events.imports.test_formats import upload
+from tests.events.imports.test_imports import stored
+
+COLUMNS = [
+    {"column": "at", "use": "time", "unit": "seconds"},
+    {"column": "who", "use": "user"},
+    {"column": "what", "use": "event"},
+    {"column": "n", "use": "property", "name": "orderNumber"},
+]
+MAPPING = {"columns": COLUMNS}
+ORDERS = {"name": "Orders", "mapping": MAPPING}
+TABLE = b"n,at,who,what\n5,1714557600,17,paid\n"
+
+
+@pytest.fixture
+def metadb_url(database_url):
+    return database_url
+
+
+def saved(client, **changes):
+    answer = client.post("/api/import-mappings", json=ORDERS | changes)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def uses(mapping):
+    return [(each["column"], each["use"], each["name"]) for each in mapping["columns"]]
+
+
+def tried(workspace, content=TABLE, **query):
+    """Return the summary of a dry run."""
+    job = upload(workspace, content, "text/csv", dryRun="true", **query).json()
+    checked(workspace.client, job)
+    return workspace.client.get(f"/api/imports/{job['id']}/summary").json()
+
+
+@pytest.mark.every_database
+def test_a_mapping_is_saved_read_changed_listed_and_deleted(client):
+    mapping = saved(client)
+    path = f"/api/import-mappings/{mapping['id']}"
+    assert (mapping["name"], mapping["revision"]) == ("Orders", 1)
+    assert client.get(path).json() == mapping
+    assert client.get("/api/import-mappings").json()["data"] == [mapping]
+    changed = client.patch(path, json={"mapping": {"columns": COLUMNS[:3]}}).json()
+    assert (len(changed["mapping"]["columns"]), changed["revision"]) == (3, 2)
+    assert client.patch(path, json=changed).json() == changed
+    stale = client.patch(path, json={"name": "Old", "revision": 1})
+    assert (stale.status_code, stale.json()["code"]) == (409, "stale_revision")
+    assert client.delete(path, params={"revision": 1}).status_code == 409
+    assert client.delete(path, params={"revision": 2}).status_code == 204
+    assert client.get(path).status_code == 404
+
+
+def test_a_name_is_unique_and_a_mapping_is_complete(client):
+    saved(client)
+    again = client.post("/api/import-mappings", json=ORDERS)
+    assert (again.status_code, again.json()["code"]) == (409, "name_taken")
+    answer = client.post(
+        "/api/import-mappings", json={"name": "x", "mapping": {"columns": COLUMNS[1:]}}
+    )
+    assert answer.status_code == 422
+    assert [each["code"] for each in answer.json()["errors"]] == ["time_required"]
+
+
+def test_a_workspace_has_a_limited_number_of_mappings(client, monkeypatch):
+    monkeypatch.setattr(store, "MAX_MAPPINGS", 1)
+    saved(client)
+    answer = client.post("/api/import-mappings", json=ORDERS | {"name": "More"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_mappings")
+
+
+def test_an_import_uses_a_saved_mapping_and_keeps_it(workspace, services):
+    mapping = saved(workspace.client)
+    answer = upload(workspace, TABLE, "text/csv", mappingId=mapping["id"])
+    assert answer.status_code == 201, answer.text
+    assert finished(workspace.client, answer.json()["id"])["accepted"] == 1
+    assert workspace.client.delete(f"/api/import-mappings/{mapping['id']}").status_code == 204
+    still = workspace.client.get(f"/api/imports/{answer.json()['id']}").json()["mapping"]
+    assert uses(still) == uses(mapping["mapping"])
+    assert stored(services, workspace.website_id, "properties") == ['{"orderNumber":"5"}']
+
+
+def test_an_import_names_one_mapping_of_its_workspace(workspace):
+    missing = upload(workspace, TABLE, "text/csv", mappingId="map_none")
+    assert missing.status_code == 422
+    assert [(each["field"], each["code"]) for each in missing.json()["errors"]] == [
+        ("mappingId", "mapping_not_found")
+    ]
+    mapping = saved(workspace.client)
+    query = {"mappingId": mapping["id"]}
+    both = upload(workspace, TABLE, "text/csv", mapping=json.dumps(MAPPING), **query)
+    assert (both.status_code, both.json()["errors"][0]["code"]) == (400, "not_both")
+    lines = upload(workspace, b"{}", "application/x-ndjson", **query)
+    assert (lines.status_code, lines.json()["errors"][0]["code"]) == (400, "not_for_format")
+
+
+def test_a_dry_run_proposes_the_saved_mapping_of_the_same_columns(workspace):
+    guessed = tried(workspace)
+    assert guessed["savedMapping"] is None
+    mapping = saved(workspace.client)
+    summary = tried(workspace)
+    assert summary["savedMapping"] == {"id": mapping["id"], "name": "Orders"}
+    assert uses(summary["mapping"]) == uses(mapping["mapping"]) != uses(guessed["mapping"])
+    assert (summary["events"], summary["error"]) == (1, None)
+    other = tried(workspace, b"n,at,who,what,more\n5,1714557600,17,paid,x\n")
+    assert other["savedMapping"] is None
+
+
+def test_another_workspace_is_proposed_nothing(workspace, other_workspace):
+    saved(workspace.client)
+    assert tried(other_workspace)["savedMapping"] is None
