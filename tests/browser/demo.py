@@ -176,8 +176,19 @@ class Demo:
             "to": "2023-07-01T00:00:00Z",
         }
         client.post("/api/deletions", json=span).raise_for_status()
+        self._export("s3://backups/acme", is_complete=True)
+        self._export("warehouse-1:/srv/penstock/acme", is_complete=False)
         import_id: str = answer.json()["id"]
         return import_id
+
+    def _export(self, destination: str, *, is_complete: bool) -> None:
+        """Record an export, as `penstock export` does."""
+        client = self.service.client
+        export = client.post("/api/exports", json={"destination": destination}).json()
+        query = {"websiteId": self.ids["blog"], "exportId": export["id"]}
+        client.get("/api/exports/days", params=query).raise_for_status()
+        if is_complete:
+            client.post(f"/api/exports/{export['id']}/finish").raise_for_status()
 
     def _check(
         self, file_name: str, content: bytes | None = None, file_format: str = "mixpanel"

@@ -159,6 +159,14 @@ def test_a_small_file_that_needs_much_memory_fails_alone(import_parquet):
     assert import_parquet(parquet(ROW))["accepted"] == 1
 
 
+@pytest.mark.parametrize("limits", [{"max_import_inflated_bytes": 10_000}])
+def test_the_rows_of_a_file_have_a_limit(import_parquet):
+    """Run-length encoding stores a billion equal rows in a few bytes."""
+    content = parquet(MANY)
+    job = import_parquet(content)
+    assert (job["state"], "more than 10,000 bytes" in job["error"]) == ("failed", True)
+
+
 def test_a_process_that_ends_early_leaves_the_import_failed(import_parquet, monkeypatch):
     monkeypatch.setattr(reader.sys, "executable", "/bin/false")
     job = import_parquet(parquet(ROW))

@@ -68,7 +68,7 @@ def parquet_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Ite
         yield Row(0, 0, 0)
     try:
         with _reading(path, max_bytes) as output:
-            yield from _rows_of(output, size, max_bytes, read_names)
+            yield from _rows_of(output, size, limits._replace(max_row_bytes=max_bytes), read_names)
     finally:
         _free_processes.release()
 
@@ -93,15 +93,22 @@ def _reading(path: Path, max_row_bytes: int) -> Iterator[IO[bytes]]:
         process.wait()
 
 
-def _rows_of(output: IO[bytes], size: int, max_bytes: int, read_names: ReadNames) -> Iterator[Row]:
+def _rows_of(
+    output: IO[bytes], size: int, limits: ReaderLimits, read_names: ReadNames
+) -> Iterator[Row]:
     """Yield the rows in the output of the process. size: size of the file in bytes."""
     read_cells: ReadCells | None = None
-    total = number = 0
+    total = number = inflated = 0
     for line in _lines(output):
         bytes_read = size * number // total if total else 0
         if line is None:
             yield Row(number, number, bytes_read)
             continue
+        inflated += len(line)
+        if inflated > limits.max_inflated_bytes:
+            raise UnreadableFile(
+                f"The rows have more than {limits.max_inflated_bytes:,} bytes; split the file."
+            )
         message = json.decode(line)
         if isinstance(message, dict):
             if "error" in message:
@@ -111,7 +118,7 @@ def _rows_of(output: IO[bytes], size: int, max_bytes: int, read_names: ReadNames
         number += 1
         if read_cells is None:
             raise UnreadableFile(_DAMAGED)
-        yield _row(number, bytes_read, message, read_cells, max_bytes)
+        yield _row(number, bytes_read, message, read_cells, limits.max_row_bytes)
     if read_cells is None or number < total:
         raise UnreadableFile(_DAMAGED)
 

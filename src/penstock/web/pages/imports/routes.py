@@ -1,4 +1,4 @@
-"""Imports and deletions with their progress."""
+"""Imports, exports and deletions with their progress."""
 
 import json
 
@@ -11,6 +11,7 @@ from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
+from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
@@ -19,6 +20,7 @@ from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
+from penstock.exports.service import ExportService
 from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
@@ -26,7 +28,11 @@ from penstock.web.nav import Entry
 from penstock.web.pages.imports.schema import NewDeletionQuery
 from penstock.web.view import View, names_of
 
-IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
+IMPORT_TABS = (
+    Entry("Imports", "/imports"),
+    Entry("Exports", "/exports"),
+    Entry("Deletions", "/deletions"),
+)
 
 _USES = (
     (Use.TIME, "Time"),
@@ -173,6 +179,28 @@ def read_import(
     )
 
 
+@get("/exports", sync_to_thread=True)
+def list_exports(
+    view: NamedDependency[View],
+    workspace_exports: NamedDependency[ExportService],
+    deletions: NamedDependency[DeletionService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    newest = deletions.page(view.workspace_id, RecordsQuery(pageSize=MAX_PAGE_SIZE)).data
+    return view.render(
+        "imports/exports.html",
+        parts=("list",),
+        exports=workspace_exports.page(view.workspace_id, view.query(PageQuery).pagination),
+        outdated={
+            export.destination
+            for exports in deletions.remaining_exports(newest).values()
+            for export in exports
+        },
+        base_url=settings.base_url,
+        tabs=IMPORT_TABS,
+    )
+
+
 @get("/deletions", sync_to_thread=True)
 def list_deletions(
     view: NamedDependency[View],
@@ -255,4 +283,4 @@ def share_deleted(deletion: Deletion) -> float:
     return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
 
 
-ROUTES = (list_imports, read_import, list_deletions, new_deletion)
+ROUTES = (list_imports, read_import, list_exports, list_deletions, new_deletion)
