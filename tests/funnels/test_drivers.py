@@ -13,6 +13,7 @@ from penstock.funnels.drivers.effects import Effect, Group, rank
 from penstock.funnels.drivers.service import Key, property_groups
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene
+from tests.funnels.test_visitor_filters import identify
 from tests.tenant import Tenant
 
 SETS, MOST_FALSE_ALARMS = 1_000, 65
@@ -200,6 +201,29 @@ def test_properties_and_events_with_known_effects_are_found(scene: Scene) -> Non
     assert first["differenceInterval"]["lower"] > 0
     assert record["withinMinutes"] == 1
     assert "chat" not in [row["name"] for row in record["data"]]  # long after the step
+
+
+@pytest.mark.slow("sends 350 requests")
+def test_a_trait_of_the_visitors_is_a_driver_as_it_is_now(scene: Scene) -> None:
+    items = []
+    for number in range(140):
+        is_lost = number % 7 != 0 if number < 70 else number % 7 == 0
+        items += track(scene, number, "0/A" if is_lost else "0/A 60/B")
+    send(scene, items)
+    funnel_id = scene.attempts("A", "B")
+    assert clear(read_drivers(scene, funnel_id)) == []
+    for number in range(140):
+        traits = {"tier": "gold" if number < 70 else 2, "staff": False}
+        identify(scene, f"u{number}", f"v{number}", **traits)
+    record = read_drivers(scene, funnel_id)
+    [first] = [row for row in record["data"] if row["clear"]]
+    assert (first["property"], first["value"], first["units"]) == ("$trait.tier", "gold", 70)
+    assert (first["lost"], first["otherLost"]) == (60, 10)
+    filters = json.dumps([first["filter"]])
+    assert scene.results(funnel_id, filters=filters)["aggregate"]["entered"] == 70
+    for number in range(70):
+        identify(scene, f"u{number}", f"v{number}", tier=2, staff=False)
+    assert clear(read_drivers(scene, funnel_id)) == []
 
 
 def test_an_event_that_only_takes_time_is_no_driver(scene: Scene) -> None:

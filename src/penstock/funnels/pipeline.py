@@ -112,10 +112,12 @@ class FunnelQueryRunner:
         source: DefinitionSource,
         selection: Selection,
         *,
+        reads_all_traits: bool = False,
         only_cached: bool = False,
     ) -> QueryContext:
         """Run steps 1 to 4.
 
+        reads_all_traits: whether the rows depend on traits that the definition does not name.
         only_cached: accept only current rows from the cache, without waiting. If there are none,
         this method or `fetch` raises `NotCached`.
 
@@ -137,6 +139,7 @@ class FunnelQueryRunner:
         params = replace(
             query_params(scope, selection, now_ms),
             members=self._members(workspace_id, funnel.definition),
+            reads_all_traits=reads_all_traits,
         )
         with self._engine.explain_errors():
             if only_cached:
@@ -185,7 +188,7 @@ class FunnelQueryRunner:
             raise bad_parameter(Fault("filters", "cohort_not_found", message)) from None
 
     def move(
-        self, context: QueryContext, start_ms: int, end_ms: int, as_of_ms: int
+        self, context: QueryContext, start_ms: int | None, end_ms: int | None, as_of_ms: int
     ) -> QueryContext:
         """Return the same query about another period, evaluated as of a time in the past.
 
@@ -201,6 +204,17 @@ class FunnelQueryRunner:
         return replace(
             context, params=snapshot.params, profile=snapshot.profile, version=snapshot.version
         )
+
+    def with_all_traits(self, context: QueryContext) -> QueryContext:
+        """Return the same query for statements that read all traits of visitors.
+
+        Its rows are computed again after a change of any trait. Raises the same errors as `move`.
+        """
+        if context.params.reads_all_traits:
+            return context
+        params = replace(context.params, reads_all_traits=True)
+        start_ms, end_ms, at_ms = params.start_ms, params.end_ms, params.evaluated_at_ms
+        return self.move(replace(context, params=params), start_ms, end_ms, at_ms)
 
     def fetch(self, context: QueryContext, build_statement: BuildStatement) -> QueryResult:
         """Run steps 5 and 6, and return the rows of one statement with their provenance.

@@ -367,11 +367,13 @@ def _message(kind: str, context: Mapping[str, Any], value: object) -> str | None
 
 def _closest(value: str, choices: Sequence[str]) -> str:
     """Return the message for a value that is none of many choices."""
-    likely = get_close_matches(value[:_MAX_COMPARED_CHARS], choices) or choices[:3]
-    return (
-        f"There is no such value. Did you mean {listed(likely, 'or')}? The API reference lists all "
-        f"{len(choices)}."
+    likely = get_close_matches(value[:_MAX_COMPARED_CHARS], choices)
+    advice = (
+        f"Did you mean {listed(likely, 'or')}?"
+        if likely
+        else f"Use a value such as {listed(choices[:3], 'or')}."
     )
+    return f"There is no such value. {advice} The API reference lists all {len(choices)}."
 
 
 def join_path(first: str, second: str) -> str:

@@ -168,7 +168,8 @@ CASES = [
     *((field, "wrong_type", 1) for field in ("websiteId", "name", "slug", "destinationPath",
     "fallbackUrl", "utmSource", "utmMedium")),
     *((field, "wrong_type", None) for field in ("websiteId", "name", "slug", "destinationPath")),
-    *((field, "unknown_field", "x") for field in ("id", "hostedUrl", "isActive", "utmTerm")),
+    *((field, "unknown_field", "x") for field in ("id", "hostedUrl", "utmTerm")),
+    ("isActive", "wrong_type", "x"),
 ]  # fmt: skip
 
 

@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class Property(NamedTuple):
-    """A property of the entry event with a value; None if the property is missing."""
+    """A property of the entry event, or a trait of its visitor. value: None if it is missing."""
 
     name: str
     value: Scalar | None
@@ -64,7 +64,8 @@ class DriverService:
         """
         source = SavedFunnel(funnel_id, query.revision)
         return self.find_drivers(
-            self._runner.prepare(workspace_id, source, query.selection()), query
+            self._runner.prepare(workspace_id, source, query.selection(), reads_all_traits=True),
+            query,
         )
 
     def find_drivers(self, context: QueryContext, query: DriversQuery) -> DriversRecord:
@@ -74,6 +75,7 @@ class DriverService:
             raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
         if context.definition.window_s is None:
             return _record(context, query.step, empty_result(context), [], None, [])
+        context = self._runner.with_all_traits(context)
         by_entry = self._runner.fetch(
             context,
             lambda profile: entry_groups(
@@ -101,7 +103,7 @@ class DriverService:
 
 
 def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Key]]:
-    """Yield a group for each property with each of its frequent values, or without a value.
+    """Yield a group for each property and trait with each frequent value, or without a value.
 
     rows: the result of `statements.drivers.entry_groups`. hidden: properties to leave out. If two
     groups of a property cover all units, they contain the same information, so only the group with

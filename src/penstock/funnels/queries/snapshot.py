@@ -126,7 +126,7 @@ class SnapshotReader:
 
 
 def _scope(definition: Definition, params: QueryParams) -> VersionScope:
-    reads_traits = bool(definition.read_traits)
+    reads_traits = params.reads_all_traits or bool(definition.read_traits)
     return VersionScope(
         params.website_ids, params.scope_ids, params.scope_ids if reads_traits else ()
     )

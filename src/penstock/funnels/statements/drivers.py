@@ -1,10 +1,10 @@
-"""Statements about the loss after a step: lost and all units by entry property and by event.
+"""Statements about the loss after a step: lost and all units by entry property, trait and event.
 
 Both look at settled units that reached the step. They read at most `MAX_UNITS` of these, chosen by
 their keys, which are hashes.
 """
 
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, TRAIT_PREFIX
 from penstock.funnels.definitions.filters import MAX_KEY_BYTES
 from penstock.funnels.statements.cohorts import in_cohort_filter
 from penstock.funnels.statements.counted_units import CountedUnits
@@ -29,7 +29,7 @@ _MAX_VALUE_BYTES = 256
 
 
 def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
-    """Count units by the properties of their entry event.
+    """Count units by the properties of their entry event and the traits of its visitor.
 
     Columns: name, value (JSON text), units, lost (those that got no further), at_risk (number of
     all such units, which may be more than the statement reads). An empty name stands for all units,
@@ -45,8 +45,9 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
     entries = f"""
         SELECT {unit_key(plan)} AS unit,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-               arrayDistinct(arrayConcat({_builtins(plan)}, {_properties()})) AS pairs
-        FROM {joined_events(plan)}
+               arrayDistinct(
+                   arrayConcat({_builtins(plan)}, {_properties()}, {_trait_pairs(plan)})) AS pairs
+        FROM {joined_events(plan, all_traits=True)}
         WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}"""
     per_unit = f"""
         SELECT any(chosen.is_lost) AS is_lost, any(chosen.at_risk) AS at_risk,
@@ -116,6 +117,16 @@ def _builtins(plan: Plan) -> str:
     )
     present = f"arrayFilter(pair -> pair.2 != '', [{pairs}])"
     return f"arrayMap(pair -> (pair.1, toJSONString(pair.2)), {present})"
+
+
+def _trait_pairs(plan: Plan) -> str:
+    """Return the traits of an event's visitor, as pairs of name and JSON text."""
+    prefix = plan.binder.bind("String", TRAIT_PREFIX)
+    value = "if(startsWith(text, 's'), toJSONString(substring(text, 2)), substring(text, 2))"
+    return f"""arrayFilter(
+            pair -> length(pair.1) <= {MAX_KEY_BYTES} AND length(pair.2) <= {_MAX_VALUE_BYTES},
+            arrayMap((name, text) -> (concat({prefix}, name), {value}),
+                mapKeys(traits.texts), mapValues(traits.texts)))"""
 
 
 def _properties() -> str:

@@ -61,7 +61,8 @@ class QueryParams:
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
     cohorts. settled: whether to count only units whose window has ended. members: the visitors of
-    each saved cohort that a filter names (`membership.member_texts`).
+    each saved cohort that a filter names (`membership.member_texts`). reads_all_traits: whether the
+    rows depend on traits that the definition does not name.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -75,6 +76,7 @@ class QueryParams:
     descending: bool = True
     settled: bool = False
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reads_all_traits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,13 @@ def event_source(plan: Plan) -> str:
     ) AS aliases ON events.visitor_key = aliases.visitor_key"""
 
 
-def joined_events(plan: Plan) -> str:
+def joined_events(plan: Plan, *, all_traits: bool = False) -> str:
     """Return `event_source`, joined with the touches and traits of visitors that the funnel reads.
 
-    The touches are the earliest and the latest up to the event's time.
+    The touches are the earliest and the latest up to the event's time. all_traits: also join the
+    traits that the funnel does not read.
     """
-    joins = _traits(plan) if plan.definition.read_traits else ""
+    joins = _traits(plan, all_traits) if all_traits or plan.definition.read_traits else ""
     joins += "".join(
         f"""
     LEFT ASOF JOIN ({_touches(plan, which)}) AS {which}_touches
@@ -41,14 +42,16 @@ def joined_events(plan: Plan) -> str:
     return event_source(plan) + joins
 
 
-def _traits(plan: Plan) -> str:
+def _traits(plan: Plan, all_traits: bool) -> str:
     """Join each event with the traits of its visitor. Every node of a cluster has all of them."""
     scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
-    names = plan.binder.bind("Array(String)", plan.definition.read_traits)
+    texts = "texts"
+    if not all_traits:
+        names = plan.binder.bind("Array(String)", plan.definition.read_traits)
+        texts = f"mapFilter((name, text) -> name IN {names}, texts)"
     return f"""
     LEFT ANY JOIN (
-        SELECT visitor_key, argMax(mapFilter((name, text) -> name IN {names}, texts), version)
-                   AS texts
+        SELECT visitor_key, argMax({texts}, version) AS texts
         FROM visitor_traits WHERE scope_id IN {scopes} GROUP BY visitor_key
     ) AS traits ON {visitor_key(plan)} = traits.visitor_key"""
 

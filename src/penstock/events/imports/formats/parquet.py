@@ -19,7 +19,6 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.errors import Fault
-from penstock.events.imports.formats import parquet_process
 from penstock.events.imports.formats.csv_rows import NOT_UTF8, read_field_names
 from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import ReadCells, read_cells_by, require_names
@@ -36,6 +35,8 @@ from penstock.events.imports.formats.schema import ImportMapping
 
 MAGIC = b"PAR1"
 MEDIA_TYPE = "application/vnd.apache.parquet"
+_PROCESS = f"{__package__}.parquet_process"
+"""Name of a module that this process does not import, because it loads PyArrow."""
 _MAX_PROCESSES = 2
 """Maximum number of files that are read at once. Each process may use a gigabyte of memory."""
 _free_processes = BoundedSemaphore(_MAX_PROCESSES)
@@ -77,7 +78,7 @@ def parquet_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Ite
 def _reading(path: Path, max_row_bytes: int) -> Iterator[IO[bytes]]:
     """Run the process that reads a file, and return its output."""
     process = subprocess.Popen(
-        [sys.executable, "-m", parquet_process.__name__, str(path.absolute()), str(max_row_bytes)],
+        [sys.executable, "-m", _PROCESS, str(path.absolute()), str(max_row_bytes)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
