@@ -240,6 +240,26 @@ def test_an_event_that_only_takes_time_is_no_driver(scene: Scene) -> None:
     assert clear(record) == []
 
 
+def test_units_that_reach_a_step_at_the_end_of_their_window_are_not_compared_by_events(
+    scene: Scene,
+) -> None:
+    """Half of all units have a chat five minutes after step 2, but the window of those that are
+    lost ends before.
+    """
+    items = []
+    for number in range(160):
+        chat = number % 2
+        late = 24 * 3600 - 60
+        text = f"0/A {late}/B" if number < 80 else "0/A 60/B 1260/C"
+        at = (late if number < 80 else 60) + 300
+        items += track(scene, number, f"{text} {at}/chat" if chat else text)
+    send(scene, items)
+    funnel_id = scene.attempts("A", "B", "C", conversionWindowSeconds=24 * 3600)
+    record = read_drivers(scene, funnel_id, step=2)
+    assert (record["withinMinutes"], record["atRisk"], record["lost"]) == (20, 160, 80)
+    assert clear(record) == []
+
+
 def test_only_settled_units_of_the_cohort_and_period_count(
     scene: Scene, clock: ShiftedClock
 ) -> None:

@@ -423,7 +423,7 @@ def test_imports_are_listed_newest_first_and_by_website(run_import, client, work
     second = run_import([line(2)])
     page = client.get("/api/imports").json()
     assert [job["id"] for job in page["data"]] == [second["id"], first["id"]]
-    assert page["data"][1] == first
+    assert page["data"][1] == {name: first[name] for name in first if name != "mapping"}
     assert (
         client.get(
             "/api/imports", params={"websiteId": workspace.website_id, "pageSize": 1}

@@ -93,6 +93,31 @@ def test_a_row_with_a_wrong_value_is_rejected_with_its_number(import_parquet, wo
     ] == [(2, "at", "not_a_time"), (3, "who", "wrong_type"), (4, "", "not_utf8")]
 
 
+def test_bytes_that_are_not_utf8_reject_only_rows_that_use_them(import_parquet):
+    columns = {**ROW, "digest": pa.array([b"\xff"]), "nested": [{"a": 1}]}
+    ignored = [{"column": name, "use": "ignored"} for name in ("digest", "nested")]
+    query = {"mapping": json.dumps({"columns": [*NAMES, *ignored]})}
+    assert import_parquet(parquet(columns), **query)["accepted"] == 1
+    assert import_parquet(parquet(columns))["rejected"] == 1
+
+
+def test_the_names_of_columns_have_a_limit(import_parquet):
+    names = ["c" * 3_000 + str(place) for place in range(500)]
+    job = import_parquet(parquet({**ROW, **{name: [1] for name in names}}))
+    assert (job["state"], "too long" in job["error"]) == ("failed", True)
+
+
+def test_an_import_does_not_stop_the_dry_run_of_another_file(workspace, monkeypatch):
+    monkeypatch.setattr(reader, "_free_imports", reader.BoundedSemaphore(1))
+    assert reader._free_imports.acquire(blocking=False)
+    columns = {"created": [1714557600], "user_id": [7], "event": ["a"]}
+    query = {"format": "parquet", "dryRun": "true"}
+    job = upload(workspace, parquet(columns), reader.MEDIA_TYPE, **query).json()
+    checked(workspace.client, job)
+    summary = workspace.client.get(f"/api/imports/{job['id']}/summary").json()
+    assert (summary["events"], summary["error"]) == (1, None)
+
+
 def test_columns_that_are_fields_of_an_event_need_no_mapping(workspace, services):
     columns = {
         "timestamp": [AT], "name": ["bought"], "userId": ["7"],
@@ -174,7 +199,7 @@ def test_a_process_that_ends_early_leaves_the_import_failed(import_parquet, monk
 
 
 def test_files_wait_for_a_free_process(import_parquet, monkeypatch):
-    monkeypatch.setattr(reader, "_free_processes", reader.BoundedSemaphore(1))
+    monkeypatch.setattr(reader, "_free_imports", reader.BoundedSemaphore(1))
     assert import_parquet(parquet(MANY))["accepted"] == 5_000
     assert import_parquet(parquet(ROW))["accepted"] == 1
 

@@ -235,7 +235,9 @@ class CheckWorker:
         return stored
 
     def _reader_limits(self) -> ReaderLimits:
-        return ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes)
+        return ReaderLimits(
+            MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes, is_dry_run=True
+        )
 
     def _sample(self, job: ImportJob) -> Sample | None:
         """Return the first rows of a table; None for other formats and unreadable files."""

@@ -73,17 +73,19 @@ def event_groups(
 ) -> Statement:
     """Count units by the events soon after a step.
 
-    within_ms: time after the step. Units that completed the next step within this time are left
-    out, because the others have more time for events. of_visitors: see `unit_events`. Columns:
-    kind, name, units, lost (those that got no further). An empty kind stands for all units.
+    within_ms: time after the step. Units that completed the next step within this time, and units
+    whose window ended within it, are left out, because the others have more time for events.
+    of_visitors: see `unit_events`. Columns: kind, name, units, lost (those that got no further). An
+    empty kind stands for all units.
     """
     plan = counted.plan
     until = f"done[{step}] + {plan.binder.bind('Int64', within_ms)}"
     chosen = f"""
         SELECT {chosen_columns(plan)}, reached = {step} AS is_lost, done[{step}] AS since,
-               least({until}, window_end + 1) AS until
+               {until} AS until
         FROM counted
         WHERE {_at_risk(plan, step)} AND (reached = {step} OR done[{step + 1}] >= {until})
+              AND {until} <= window_end + 1
         ORDER BY unit LIMIT {MAX_UNITS}"""
     columns = ("is_lost", "since", "until")
     relations, events = unit_events(plan, chosen, columns, of_visitors=of_visitors)

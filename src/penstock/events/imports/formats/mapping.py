@@ -47,10 +47,10 @@ def require_names(names: Sequence[str]) -> None:
     for name in names:
         if len(name) > MAX_COLUMN_CHARS:
             raise UnreadableFile(
-                f"The first row names a column with more than {MAX_COLUMN_CHARS} characters."
+                f"The file names a column with more than {MAX_COLUMN_CHARS} characters."
             )
         if has_controls(name):
-            raise UnreadableFile("The first row names a column with control characters.")
+            raise UnreadableFile("The file names a column with control characters.")
 
 
 def read_cells_by(mapping: ImportMapping, names: Sequence[str]) -> ReadCells:

@@ -4,10 +4,11 @@ A separate process, `parquet_process`, reads the file, because its memory can be
 of a row stands for the number of its line.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,9 +38,11 @@ MAGIC = b"PAR1"
 MEDIA_TYPE = "application/vnd.apache.parquet"
 _PROCESS = f"{__package__}.parquet_process"
 """Name of a module that this process does not import, because it loads PyArrow."""
-_MAX_PROCESSES = 2
-"""Maximum number of files that are read at once. Each process may use a gigabyte of memory."""
-_free_processes = BoundedSemaphore(_MAX_PROCESSES)
+_MAX_IMPORTS = 8
+"""Maximum number of imports that read at once, in addition to dry runs, which are few. Each process
+may use a gigabyte of memory.
+"""
+_free_imports = BoundedSemaphore(_MAX_IMPORTS)
 _STEP_S = 0.1
 """Time that a step waits for the process, in seconds."""
 _MAX_SILENT_S = 120.0
@@ -47,10 +50,17 @@ _MAX_SILENT_S = 120.0
 _MAX_SAMPLE_S = 5.0
 """Time limit for finding the first rows of a file, in seconds."""
 _PIPE_BYTES = 256 * 1024
+_MAX_ROWS = 100_000_000
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "TMPDIR", "LANG")
+"""Variables that the process gets. The others may be secrets."""
 _DAMAGED = "The file cannot be read: the process that read it ended. It may be damaged."
 
 ReadNames = Callable[[list[str]], ReadCells]
 """Returns how to read the rows of a table with these columns. Raises `UnreadableFile`."""
+
+
+_NOT_TEXT = "\ud800"
+"""Stands for bytes that are not UTF-8. It cannot be encoded, so it rejects a row that uses it."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -64,14 +74,15 @@ def parquet_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Ite
     if not is_parquet(path):
         raise UnreadableFile(_expected("The file does not begin like Parquet."))
     max_bytes, size = min(limits.max_row_bytes, MAX_EXPORT_LINE_BYTES), path.stat().st_size
-    while not _free_processes.acquire(blocking=False):
-        sleep(_STEP_S)
-        yield Row(0, 0, 0)
-    try:
-        with _reading(path, max_bytes) as output:
-            yield from _rows_of(output, size, limits._replace(max_row_bytes=max_bytes), read_names)
-    finally:
-        _free_processes.release()
+    limits = limits._replace(max_row_bytes=max_bytes)
+    with ExitStack() as stack:
+        if not limits.is_dry_run:
+            while not _free_imports.acquire(blocking=False):
+                sleep(_STEP_S)
+                yield Row(0, 0, 0)
+            stack.callback(_free_imports.release)
+        output = stack.enter_context(_reading(path, max_bytes))
+        yield from _rows_of(output, size, limits, read_names)
 
 
 @contextmanager
@@ -83,6 +94,7 @@ def _reading(path: Path, max_row_bytes: int) -> Iterator[IO[bytes]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         bufsize=0,
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
     )
     try:
         if process.stdout is None:
@@ -100,8 +112,8 @@ def _rows_of(
     """Yield the rows in the output of the process. size: size of the file in bytes."""
     read_cells: ReadCells | None = None
     total = number = inflated = 0
-    for line in _lines(output):
-        bytes_read = size * number // total if total else 0
+    for line in _lines(output, limits.max_row_bytes):
+        bytes_read = min(size, size * number // total) if total else 0
         if line is None:
             yield Row(number, number, bytes_read)
             continue
@@ -114,10 +126,13 @@ def _rows_of(
         if isinstance(message, dict):
             if "error" in message:
                 raise UnreadableFile(message["error"])
-            total, read_cells = message["rows"], _reader_of(message["columns"], read_names)
+            total = message["rows"]
+            if total > _MAX_ROWS:
+                raise UnreadableFile(f"The file has more than {_MAX_ROWS:,} rows; split it.")
+            read_cells = _reader_of(message["columns"], read_names)
             continue
         number += 1
-        if read_cells is None:
+        if read_cells is None or number > total:
             raise UnreadableFile(_DAMAGED)
         yield _row(number, bytes_read, message, read_cells, limits.max_row_bytes)
     if read_cells is None or number < total:
@@ -131,15 +146,23 @@ def _reader_of(names: list[str], read_names: ReadNames) -> ReadCells:
 
 
 def _row(number: int, bytes_read: int, cells: Any, read_cells: ReadCells, max_bytes: int) -> Row:
-    if not isinstance(cells, list):
-        fault = too_long(max_bytes) if cells is None else NOT_UTF8
-        return Row(number, number, bytes_read, faults=[fault])
-    item, faults = read_cells(cells)
-    return Row(number, number, bytes_read, json.encode(item), faults=faults)
+    if cells is None:
+        return Row(number, number, bytes_read, faults=[too_long(max_bytes)])
+    *values, not_utf8 = cells
+    for place in not_utf8:
+        values[place] = _NOT_TEXT
+    item, faults = read_cells(values)
+    try:
+        return Row(number, number, bytes_read, json.encode(item), faults=faults)
+    except UnicodeEncodeError:
+        return Row(number, number, bytes_read, faults=[NOT_UTF8])
 
 
-def _lines(output: IO[bytes]) -> Iterator[bytes | None]:
-    """Yield the lines of the process; None whenever it has written nothing for some time."""
+def _lines(output: IO[bytes], max_bytes: int) -> Iterator[bytes | None]:
+    """Yield the lines of the process; None whenever it has written nothing for some time.
+
+    max_bytes: maximum number of bytes of a line. Raises `UnreadableFile` for a longer line.
+    """
     rest, waits = b"", 0
     while True:
         ready, _, _ = select([output], [], [], _STEP_S)
@@ -153,6 +176,8 @@ def _lines(output: IO[bytes]) -> Iterator[bytes | None]:
         if not piece:
             return
         *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > max_bytes:
+            raise UnreadableFile(_DAMAGED)
         yield from lines
         waits = 0
 

@@ -5,10 +5,10 @@ file. The memory of the process is limited, and nothing else depends on it. The 
 nobody reads its output any more.
 
 It writes a line of JSON with the columns and the number of rows, then a line for each row: an array
-with a value for each column, `null` for a row that is too large, or `false` for a row with text
-that is not UTF-8. The last line is an object with `error` if reading cannot continue. Times become
-text in ISO 8601, with an offset if the file states one, and so do other values that JSON does not
-have.
+with a value for each column and a list of the columns whose bytes are not UTF-8, or `null` for a
+row that is too large. The last line is an object with `error` if reading cannot continue. Times
+become text in ISO 8601, with an offset if the file states one, and so do other values that JSON
+does not have.
 """
 
 import os
@@ -41,6 +41,9 @@ class _NotText:
     """Bytes that are not UTF-8."""
 
 
+NOT_UTF8 = _NotText()
+
+
 Convert = Callable[[Any], Any]
 
 
@@ -48,6 +51,7 @@ def main(path: str, max_row_bytes: int, out: IO[bytes]) -> None:
     """Write the rows of a file, as the module describes."""
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     pa.set_cpu_count(1)
     try:
         for line in _lines(path, max_row_bytes):
@@ -57,7 +61,7 @@ def main(path: str, max_row_bytes: int, out: IO[bytes]) -> None:
         os._exit(0)
     except (MemoryError, pa.ArrowMemoryError):
         _end(out, _NO_MEMORY)
-    except (pa.ArrowException, OSError, ValueError, RecursionError):
+    except Exception:
         _end(out, _DAMAGED)
 
 
@@ -74,7 +78,11 @@ def _lines(path: str, max_row_bytes: int) -> Iterator[bytes]:
             message = f"The file has more than {MAX_COLUMNS:,} columns."
             yield json.encode({"error": message})
             return
-        yield json.encode({"columns": schema.names, "rows": file.metadata.num_rows})
+        head = json.encode({"columns": schema.names, "rows": file.metadata.num_rows})
+        if len(head) > max_row_bytes:
+            yield json.encode({"error": "The names of the columns are too long."})
+            return
+        yield head
         converters = [_converter(field.type) for field in schema]
         for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
             columns = [
@@ -82,10 +90,8 @@ def _lines(path: str, max_row_bytes: int) -> Iterator[bytes]:
                 for convert, column in zip(converters, batch.columns, strict=True)
             ]
             for row in zip(*columns, strict=True):
-                try:
-                    line = json.encode(row, enc_hook=_as_text)
-                except UnicodeError:
-                    line = b"false"
+                not_utf8 = [place for place, value in enumerate(row) if value is NOT_UTF8]
+                line = json.encode([*row, not_utf8], enc_hook=_as_text)
                 yield line if len(line) <= max_row_bytes else b"null"
 
 
@@ -107,16 +113,20 @@ def _converter(kind: pa.DataType) -> Convert:
 
 
 def _plain(value: Any) -> Any:
-    """Return text for bytes, also in lists and objects."""
+    """Return text for bytes, also in lists and objects; NOT_UTF8 if they are not UTF-8."""
+    try:
+        return _decoded(value)
+    except UnicodeDecodeError:
+        return NOT_UTF8
+
+
+def _decoded(value: Any) -> Any:
     if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return _NotText()
+        return value.decode()
     if isinstance(value, list):
-        return list(map(_plain, value))
+        return list(map(_decoded, value))
     if isinstance(value, dict):
-        return {_plain(name): _plain(part) for name, part in value.items()}
+        return {str(_decoded(name)): _decoded(part) for name, part in value.items()}
     return value
 
 
@@ -142,9 +152,7 @@ def _time(microseconds: int, offset: str) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """Return the text of a value that JSON does not have. Raises `UnicodeError`."""
-    if isinstance(value, _NotText):
-        raise UnicodeError
+    """Return the text of a value that JSON does not have."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).isoformat()
     return str(value)

@@ -25,11 +25,13 @@ class ReaderLimits(NamedTuple):
     """Limits in bytes.
 
     max_row_bytes: maximum size of a row; a larger row is rejected, and reading continues.
-    max_inflated_bytes: maximum size of the whole file after decompression.
+    max_inflated_bytes: maximum size of the whole file after decompression. is_dry_run: whether the
+    file is read before its import, which never waits for an import.
     """
 
     max_row_bytes: int
     max_inflated_bytes: int
+    is_dry_run: bool = False
 
 
 class Sample(NamedTuple):
