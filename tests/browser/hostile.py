@@ -300,6 +300,7 @@ class Workspace:
             self.ids[key] = self._check(query, [*lines, *attempts])
         self.ids["mapping"] = self._check_table(query)
         self._send(f"/api/imports/{self.ids['started']}/start", {})
+        self._send("/api/exports", {"destination": f"/srv/{text}"})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
         self._send(
             "/api/deletions",

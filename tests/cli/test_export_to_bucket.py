@@ -14,6 +14,9 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
+from penstock.base.row_files import RowFormat
+from penstock.exports.folder import open_export
+from penstock.exports.storage import Bucket, ExportFailed
 from tests.cli.test_export import new_website, send
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
@@ -202,6 +205,22 @@ def test_a_wrong_bucket_is_explained(service, storage, destination, message, cod
     result = run(service, storage, destination)
     assert (result.returncode, message in result.stderr) == (code, True), result.stderr
     assert "secret" not in result.stderr
+
+
+def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    storage.create_bucket("shared")
+    first, second = (Bucket("s3://shared/acme", storage.url) for _ in range(2))
+    with open_export(first, RowFormat.PARQUET, ["web_1"]):
+        with open_export(second, RowFormat.PARQUET, ["web_1"]):
+            second.require_alone()
+        before = storage.objects("shared")
+        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+            first.require_alone()
+    assert storage.objects("shared") == before
 
 
 def test_wrong_credentials_are_explained(service, storage):

@@ -35,10 +35,10 @@ def test_each_destination_has_its_last_export(workspace: Tenant) -> None:
     assert "s3://bucket/acme" in text
     assert "1 May 2026" in text
     assert text.count("Not finished") == 1
-    assert "people whom you have deleted" not in text
+    assert "people you have deleted" not in text
     person = {"websiteId": workspace.website_id, "visitorId": "v"}
     workspace.client.post("/api/deletions", json=person).raise_for_status()
-    assert page(workspace).count("people whom you have deleted") == 2
+    assert page(workspace).count("people you have deleted") == 2
 
 
 def test_exports_of_another_workspace_are_not_shown(

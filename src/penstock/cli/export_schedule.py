@@ -12,8 +12,10 @@ from penstock.base.wording import count_of
 from penstock.cli.options import WRONG_USE, fail, warn
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 60, 3600
-"""Time until the next try after a failure, in seconds. It doubles with each further failure."""
+_MAX_INTERVAL_S = 366 * 86400
+_FIRST_PAUSE_S = 60
+"""Time until the next attempt after a failure, in seconds. It doubles with each further failure."""
+_MAX_PAUSE_S = 3600
 
 
 def interval_s(text: str) -> int:
@@ -21,8 +23,8 @@ def interval_s(text: str) -> int:
     number, unit = text[:-1], text[-1:]
     if not (number.isdecimal() and number.isascii() and len(number) <= 6 and unit in _UNITS_S):
         fail("--every: Write a number and s, m, h or d, such as 24h.", WRONG_USE)
-    if int(number) == 0:
-        fail("--every: Must be at least 1s.", WRONG_USE)
+    if not 0 < int(number) * _UNITS_S[unit] <= _MAX_INTERVAL_S:
+        fail("--every: Must be from 1s to 366d.", WRONG_USE)
     return int(number) * _UNITS_S[unit]
 
 

@@ -58,13 +58,15 @@ class Span(msgspec.Struct, frozen=True):
 class Head(msgspec.Struct, frozen=True, rename="camel"):
     """Properties of an export that stay the same when it is repeated.
 
-    id: random; stays the same when the files move. Earlier versions wrote none.
+    id: random; stays the same when the files move. Earlier versions wrote none. run: random;
+    differs each time, so that an export notices another one.
     """
 
     format: int
     file_format: RowFormat
     websites: list[str]
     id: str = ""
+    run: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -173,7 +175,7 @@ def open_export(
         head, earlier = _read_earlier(storage)
         _require_inside(storage, earlier)
         earlier_id = head.id if head is not None else ""
-        new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16))
+        new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16), token_hex(16))
         if head is not None:
             _require_same(storage, head, new)
         storage.remove_parts()

@@ -7,6 +7,7 @@ accepted it.
 import fcntl
 import os
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -208,7 +209,9 @@ class Bucket:
                 try:
                     yield
                 finally:
-                    with suppress(OSError):  # The next run writes again what the list lacks.
+                    with suppress(
+                        OSError, ExportFailed
+                    ):  # The next run writes again what the list lacks.
                         self._store_list()
 
     def is_empty(self) -> bool:
@@ -243,7 +246,11 @@ class Bucket:
 
     def finish(self, part: Path, path: str) -> None:
         # The object appears when all its parts are uploaded.
-        with part.open("rb") as source, self._system.open_output_stream(self._key(path)) as out:
+        with (
+            _signals_wait(),
+            part.open("rb") as source,
+            self._system.open_output_stream(self._key(path)) as out,
+        ):
             shutil.copyfileobj(source, out, _UPLOAD_BYTES)
         if self.size(path) != part.stat().st_size:
             raise ExportFailed(f"the storage of {self} did not keep {path}; try again")
@@ -266,9 +273,8 @@ class Bucket:
             self._store_list()
 
     def require_alone(self) -> None:
+        self._require_own_list()
         self._store_list()
-        if self.read(self._list_path) != self._stored:
-            raise ExportFailed(f"another export into {self} has begun; run one after the other")
 
     def remove(self, path: str) -> None:
         if path == self._list_path:
@@ -289,14 +295,21 @@ class Bucket:
 
     def _store_list(self) -> None:
         if self._list_path and self._list != self._stored:
+            self._require_own_list()
             self.begin_list(self._list_path, self._list)
+
+    def _require_own_list(self) -> None:
+        """Raise `ExportFailed` if another export has written the list, whose head is its own."""
+        if self.read(self._list_path) != self._stored:
+            self._list_path = ""  # It belongs to the other export.
+            raise ExportFailed(f"another export into {self} has begun; run one after the other")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn errors of the storage into `ExportFailed`."""
         try:
             yield
-        except OSError as error:
+        except (OSError, ValueError) as error:
             text = str(error)
             if "AWS Error" not in text:
                 raise
@@ -312,6 +325,23 @@ class Bucket:
             else:
                 message = f"the storage of {self} failed: {text.partition('AWS Error ')[2][:200]}"
             raise ExportFailed(message) from error
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM at the end: PyArrow makes an object of an interrupted upload."""
+    received: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda each, _: received.append(each))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in received:
+            signal.raise_signal(each)
 
 
 def storage_of(destination: str, endpoint_url: str | None) -> Folder | Bucket:
