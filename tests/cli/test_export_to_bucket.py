@@ -216,10 +216,10 @@ def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
     first, second = (Bucket("s3://shared/acme", storage.url) for _ in range(2))
     with open_export(first, RowFormat.PARQUET, ["web_1"]):
         with open_export(second, RowFormat.PARQUET, ["web_1"]):
-            second.require_alone()
+            second.require_exclusive()
         before = storage.objects("shared")
         with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
-            first.require_alone()
+            first.require_exclusive()
     assert storage.objects("shared") == before
 
 

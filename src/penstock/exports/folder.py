@@ -157,7 +157,7 @@ class ExportFolder:
             files=files,
             id=self.id,
         )
-        self._storage.require_alone()
+        self._storage.require_exclusive()
         self._storage.replace(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
         self._storage.remove(_UNFINISHED)
         return manifest

@@ -50,5 +50,7 @@ def remaining_exports(exports: Iterable[Export], until_ms: int) -> list[Remainin
                 first_day = min(filter(None, (newer.first_day, first_day)), default=None)
                 last_day = max(filter(None, (newer.last_day, last_day)), default=None)
             started_at_ms = export.started_at_ms if newer is None else newer.started_at_ms
-            remaining[place] = RemainingExport(names[place], started_at_ms, first_day, last_day)
+            remaining[place] = RemainingExport(
+                names[place], place, started_at_ms, first_day, last_day
+            )
     return list(remaining.values())

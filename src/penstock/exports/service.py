@@ -133,7 +133,7 @@ class ExportService:
         Removes the records of earlier exports to its destination, because it replaced their files.
         """
         with self._database.write() as db:
-            export = _held(db, workspace_id, export_id)
+            export = _locked_export(db, workspace_id, export_id)
             if export.finished_at_ms is None:
                 export = replace(export, finished_at_ms=self._clock())
                 store.save(db, export)
@@ -145,7 +145,7 @@ class ExportService:
     def forget(self, caller: Caller, export_id: str) -> None:
         """Forget the destination of an export, with all exports to it."""
         with self._database.write() as db:
-            export = _held(db, caller.workspace_id, export_id)
+            export = _locked_export(db, caller.workspace_id, export_id)
             exports = store.of_destination(db, caller.workspace_id, export.destination_id)
             store.remove(db, caller.workspace_id, [each.id for each in exports])
             target = f"{export_id} {export.destination}"
@@ -178,7 +178,7 @@ class ExportService:
     def _note_days(self, workspace_id: WorkspaceId, export_id: str, days: Sequence[str]) -> None:
         """Extend the period of an export by days that it is going to read, in ascending order."""
         with self._database.write() as db:
-            export = _held(db, workspace_id, export_id)
+            export = _locked_export(db, workspace_id, export_id)
             if days:
                 first, last = export.first_day or days[0], export.last_day or days[-1]
                 first, last = min(first, days[0]), max(last, days[-1])
@@ -242,7 +242,7 @@ class ExportService:
             yield [{"scope_id": website.scope_id, **identity._asdict()} for identity in identities]
 
 
-def _held(connection: Connection, workspace_id: WorkspaceId, export_id: str) -> Export:
+def _locked_export(connection: Connection, workspace_id: WorkspaceId, export_id: str) -> Export:
     """Read and lock an export. Raises `NotFound`."""
     export = store.find(connection, workspace_id, export_id, hold=True)
     if export is None:

@@ -79,7 +79,7 @@ class Storage(Protocol):
     def append(self, line: bytes) -> None:
         """Add a line to the list. A crash can lose the last lines."""
 
-    def require_alone(self) -> None:
+    def require_exclusive(self) -> None:
         """Raise `ExportFailed` if another export has replaced the list."""
 
     def remove(self, path: str) -> None:
@@ -152,7 +152,7 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
 
-    def require_alone(self) -> None:
+    def require_exclusive(self) -> None:
         """Do nothing: the folder is locked."""
 
     def remove(self, path: str) -> None:
@@ -247,7 +247,7 @@ class Bucket:
     def finish(self, part: Path, path: str) -> None:
         # The object appears when all its parts are uploaded.
         with (
-            _signals_wait(),
+            _deferred_signals(),
             part.open("rb") as source,
             self._system.open_output_stream(self._key(path)) as out,
         ):
@@ -272,7 +272,7 @@ class Bucket:
         if time.monotonic() >= self._next_s:
             self._store_list()
 
-    def require_alone(self) -> None:
+    def require_exclusive(self) -> None:
         self._require_own_list()
         self._store_list()
 
@@ -328,8 +328,8 @@ class Bucket:
 
 
 @contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Handle SIGINT and SIGTERM at the end: PyArrow makes an object of an interrupted upload."""
+def _deferred_signals() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM afterwards, because PyArrow completes an interrupted upload."""
     received: list[int] = []
     handlers = {
         number: signal.signal(number, lambda each, _: received.append(each))

@@ -106,11 +106,13 @@ class Deletion:
 class RemainingExport(NamedTuple):
     """An export that was made before a deletion and can still contain the person.
 
-    started_at_ms: start of the last export into this folder or bucket before the deletion.
+    destination_id: see `Export` of the room exports. started_at_ms: start of the last export into
+    this folder or bucket before the deletion.
     first_day, last_day: days with events, in UTC; None if it ended before it read any.
     """
 
     destination: str
+    destination_id: str
     started_at_ms: int
     first_day: str | None
     last_day: str | None

@@ -192,7 +192,7 @@ def list_exports(
         parts=("list",),
         exports=workspace_exports.page(view.workspace_id, view.query(PageQuery).pagination),
         outdated={
-            export.destination
+            export.destination_id
             for exports in deletions.remaining_exports(newest).values()
             for export in exports
         },
