@@ -134,7 +134,7 @@ test-android: ## Compile and test the Java core for Android (needs a JDK and JUn
 
 .PHONY: property
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
-	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v --maxfail=1 tests/funnels/test_property.py $(ARGS)
 
 .PHONY: browsers
 browsers: $(DEV) ## Test /t.js with EVENTS=10000 events in Chromium, and in Firefox and WebKit, which it installs

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, seed, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 Test = Callable[..., Any]
 
@@ -28,14 +29,22 @@ def shares_of(count: int, least: int) -> range:
     return range(max(least, count // 50))
 
 
-def example_settings(count: int) -> settings:
-    return settings(
+def example_settings(count: int, kind: str = "any") -> settings:
+    """Return settings for a property that tries `count` cases.
+
+    kind: name of the strategy, if a test has several. Each kind has its own database of failed
+    cases. In a common one, a replay under another strategy would succeed and remove the case.
+    """
+    own = settings(
         max_examples=max(1, count),
         derandomize=_NUMBER is None,
         print_blob=True,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
+    if _NUMBER is None:
+        return own
+    return settings(own, database=DirectoryBasedExampleDatabase(f".hypothesis/examples/{kind}"))
 
 
 def share_of_cases(share: int) -> Callable[[Test], Test]:

@@ -38,9 +38,6 @@ SHARES = shares_of(EXAMPLES // 2, least=10)
 pytestmark = pytest.mark.usefixtures("count_examples")
 
 
-examples = example_settings(EXAMPLES // (2 * len(SHARES)))
-
-
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("unit", CountingUnit)
@@ -48,7 +45,7 @@ def test_funnels_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, unit: CountingUnit, share: int
 ) -> None:
     @share_of_cases(share)
-    @examples
+    @example_settings(EXAMPLES // (2 * len(SHARES)), unit)
     @given(case=cases(unit))
     def agree(case: Case) -> None:
         assert_agreement(bare_warehouse, case)

@@ -65,8 +65,6 @@ pytestmark = pytest.mark.usefixtures("count_examples")
 
 EDGES_MS = (0, 1_000, 10_000, 3_600_000)
 
-examples = example_settings(EXAMPLES // (2 * len(SHARES)))
-
 
 class StoredCase:
     """A case in the warehouse, with its units by the reference evaluation."""
@@ -168,7 +166,7 @@ def test_units_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, unit: CountingUnit, share: int
 ) -> None:
     @share_of_cases(share)
-    @examples
+    @example_settings(EXAMPLES // (2 * len(SHARES)), unit)
     @given(case=cases(unit))
     def agree(case: Case) -> None:
         assert_agreement(StoredCase(bare_warehouse, case))
