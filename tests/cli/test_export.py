@@ -12,6 +12,7 @@ from docsite.pages import blocks
 from jinja2 import Template
 from pyarrow import parquet
 
+from tests.cli.few_units import MAX_UNITS
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
 
@@ -22,7 +23,8 @@ FIRST_DAY, LAST_DAY = "2026-09-21", "2026-09-25"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("export") / "data") as running:
+    data = tmp_path_factory.mktemp("export") / "data"
+    with Served(data, program=("tests.cli.few_units",)) as running:
         running.key, running.website = running.first_account()
         yield running
 
@@ -219,6 +221,33 @@ def test_outcomes_of_saved_funnels_are_exported(service, tmp_path):
     ]
 
 
+def test_a_funnel_with_too_many_units_is_named_and_stops_nothing_else(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, [0], per_day=MAX_UNITS + 1, prefix="many")
+    steps = [{"type": "Event", "value": name} for name in ("step", "never")]
+    funnels = [
+        service.client.post("/api/funnels", json={"name": name, "steps": steps, **more}).json()
+        for name, more in (
+            ("Large", {}),
+            ("Small", {"steps": [{**steps[0], "value": "never"}, steps[1]]}),
+        )
+    ]
+    folder = tmp_path / "export"
+    result = run(service, folder)
+    for funnel in funnels:
+        assert service.client.delete(f"/api/funnels/{funnel['id']}").status_code == 204
+    assert result.returncode == 0, result.stderr
+    reason = f"The table has more than {MAX_UNITS} units, the most that a file can have."
+    warning = f"penstock: the export has no outcomes of the funnel Large: {reason}"
+    assert warning in result.stderr
+    manifest = manifest_of(folder)
+    [omitted] = manifest["omitted"]
+    assert omitted.pop("reason").startswith(reason)
+    assert omitted == {"table": "outcomes", "funnelId": funnels[0]["id"], "name": "Large"}
+    assert (folder / "outcomes" / f"{funnels[1]['id']}.parquet").exists()
+    assert len(rows_of(folder, "events", website_id)) == MAX_UNITS + 1
+
+
 def documented(beginning):
     [block] = [
         block.text
@@ -358,6 +387,20 @@ def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
     assert len(after) == 60
     assert finished.items() <= after.items()
     assert not (folder / "unfinished.ndjson").exists()
+
+
+def test_files_that_no_list_names_are_removed_but_never_those_of_others(service, tmp_path):
+    """A kill between a file and its line leaves a file whose events can be deleted afterwards."""
+    website_id = new_website(service)
+    folder, day = tmp_path / "export", f"events/{website_id}/2026-12-31.parquet"
+    exported(service, folder)
+    own = [day, f"outcomes/fun_{'0' * 26}.parquet", "goals.ndjson.part", f"{day}.part"]
+    others = ["notes.txt", "events/readme.md", f"events/{website_id}/mine.parquet", "big.iso.part"]
+    for path in own + others:
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(b"PAR1")
+    exported(service, folder)
+    assert [path for path in own + others if (folder / path).exists()] == others
 
 
 def test_a_folder_that_moves_stays_the_same_destination(service, tmp_path):

@@ -6,6 +6,8 @@ See docs/moving-out.md.
 import signal
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 import typer
@@ -72,6 +74,42 @@ def test_a_schedule_survives_a_service_that_does_not_answer(tmp_path):
         process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
     assert "penstock: no Penstock answers at http://127.0.0.1:9" in log.read_text("utf-8")
+
+
+class Portal(BaseHTTPRequestHandler):
+    """Answers everything with a page, as a proxy does that wants a log-in."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<h1>Log in</h1>")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_schedule_survives_an_answer_that_is_not_json(tmp_path):
+    log, server = tmp_path / "log", ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    process = start(tmp_path / "export", log, PENSTOCK_URL=url, PENSTOCK_API_KEY="key")
+    try:
+        eventually(
+            lambda: (
+                process.poll() is not None
+                or log.read_text("utf-8").count("penstock: trying again in 1 second") >= 2
+            )
+        )
+    finally:
+        process.send_signal(signal.SIGTERM)
+        server.shutdown()
+        server.server_close()
+    assert process.wait(PATIENCE_S) == 0
+    assert (
+        "penstock: 127.0.0.1 answered GET /api/settings/websites with text/html, unlike a "
+        "Penstock; check PENSTOCK_URL"
+    ) in log.read_text("utf-8")
 
 
 def test_pauses_grow_after_failures_and_the_rhythm_stays_after_success():

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from penstock.base.row_files import RowFormat
-from penstock.exports.folder import open_export
+from penstock.exports.folder import ExportFolder, open_export
 from penstock.exports.storage import Bucket, ExportFailed
 from tests.cli.test_export import new_website, send
 from tests.serving import PENSTOCK, Served, environment, penstock
@@ -34,6 +35,7 @@ class Storage:
     """A running S3-compatible server. It accepts all credentials until `require_credentials`."""
 
     def __init__(self, log: Path) -> None:
+        self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "moto.server", "-p", "0"],
@@ -70,6 +72,14 @@ class Storage:
             for key in keys
             if not key.endswith("/")
         }
+
+    def clear_bucket(self, name: str) -> None:
+        for key in self.objects(name):
+            assert self._client.delete(f"/{name}/{key}").status_code == 204
+
+    def listings(self) -> int:
+        """Return the number of requests so far that list objects."""
+        return self._log.read_text("utf-8").count("list-type=2")
 
     def require_credentials(self, required: bool) -> None:
         count = b"0" if required else b"inf"
@@ -199,6 +209,8 @@ def test_a_killed_export_to_a_bucket_continues_and_never_looks_complete(service,
         ("s3://missing/acme", "the bucket missing does not exist; create it first", 1),
         ("s3://key:secret@bucket/acme", "without credentials; they come from", 2),
         ("gs://bucket/acme", "must be a folder or s3://bucket/prefix", 2),
+        ("s3:/bucket/acme", "write a bucket as s3://bucket/prefix", 2),
+        ("S3:/secret@bucket", "write a bucket as s3://bucket/prefix", 2),
     ],
 )
 def test_a_wrong_bucket_is_explained(service, storage, destination, message, code):
@@ -223,6 +235,96 @@ def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
     assert storage.objects("shared") == before
 
 
+@pytest.fixture
+def shared(storage, monkeypatch):
+    """Two connections to one place in a bucket."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    storage.create_bucket("shared")
+    yield tuple(Bucket("s3://shared/acme", storage.url) for _ in range(2))
+    storage.clear_bucket("shared")
+
+
+def begin(stack, bucket):
+    return stack.enter_context(open_export(bucket, RowFormat.NDJSON, ["web_1"]))
+
+
+def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
+    shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shared
+    with ExitStack() as stack:
+        earlier = begin(stack, first)
+        replace = first.replace
+
+        def begin_another(path: str, content: bytes) -> None:
+            if path == "manifest.json":
+                later.append(begin(stack, second))
+            replace(path, content)
+
+        later = list[ExportFolder]()
+        monkeypatch.setattr(first, "replace", begin_another)
+        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+            earlier.finish("Acme")
+        assert storage.objects("shared").keys() == {"acme/unfinished.ndjson"}
+        [last] = later
+        last.write("goals.ndjson", "goals", [b"{}\n"])
+        last.finish("Acme")
+    assert storage.objects("shared").keys() == {"acme/goals.ndjson", "acme/manifest.json"}
+
+
+def test_an_export_restores_its_list_that_an_earlier_one_removed(
+    shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shared
+    with ExitStack() as stack:
+        earlier = begin(stack, first)
+        remove = first.remove
+
+        def begin_another(path: str) -> None:
+            if path == "unfinished.ndjson":
+                later.append(begin(stack, second))
+            remove(path)
+
+        later = list[ExportFolder]()
+        monkeypatch.setattr(first, "remove", begin_another)
+        earlier.finish("Acme")
+        assert storage.objects("shared") == {}
+        second.require_exclusive()
+        assert storage.objects("shared").keys() == {"acme/unfinished.ndjson"}
+        later[0].finish("Acme")
+    assert storage.objects("shared").keys() == {"acme/manifest.json"}
+
+
+def test_an_export_fails_if_another_has_changed_its_files(
+    shared: tuple[Bucket, Bucket], storage: Storage
+) -> None:
+    first, _ = shared
+    day = f"events/web_{'0' * 26}/2026-09-21.ndjson"
+    with ExitStack() as stack:
+        export = begin(stack, first)
+        export.write(day, "events", [b"{}\n"], day="2026-09-21")
+        first.replace(day, b"{}\n{}\n")
+        with pytest.raises(ExportFailed, match=f"something else has changed {day}"):
+            export.finish("Acme")
+    assert "acme/manifest.json" not in storage.objects("shared")
+
+
+def test_a_full_bucket_is_refused_after_a_few_requests(
+    shared: tuple[Bucket, Bucket], storage: Storage
+) -> None:
+    first, second = shared
+    with ExitStack() as stack:
+        begin(stack, first)
+        for number in range(20):
+            first.replace(f"events/web_{number}/2026-09-21.ndjson", b"{}\n")
+        first.remove("unfinished.ndjson")
+    before = storage.listings()
+    with second.opened():
+        assert not second.is_empty()
+    assert storage.listings() - before <= 3
+
+
 def test_wrong_credentials_are_explained(service, storage):
     storage.create_bucket("private")
     storage.require_credentials(True)
@@ -230,13 +332,14 @@ def test_wrong_credentials_are_explained(service, storage):
         result = run(service, storage, "s3://private/acme")
     finally:
         storage.require_credentials(False)
-    assert (result.returncode, "refused access" in result.stderr) == (1, True), result.stderr
+    message = "S3 refused access to s3://private/acme; check AWS_ACCESS_KEY_ID"
+    assert (result.returncode, message in result.stderr) == (1, True), result.stderr
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in result.stderr
 
 
-def test_a_storage_that_does_not_answer_is_explained(service, storage):
+def test_a_service_that_does_not_answer_is_explained(service, storage):
     result = run(
         service, storage, "s3://bucket/acme", "--endpoint-url", "http://127.0.0.1:9", HOME=os.sep
     )
     assert result.returncode == 1
-    assert "the storage of s3://bucket/acme cannot be reached" in result.stderr
+    assert "S3 cannot be reached for s3://bucket/acme; check --endpoint-url" in result.stderr

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import httpx
 import typer
@@ -58,18 +58,40 @@ def service_client(
 
 
 def record_of(response: httpx.Response) -> Record:
-    """Return the record in a response. An error ends the command with the service's message."""
-    if response.is_success:
+    """Return the record in a response. An error ends the command with the service's message.
+
+    So does an answer that is not JSON, such as a page of a proxy.
+    """
+    if not response.is_success:
+        default = f"the service answered {response.status_code} to {_request_of(response)}"
+        fail(str(problem_of(response).get("detail") or default))
+    try:
         record: Record = response.json()
-        return record
+    except ValueError:
+        fail_unexpected(response)
+    return record
+
+
+def problem_of(response: httpx.Response) -> Record:
+    """Return the problem document in an error response; empty if it has none."""
     try:
         problem = response.json()
-        fail(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        fail(
-            f"the service answered {response.status_code} to "
-            f"{response.request.method} {response.request.url.path}"
-        )
+    except ValueError:
+        return {}
+    return problem if isinstance(problem, dict) else {}
+
+
+def fail_unexpected(response: httpx.Response) -> NoReturn:
+    """End the command because a response cannot be one of Penstock."""
+    kind = response.headers.get("Content-Type") or "no content type"
+    fail(
+        f"{response.request.url.host} answered {_request_of(response)} with {kind[:100]}, unlike a "
+        "Penstock; check PENSTOCK_URL, and any proxy in between"
+    )
+
+
+def _request_of(response: httpx.Response) -> str:
+    return f"{response.request.method} {response.request.url.path}"
 
 
 def listed_records(client: httpx.Client, path: str) -> Iterator[Record]:
@@ -77,6 +99,9 @@ def listed_records(client: httpx.Client, path: str) -> Iterator[Record]:
     page, total = 1, 1
     while (page - 1) * _PAGE_SIZE < total:
         url = httpx.URL(path).copy_merge_params({"page": page, "pageSize": _PAGE_SIZE})
-        answer = record_of(client.get(url))
+        response = client.get(url)
+        answer = record_of(response)
+        if not (isinstance(answer, dict) and {"data", "total"} <= answer.keys()):
+            fail_unexpected(response)
         yield from answer["data"]
         page, total = page + 1, answer["total"]

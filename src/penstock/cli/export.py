@@ -10,24 +10,27 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from penstock.base.row_files import RowFormat
+from penstock.base.row_files import MEDIA_TYPES, RowFormat
 from penstock.base.wording import count_of
 from penstock.cli.client import (
     LOCAL,
     ApiKey,
     Record,
     Url,
+    fail_unexpected,
     listed_records,
+    problem_of,
     record_of,
     service_client,
 )
 from penstock.cli.export_schedule import exit_on_signals, interval_s, repeat
-from penstock.cli.options import WRONG_USE, EndpointUrl, fail
+from penstock.cli.options import WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.exports.folder import (
     ExportedFile,
     ExportFolder,
     Manifest,
+    OmittedTable,
     open_export,
 )
 from penstock.exports.storage import ExportFailed, Storage, storage_of
@@ -45,6 +48,13 @@ _LISTS = {
     "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
 }
 """Lists of the API that become files, by table. Archived links are a separate list."""
+_OF_ONE_FUNNEL = frozenset(
+    (
+        "too_many_units", "query_timeout", "query_too_large", "not_found", "goal_gone",
+        "definition_too_costly", "definition_not_readable",
+    )
+)  # fmt: skip
+"""Codes of errors that affect the outcomes of one funnel, and no other file."""
 _VISITOR = ("visitor_id", "user_id", "website_id")
 """Columns of the visitors of a saved list."""
 
@@ -148,17 +158,11 @@ def _export(
                     parameters,
                     website_id=site["id"],
                 )
-        for funnel in listed_records(client, "/api/funnels"):
-            path = f"outcomes/{funnel['id']}.{file_format}"
-            route = f"/api/funnels/{funnel['id']}/unit-table"
-            with every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")):
-                parameters = {"format": file_format}
-                _download(
-                    client, exported, path, "outcomes", route, parameters, funnel_id=funnel["id"]
-                )
         for site in websites:
             for table in ("events", "clicks"):
                 _export_days(client, exported, site, table, file_format, export_id, bar)
+        for funnel in listed_records(client, "/api/funnels"):
+            _export_outcomes(client, exported, funnel, file_format)
         manifest = exported.finish(workspace["name"])
         record_of(client.post(f"/api/exports/{export_id}/finish"))
         return manifest, exported
@@ -175,6 +179,30 @@ def _export_visitors(client: httpx.Client, exported: ExportFolder, cohort: Recor
             "cohort-visitors",
             (json.dumps(visitor).encode() + b"\n" for visitor in visitors),
         )
+
+
+def _export_outcomes(
+    client: httpx.Client, exported: ExportFolder, funnel: Record, file_format: RowFormat
+) -> None:
+    """Export the outcomes of a funnel, or warn why the export lacks them."""
+    path, route = (
+        f"outcomes/{funnel['id']}.{file_format}",
+        f"/api/funnels/{funnel['id']}/unit-table",
+    )
+    with (
+        every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
+        client.stream("GET", route, params={"format": file_format}) as answer,
+    ):
+        if answer.is_success:
+            _save(answer, exported, path, "outcomes", file_format, funnel_id=funnel["id"])
+            return
+        answer.read()
+    problem = problem_of(answer)
+    if problem.get("code") not in _OF_ONE_FUNNEL:
+        record_of(answer)
+    reason = str(problem.get("detail"))
+    warn(f"the export has no outcomes of the funnel {funnel['name']}: {reason}")
+    exported.omitted.append(OmittedTable("outcomes", funnel["id"], funnel["name"], reason))
 
 
 def _export_days(
@@ -222,7 +250,22 @@ def _download(
         if not answer.is_success:
             answer.read()
             record_of(answer)
-        return exported.write(path, table, answer.iter_bytes(), **more)
+        return _save(answer, exported, path, table, parameters["format"], **more)
+
+
+def _save(
+    answer: httpx.Response,
+    exported: ExportFolder,
+    path: str,
+    table: str,
+    file_format: RowFormat,
+    **more: str,
+) -> ExportedFile:
+    """Save a response as a file. Ends the command if the response is not such a file."""
+    media_type = answer.headers.get("Content-Type", "").partition(";")[0]
+    if media_type != MEDIA_TYPES[file_format]:
+        fail_unexpected(answer)
+    return exported.write(path, table, answer.iter_bytes(), **more)
 
 
 def _one_of_each_scope(websites: list[Record]) -> list[Record]:

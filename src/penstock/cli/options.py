@@ -56,7 +56,7 @@ EndpointUrl = Annotated[
     typer.Option(
         "--endpoint-url",
         envvar="AWS_ENDPOINT_URL",
-        help="URL of an S3-compatible storage, for s3://bucket/prefix. Default: Amazon S3.",
+        help="URL of an S3-compatible service, for s3://bucket/prefix. Default: Amazon S3.",
         show_default=False,
     ),
 ]

@@ -19,6 +19,7 @@ import msgspec
 
 from penstock import __version__
 from penstock.base.clock import iso, system_clock
+from penstock.base.patterns import Pattern
 from penstock.base.row_files import RowFormat
 from penstock.exports.storage import Bucket, ExportFailed, Folder, Storage
 
@@ -27,6 +28,12 @@ MANIFEST = "manifest.json"
 _UNFINISHED = "unfinished.ndjson"
 _CHUNK_BYTES = 1024 * 1024
 _BATCH_ROWS = 2_000
+_FOLDERS = ("events", "clicks", "identities", "outcomes", "cohorts")
+_OWN = Pattern(
+    r"(?:manifest\.json|[a-z_]+\.ndjson|(?:(?:events|clicks)/ID/\d{4}-\d\d-\d\d|"
+    r"(?:identities|outcomes|cohorts)/ID)\.(?:parquet|ndjson))".replace("ID", "[a-z]+_[0-9a-z]{26}")
+)
+"""Paths of files that an export writes."""
 
 
 class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -46,6 +53,15 @@ class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     funnel_id: str | None = None
     day: str | None = None
     fingerprint: str | None = None
+
+
+class OmittedTable(msgspec.Struct, frozen=True, rename="camel"):
+    """A table of a funnel that the service could not write. reason: message of the service."""
+
+    table: str
+    funnel_id: str
+    name: str
+    reason: str
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -73,7 +89,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     """Contents of a complete export.
 
     format: version of this layout. version: version of the program that wrote it. rows: number of
-    rows by table. span: None without events.
+    rows by table. span: None without events. omitted: tables that it lacks. run: as in `Head`.
     """
 
     format: int
@@ -86,12 +102,15 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     rows: dict[str, int]
     files: list[ExportedFile]
     id: str = ""
+    run: str = ""
+    omitted: list[OmittedTable] = []
 
 
 class ExportFolder:
     """An export that is being written.
 
-    id: identity of the destination. new_files, unchanged_days: numbers for the summary.
+    id: identity of the destination. omitted: tables that it lacks. new_files, unchanged_days:
+    numbers for the summary.
     """
 
     def __init__(self, storage: Storage, head: Head, earlier: Iterable[ExportedFile]) -> None:
@@ -99,12 +118,13 @@ class ExportFolder:
         self._earlier = {file.path: file for file in earlier}
         self._files: dict[str, ExportedFile] = {}
         self.id = head.id
+        self.omitted: list[OmittedTable] = []
         self.new_files = self.unchanged_days = 0
         storage.begin_list(_UNFINISHED, _lines(head, self._earlier.values()))
         storage.remove(MANIFEST)
 
     def reuse(self, path: str, fingerprint: str) -> bool:
-        """Whether the storage already has this file with the same rows. If so, it stays."""
+        """Whether an earlier run wrote this file with the same rows. If so, it stays."""
         file = self._earlier.get(path)
         if file is None or file.fingerprint != fingerprint:
             return False
@@ -137,10 +157,10 @@ class ExportFolder:
         return file
 
     def finish(self, workspace: str) -> Manifest:
-        """Remove files of an earlier run whose rows no longer exist, and write the manifest."""
+        """Remove files of earlier runs that this run has not written, and write the manifest."""
         files = sorted(self._files.values(), key=lambda file: file.path)
-        for path in self._earlier.keys() - self._files.keys():
-            self._storage.remove(path)
+        self._storage.require_exclusive()
+        self._remove_others()
         rows: dict[str, int] = {}
         for file in files:
             rows[file.table] = rows.get(file.table, 0) + file.rows
@@ -156,18 +176,41 @@ class ExportFolder:
             rows=rows,
             files=files,
             id=self.id,
+            run=self._head.run,
+            omitted=self.omitted,
         )
         self._storage.require_exclusive()
-        self._storage.replace(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        self._storage.publish(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
         self._storage.remove(_UNFINISHED)
         return manifest
+
+    def _remove_others(self) -> None:
+        """Remove files that only an export can have written, even if no list has them.
+
+        A kill can come between a file and the list, and the file can contain people who were
+        deleted since. Raises `ExportFailed` if a file of this run has changed, which only another
+        export into the same bucket can do.
+        """
+        for folder in _FOLDERS:
+            sizes = self._storage.sizes(folder)
+            for path in sizes.keys() - self._files.keys():
+                if _OWN.fullmatch(path):
+                    self._storage.remove(path)
+            for path, file in self._files.items():
+                if path.startswith(f"{folder}/") and sizes.get(path) != file.bytes:
+                    raise ExportFailed(
+                        f"something else has changed {path} in {self._storage} during the export; "
+                        "run it again"
+                    )
+        for path in self._earlier.keys() - self._files.keys():
+            self._storage.remove(path)
 
 
 @contextmanager
 def open_export(
     storage: Storage, file_format: RowFormat, websites: list[str]
 ) -> Iterator[ExportFolder]:
-    """Open a new or empty storage, or that of an earlier export of the same workspace.
+    """Open a new or empty destination, or that of an earlier export of the same workspace.
 
     Raises `ExportFailed`.
     """
@@ -178,12 +221,12 @@ def open_export(
         new = Head(FORMAT, file_format, websites, earlier_id or token_hex(16), token_hex(16))
         if head is not None:
             _require_same(storage, head, new)
-        storage.remove_parts()
+        storage.remove_parts(lambda path: _OWN.fullmatch(path) is not None)
         yield ExportFolder(storage, new, earlier)
 
 
 def read_manifest(storage: Storage) -> Manifest:
-    """Read the manifest of a complete export in an open storage. Raises `ExportFailed`."""
+    """Read the manifest of a complete export in an open destination. Raises `ExportFailed`."""
     text = storage.read(MANIFEST)
     if text is not None:
         return _decode_manifest(storage, text)
@@ -262,7 +305,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def _read_earlier(storage: Storage) -> tuple[Head | None, list[ExportedFile]]:
-    """Return the head and the finished files of an earlier run; no head for an empty storage."""
+    """Return the head and the finished files of an earlier run; no head for an empty place."""
     unfinished = storage.read(_UNFINISHED)
     if unfinished is not None:
         head, files = None, []

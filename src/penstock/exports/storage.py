@@ -1,4 +1,4 @@
-"""Where the files of an export are: a folder, or a bucket of an S3-compatible storage.
+"""Where the files of an export are: a folder, or a bucket in Amazon S3 or a compatible service.
 
 Both give a file its name only once it is complete. In a folder it is then on disk; a bucket has
 accepted it.
@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
@@ -55,10 +55,13 @@ class Storage(Protocol):
     def is_empty(self) -> bool: ...
 
     def contains(self, path: str) -> bool:
-        """Whether a path stays inside the storage."""
+        """Whether a path stays inside the folder or under the prefix."""
 
-    def remove_parts(self) -> None:
-        """Remove the parts of an interrupted run."""
+    def remove_parts(self, is_own: Callable[[str], bool]) -> None:
+        """Remove the parts of an interrupted run. is_own: whether an export writes this path."""
+
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        """Return the size of each file in a folder and its subfolders, in bytes, by path."""
 
     def size(self, path: str) -> int | None:
         """Return the size of a file in bytes, or None if there is no file."""
@@ -81,6 +84,11 @@ class Storage(Protocol):
 
     def require_exclusive(self) -> None:
         """Raise `ExportFailed` if another export has replaced the list."""
+
+    def publish(self, path: str, content: bytes) -> None:
+        """Write the file that makes the export complete. Raises `ExportFailed` and removes the file
+        again if another export has begun.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file if it exists."""
@@ -155,6 +163,9 @@ class Folder:
     def require_exclusive(self) -> None:
         """Do nothing: the folder is locked."""
 
+    def publish(self, path: str, content: bytes) -> None:
+        self.replace(path, content)
+
     def remove(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)
         sync_folder(self.root)
@@ -162,9 +173,17 @@ class Folder:
     def contains(self, path: str) -> bool:
         return (self.root / path).resolve().is_relative_to(self.root.resolve())
 
-    def remove_parts(self) -> None:
+    def remove_parts(self, is_own: Callable[[str], bool]) -> None:
         for part in self.root.rglob(f"*{_PART}"):
-            part.unlink()
+            if is_own(str(part.relative_to(self.root)).removesuffix(_PART)):
+                part.unlink()
+
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        return {
+            str(path.relative_to(self.root)): path.stat().st_size
+            for path in (self.root / folder).rglob("*")
+            if path.is_file()
+        }
 
 
 class Bucket:
@@ -215,19 +234,35 @@ class Bucket:
                         self._store_list()
 
     def is_empty(self) -> bool:
+        """Look into one folder after the other, so that a full bucket needs few requests."""
         from pyarrow.fs import FileSelector, FileType
 
-        selector = FileSelector(self._key(""), allow_not_found=True, recursive=True)
-        return all(
-            info.type is FileType.Directory or not info.size
-            for info in self._system.get_file_info(selector)
-        )
+        folders = [self._key("")]
+        while folders:
+            selector = FileSelector(folders.pop(), allow_not_found=True)
+            for info in self._system.get_file_info(selector):
+                if info.type is FileType.Directory:
+                    folders.append(info.path)
+                elif info.size:
+                    return False
+        return True
 
     def contains(self, path: str) -> bool:
         return not path.startswith("/") and ".." not in path.split("/")
 
-    def remove_parts(self) -> None:
+    def remove_parts(self, is_own: Callable[[str], bool]) -> None:
         """Do nothing: parts are in a temporary folder of this machine."""
+
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        from pyarrow.fs import FileSelector, FileType
+
+        start = len(self._key("")) + 1
+        selector = FileSelector(self._key(folder), allow_not_found=True, recursive=True)
+        return {
+            info.path[start:]: info.size
+            for info in self._system.get_file_info(selector)
+            if info.type is FileType.File
+        }
 
     def size(self, path: str) -> int | None:
         size: int | None = self._system.get_file_info(self._key(path)).size
@@ -253,7 +288,7 @@ class Bucket:
         ):
             shutil.copyfileobj(source, out, _UPLOAD_BYTES)
         if self.size(path) != part.stat().st_size:
-            raise ExportFailed(f"the storage of {self} did not keep {path}; try again")
+            raise ExportFailed(f"{path} is not complete in {self} after its upload; try again")
         part.unlink()
 
     def replace(self, path: str, content: bytes) -> None:
@@ -275,6 +310,16 @@ class Bucket:
     def require_exclusive(self) -> None:
         self._require_own_list()
         self._store_list()
+
+    def publish(self, path: str, content: bytes) -> None:
+        """PyArrow has no conditional writes, so this compares afterwards."""
+        self.replace(path, content)
+        try:
+            self._require_own_list()
+        except ExportFailed:
+            if self.read(path) == content:
+                self.remove(path)
+            raise
 
     def remove(self, path: str) -> None:
         if path == self._list_path:
@@ -299,14 +344,20 @@ class Bucket:
             self.begin_list(self._list_path, self._list)
 
     def _require_own_list(self) -> None:
-        """Raise `ExportFailed` if another export has written the list, whose head is its own."""
-        if self.read(self._list_path) != self._stored:
+        """Raise `ExportFailed` if another export has written the list, whose head is its own.
+
+        An export that ended when this one began may have removed the list, which is then restored.
+        """
+        stored = self.read(self._list_path)
+        if stored is None:
+            self.begin_list(self._list_path, self._list)
+        elif stored != self._stored:
             self._list_path = ""  # It belongs to the other export.
             raise ExportFailed(f"another export into {self} has begun; run one after the other")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of the storage into `ExportFailed`."""
+        """Turn errors of S3 into `ExportFailed`."""
         try:
             yield
         except (OSError, ValueError) as error:
@@ -317,13 +368,13 @@ class Bucket:
                 message = f"the bucket {self._bucket} does not exist; create it first"
             elif any(code in text for code in _REFUSED):
                 message = (
-                    f"the storage of {self} refused access; check AWS_ACCESS_KEY_ID and "
+                    f"S3 refused access to {self}; check AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and their rights for the bucket"
                 )
             elif "NETWORK_CONNECTION" in text:
-                message = f"the storage of {self} cannot be reached; check --endpoint-url"
+                message = f"S3 cannot be reached for {self}; check --endpoint-url"
             else:
-                message = f"the storage of {self} failed: {text.partition('AWS Error ')[2][:200]}"
+                message = f"S3 failed for {self}: {text.partition('AWS Error ')[2][:200]}"
             raise ExportFailed(message) from error
 
 
@@ -345,12 +396,16 @@ def _deferred_signals() -> Iterator[None]:
 
 
 def storage_of(destination: str, endpoint_url: str | None) -> Folder | Bucket:
-    """Return the storage of a folder, or of a URL such as s3://bucket/prefix.
+    """Return the folder, or the bucket of a URL such as s3://bucket/prefix.
 
     Raises `ExportFailed`.
     """
     if destination.startswith(SCHEME):
         return Bucket(destination, endpoint_url)
+    if destination.lower().startswith("s3:"):
+        raise ExportFailed(
+            "write a bucket as s3://bucket/prefix, and a folder whose name begins with s3: as ./s3:"
+        )
     if "://" in destination:
         raise ExportFailed("the destination must be a folder or s3://bucket/prefix")
     return Folder(Path(destination))
