@@ -332,6 +332,58 @@ def test_only_delete_deletes_and_never_what_changed_elsewhere(service, tmp_path)
     assert run(service, "plan", file, "--delete").stdout.startswith("0 to create")
 
 
+def test_delete_never_deletes_what_was_adopted(service, tmp_path):
+    goal = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
+    assert service.client.post("/api/goals", json=goal).status_code == 201
+    body = {"slug": "not-ours", "name": "A", "destinationPath": "/a", "websiteId": service.app}
+    assert service.client.post("/api/mobile/deferred-links", json=body).status_code == 201
+    filters = [{"property": "email", "operator": "ends_with", "value": "@example.com"}]
+    setting = service.client.put("/api/settings/internal-traffic", json={"filters": filters})
+    assert setting.is_success
+    links = "links:\n  - {slug: not-ours, app: Acme Shop, name: A, destinationPath: /a}\n"
+    file = written(tmp_path, FILE + links + FILTERS)
+    assert "2 to create, 0 to change, 3 unchanged" in run(service, "apply", file).stdout
+    written(tmp_path, FILE.replace("purchase", "paid") + FILTERS)
+    assert run(service, "apply", file).returncode == 0  # also a changed record stays adopted
+    written(tmp_path, "goals: []")
+    for _ in range(2):
+        result = run(service, "apply", file, "--delete")
+        assert result.returncode == 0, result.stderr
+        for label in ("goal Paid", "link not-ours", "internal traffic"):
+            assert f"? {label}: no longer in the file; it is not deleted, because" in result.stdout
+    assert names(service, "goals").keys() == {"Paid"}
+    assert not names(service, "funnels") | names(service, "segments")
+    assert link(service, "not-ours")["isActive"]
+    setting = service.client.get("/api/settings/internal-traffic").json()
+    assert [each["value"] for each in setting["filters"]] == ["@example.com"]
+
+
+@pytest.mark.parametrize("text", [LINKS.replace("newsletter]", "mail]"), "goals: []"])
+def test_a_link_whose_tags_change_after_the_comparison_is_kept(service, tmp_path, proxy, text):
+    slug = f"race-{len(text)}"
+    file = written(tmp_path, LINKS.replace("spring-sale", slug).replace("winter-sale", f"w{slug}"))
+    assert run(service, "apply", file).returncode == 0
+    written(tmp_path, text.replace("spring-sale", slug).replace("winter-sale", f"w{slug}"))
+    proxy.run_before("PATCH ", lambda: change_link(service, slug, tags=["by-hand"]))
+    result = run(service, "apply", file, "--delete", proxy=proxy)
+    line = 1 if text == "goals: []" else 3
+    expected = f"penstock: {file}:{line}: link {slug}: The link was changed elsewhere in the"
+    assert (result.returncode, result.stderr[: len(expected)]) == (1, expected)
+    assert [link(service, slug)[name] for name in ("tags", "isActive")] == [["by-hand"], True]
+
+
+def test_an_apply_that_cannot_record_its_changes_makes_none(service, tmp_path):
+    file = written(tmp_path)
+    (tmp_path / "funnels.yml.applied.json.part").mkdir()
+    result = run(service, "apply", file)
+    assert (result.returncode, "funnels.yml.applied.json cannot be written: " in result.stderr) == (
+        1,
+        True,
+    )
+    assert names(service, "funnels") == names(service, "goals") == {}
+    assert "2 to create" in run(service, "plan", file).stdout
+
+
 CHANGES = {
     "funnels": lambda service, path: service.client.put(
         path, json={"name": "Checkout", "steps": [{"type": "Event", "value": "a"}] * 2}
@@ -481,6 +533,12 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
         ("!!python/object/apply:os.getcwd []", "funnels.yml:1: this is not valid YAML"),
         ("goals: [{name: A, match: !!binary aGk=}]", "is not valid YAML with values of JSON"),
         ("goals: [{name: A, match: .nan}]", "is not valid YAML with values of JSON"),
+        (
+            "goals:\n- name: A\n  7: x",
+            "funnels.yml:3: this is not valid YAML: a key must be a text",
+        ),
+        ("goals:\n- {name: A, match: {yes: x}}", "funnels.yml:2: this is not valid YAML: a key"),
+        ("? [goals]\n: []", "funnels.yml:1: this is not valid YAML: a key must be a text"),
         (BOMB, "funnels.yml:6: this is not valid YAML: with its aliases, it has more than 200,000"),
         (MERGES, "funnels.yml:11: this is not valid YAML: with its aliases, it has more than"),
         ("goals: " + "[" * 100_000, "funnels.yml:1: this is not valid YAML: it is nested more"),

@@ -67,7 +67,9 @@ Delete = Annotated[
     ),
 ]
 State = dict[str, dict[str, dict[str, Any]]]
-"""For each kind and key, the ID, the revision and the hash of the definition as applied."""
+"""For each kind and key, the ID, the revision and the hash of the definition as applied, and
+whether an apply created it.
+"""
 
 
 class Change(StrEnum):
@@ -129,6 +131,7 @@ def apply(
         every_few_seconds(still_running("Applying")),
     ):
         items = _items(client, definitions, state, deletes=delete)
+        _write_state(file, state)  # A change that could not be recorded must not begin.
         for item in items:
             if item.change is not Change.DRIFT or force:
                 _apply(client, item, state)
@@ -156,8 +159,9 @@ def _items(
         _fail(faults)
     if deletes:
         for kind in reversed(KINDS):
-            for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
-                items.append(_removed(definitions.gone(kind, key), current[kind], state))
+            for key, is_created in _gone(kind, wanted, state):
+                if is_created:
+                    items.append(_removed(definitions.gone(kind, key), current[kind], state))
     return items
 
 
@@ -205,6 +209,14 @@ def _item(
     if reason := _change_elsewhere(applied, record):
         return item(record, Change.DRIFT, reason)
     return item(record, Change.KEEP if applied["sha256"] == _hash(entry.body) else Change.UPDATE)
+
+
+def _gone(
+    kind: str, wanted: Mapping[str, Sequence[Entry]], state: State
+) -> Iterator[tuple[str, bool]]:
+    """Yield each applied definition that the file no longer has, and whether apply created it."""
+    for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
+        yield key, state[kind][key].get("created", False)
 
 
 def _removed(entry: Entry, records: list[Record], state: State) -> Item:
@@ -303,6 +315,8 @@ def _service_faults(
     faults = problem.get("errors") or [{"field": "", "message": problem.get("detail")}]
     for fault in faults:
         name = fault["field"]
+        if entry.kind == "links" and name == links.CHANGED_AT:
+            name, fault = "", {"message": links.CHANGED}
         if prefix and name.startswith(prefix):
             name = f"{field}{name.removeprefix(prefix)}"
         if entry.kind == INTERNAL_TRAFFIC:
@@ -334,7 +348,8 @@ def _apply(client: httpx.Client, item: Item, state: State) -> None:
         if not answer.is_success:
             _fail(list(_service_faults(item.entry, answer)))
         record = {"id": item.entry.kind, **record_of(answer)}
-    state[item.entry.kind][item.entry.key] = _applied(item, record)
+    earlier = state[item.entry.kind].get(item.entry.key, {})
+    state[item.entry.kind][item.entry.key] = _applied(item, record, earlier)
 
 
 def _save(client: httpx.Client, item: Item) -> httpx.Response:
@@ -362,8 +377,13 @@ def _delete(client: httpx.Client, item: Item) -> httpx.Response:
     return client.delete(path, params={"revision": item.current["revision"]})
 
 
-def _applied(item: Item, record: Record) -> dict[str, Any]:
+def _applied(item: Item, record: Record, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a definition. earlier: its state after the last apply, if any."""
+    is_same = earlier.get("id") == record["id"]
     applied = {
+        "created": item.current is None
+        or item.change is Change.CREATE
+        or (is_same and earlier.get("created", False)),
         "id": record["id"],
         "revision": record["revision"],
         "sha256": _hash(item.entry.body),
@@ -388,10 +408,14 @@ def _print(
         reason = f": {item.reason}" if item.reason else ""
         print(f"{item.change} {item.entry.label}{reason}")
     gone = 0
-    for kind in () if deletes else KINDS:
-        for key in sorted(state[kind].keys() - {entry.key for entry in wanted[kind]}):
-            gone += 1
-            print(f"? {label_of(kind, key)}: no longer in the file; it is not deleted")
+    for kind in KINDS:
+        for key, is_created in _gone(kind, wanted, state):
+            label = f"? {label_of(kind, key)}: no longer in the file; "
+            if not is_created:
+                print(f"{label}it is not deleted, because apply did not create it")
+            elif not deletes:
+                gone += 1
+                print(f"{label}it is not deleted")
     if gone:
         print("Run the command with --delete to delete what is no longer in the file.")
     changes = [item.change for item in items]
@@ -418,6 +442,8 @@ def _read_state(file: Path) -> State:
         return {kind: dict(content.get(kind, {})) for kind in KINDS}
     except FileNotFoundError:
         return {kind: {} for kind in KINDS}
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}")
     except (ValueError, AttributeError, TypeError):
         fail(f"{path} is damaged; delete it, and the next apply compares every definition")
 
@@ -425,5 +451,8 @@ def _read_state(file: Path) -> State:
 def _write_state(file: Path, state: State) -> None:
     path = _state_path(file)
     part = path.with_name(path.name + ".part")
-    write_durably(part, (json.dumps(state, indent=2, sort_keys=True) + "\n").encode())
-    part.rename(path)
+    try:
+        write_durably(part, (json.dumps(state, indent=2, sort_keys=True) + "\n").encode())
+        part.rename(path)
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}; apply records each change there")

@@ -18,6 +18,8 @@ _MAX_DEPTH = 50
 _MAX_VALUES = 200_000
 """Most values of a file, each counted again at every alias that repeats it."""
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+"""Tags of texts, and of the sign that inserts another mapping."""
 
 KEYS = {"segments": "name", "goals": "name", "funnels": "name", "links": "slug"}
 """Lists in the file, in the order in which they are applied (funnels use goals), and the field that
@@ -60,6 +62,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         node = super().compose_node(parent, index)
         self._open -= 1
         if node is not None and node not in self._sizes:
+            if isinstance(node, yaml.MappingNode):
+                _require_text_keys(node)
             if is_alias:
                 raise ComposerError(None, None, "an alias repeats what it is part of", mark)
             self._sizes[node] = self._size(node, mark)
@@ -75,6 +79,13 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             problem = f"with its aliases, it has more than {_MAX_VALUES:,} values"
             raise ComposerError(None, None, problem, mark)
         return _Size(values, depth)
+
+
+def _require_text_keys(node: yaml.MappingNode) -> None:
+    for key, _ in node.value:
+        if key.tag not in _KEY_TAGS:
+            problem = "a key must be a text; write it in quotes"
+            raise ComposerError(None, None, problem, key.start_mark)
 
 
 def _too_deep(mark: yaml.Mark) -> ComposerError:

@@ -30,6 +30,9 @@ _NO_VALUE: dict[str, Any] = {
 """Fields that can be changed, and their values in a link whose definition leaves them out."""
 UNREVISED = ("tags", "passQuery", "isActive", "isArchived")
 """Fields whose change does not add a revision."""
+CHANGED_AT = "updatedAt"
+"""Read-only field that every change of a link changes too. The service refuses an old value."""
+CHANGED = "The link was changed elsewhere in the meantime. Run the command again."
 _FIELDS = ("slug", _APP, *_NO_VALUE)
 
 
@@ -142,16 +145,21 @@ def _cell(value: Any) -> str:
 
 
 def save_link(client: httpx.Client, values: Record, current: Record | None) -> httpx.Response:
-    """Create a link, or change it unless it has another revision by now."""
+    """Create a link, or change it unless it was changed since it was read."""
     if current is not None:
         changes = {name: values[name] for name in _NO_VALUE}
-        changes |= {"id": current["id"], "revision": current["revision"]}
-        return client.patch(PATH, json=changes)
+        return client.patch(PATH, json=changes | _unchanged(current))
     return client.post(PATH, json=values)
 
 
 def retire_link(client: httpx.Client, current: Record) -> httpx.Response:
-    """Disable and archive a link. Links cannot be deleted: their slugs are never free again."""
+    """Disable and archive a link unless it was changed since it was read. Links cannot be deleted:
+    their slugs are never free again.
+    """
     states = {"isActive": False, "isArchived": True}
-    body = {"id": current["id"], "revision": current["revision"], **states}
-    return client.patch(PATH, json=body)
+    return client.patch(PATH, json=states | _unchanged(current))
+
+
+def _unchanged(link: Record) -> Record:
+    """Return the fields that make the service refuse a change of a link that was changed since."""
+    return {name: link[name] for name in ("id", "revision", CHANGED_AT)}

@@ -403,9 +403,7 @@ def storage_of(destination: str, endpoint_url: str | None) -> Folder | Bucket:
     if destination.startswith(SCHEME):
         return Bucket(destination, endpoint_url)
     if destination.lower().startswith("s3:"):
-        raise ExportFailed(
-            "write a bucket as s3://bucket/prefix, and a folder whose name begins with s3: as ./s3:"
-        )
+        raise ExportFailed("write a bucket as s3://bucket/prefix, with two slashes")
     if "://" in destination:
         raise ExportFailed("the destination must be a folder or s3://bucket/prefix")
     return Folder(Path(destination))
