@@ -24,9 +24,9 @@ from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
+from penstock.events.imports.dry_runs.summary_texts import summary_texts
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
-from penstock.events.imports.summary_texts import summary_texts
 from penstock.events.losses.model import Loss
 from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts

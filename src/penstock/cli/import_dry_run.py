@@ -12,9 +12,9 @@ from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.options import warn
 from penstock.cli.progress import Progress, progress
-from penstock.events.imports.dry_run import Summary, summarise
+from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
+from penstock.events.imports.dry_runs.summaries import Summary, summarise
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
-from penstock.events.imports.schema import ImportSummaryRecord
 from penstock.settings import Limits
 from penstock.web.pages.funnels.first_funnel import first_funnel
 

@@ -13,6 +13,8 @@ from penstock.events.deletions import routes as deletion_routes
 from penstock.events.deletions.service import DeletionService, ReadExports
 from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
+from penstock.events.imports.dry_runs import routes as dry_run_routes
+from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.mappings import routes as mapping_routes
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.service import ImportService
@@ -35,6 +37,7 @@ class EventsRoom(Room):
     quarantine: QuarantineService
     replays: Replayer
     imports: ImportService
+    dry_runs: DryRunService
     import_mappings: ImportMappingService
     deletions: DeletionService
     retention: RetentionService
@@ -44,6 +47,7 @@ class EventsRoom(Room):
     routes = (
         *event_routes.ROUTES,
         *import_routes.ROUTES,
+        *dry_run_routes.ROUTES,
         *mapping_routes.ROUTES,
         *deletion_routes.ROUTES,
     )
@@ -54,7 +58,7 @@ class EventsRoom(Room):
             *self.intake.workers,
             self.shipper.worker,
             self.imports.worker,
-            self.imports.check_worker,
+            self.dry_runs.worker,
             self.deletions.worker,
             self.retention.worker,
             self.losses.worker,
@@ -147,6 +151,9 @@ def build(
         read_exports=read_exports,
     )
     import_mappings = ImportMappingService(database, clock)
+    imports = ImportService(
+        database, accounts.website_service, import_mappings, intake, settings, clock
+    )
     return EventsRoom(
         shipper=shipper,
         intake=intake,
@@ -174,9 +181,8 @@ def build(
             on_stored=shipper.wake,
             read_call=read_call,
         ),
-        imports=ImportService(
-            database, accounts.website_service, import_mappings, intake, settings, clock
-        ),
+        imports=imports,
+        dry_runs=imports.dry_runs,
         import_mappings=import_mappings,
         deletions=deletions,
         retention=RetentionService(accounts.website_service, deletions, clock),

@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import update
 
 from penstock.base.errors import StoreUnavailable
-from penstock.events.imports import checks, model, service
+from penstock.events.imports import access, model
+from penstock.events.imports.dry_runs import worker
 from penstock.metadb.tables import imports
 from tests.events.conftest import finished, ndjson
 from tests.events.imports.exported import FILES
@@ -60,7 +61,7 @@ def summary_of(client, job):
 @pytest.fixture
 def slow(monkeypatch):
     """Dry runs read one row in each turn."""
-    monkeypatch.setattr(checks, "_SLICE_S", 0.0)
+    monkeypatch.setattr(worker, "_SLICE_S", 0.0)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -144,7 +145,7 @@ def test_a_file_that_nobody_starts_is_removed(send, client, services, settings, 
     job = checked(client, send([event("a", "v", 1)]))
     [file] = (settings.data / "staged").iterdir()
     monkeypatch.setattr(model, "STAGED_MS", 0)
-    services.imports.check_worker.wake()
+    services.dry_runs.worker.wake()
     assert eventually(lambda: not file.exists())
     ended = client.get(f"/api/imports/{job['id']}").json()
     assert ended["state"] == "cancelled"
@@ -199,8 +200,8 @@ def test_a_file_that_would_fail_says_why(send, client):
 
 
 def test_a_large_file_is_summarised_by_its_beginning(send, client, monkeypatch):
-    monkeypatch.setattr(checks, "_SLICE_S", 0.0)
-    monkeypatch.setattr(checks, "_MAX_READING_S", 0.0)
+    monkeypatch.setattr(worker, "_SLICE_S", 0.0)
+    monkeypatch.setattr(worker, "_MAX_READING_S", 0.0)
     summary = summary_of(client, send([event("a", "v", second) for second in range(30)]))
     assert (summary["isComplete"], summary["linesRead"] < 30) == (False, True)
 
@@ -308,7 +309,7 @@ def test_a_key_that_only_sends_reaches_only_its_own_files_before_their_start(sen
 
 
 def test_a_start_respects_the_limit_of_unfinished_imports(send, client, monkeypatch):
-    monkeypatch.setattr(service, "_MAX_OPEN_JOBS", 0)
+    monkeypatch.setattr(access, "_MAX_OPEN_JOBS", 0)
     job = checked(client, send([event("a", "v", 1)]))
     answer = client.post(f"/api/imports/{job['id']}/start")
     assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
@@ -356,7 +357,7 @@ def test_the_list_of_imports_leaves_mappings_out(send, client):
 
 
 def test_a_fault_in_one_dry_run_does_not_stop_others(send, client, monkeypatch, capfd):
-    summarise = checks.ImportSummaryRecord.from_summary
+    summarise = worker.ImportSummaryRecord.from_summary
     cell = "-".join(("secret", "cell"))  # a traceback shows lines of source code
 
     def fail(summary, **parts):
@@ -364,7 +365,7 @@ def test_a_fault_in_one_dry_run_does_not_stop_others(send, client, monkeypatch, 
             raise KeyError(cell)
         return summarise(summary, **parts)
 
-    monkeypatch.setattr(checks.ImportSummaryRecord, "from_summary", fail)
+    monkeypatch.setattr(worker.ImportSummaryRecord, "from_summary", fail)
     faulty = send([event("a", "v", 1), event("b", "v", 2)])
     assert summary_of(client, send([event("a", "v", 1)]))["events"] == 1
     job = client.get(f"/api/imports/{faulty['id']}").json()
@@ -376,8 +377,8 @@ def test_a_fault_in_one_dry_run_does_not_stop_others(send, client, monkeypatch, 
 
 def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, client):
     """A file can have many properties, each on many event names."""
-    limits = checks._LIMITS._replace(names=10)
-    monkeypatch.setattr(checks, "_LIMITS", limits)
+    limits = worker._LIMITS._replace(names=10)
+    monkeypatch.setattr(worker, "_LIMITS", limits)
     lines = [
         event(f"name-{name}", "v", name, **{f"p{number}": "x" for number in range(9)})
         for name in range(9)
@@ -394,14 +395,14 @@ def test_a_small_file_reaches_no_limit(send, client):
 def test_a_problem_of_the_file_is_still_known_after_an_error_of_the_store(
     send, client, monkeypatch
 ):
-    summarise, errors = checks.ImportSummaryRecord.from_summary, [StoreUnavailable()]
+    summarise, errors = worker.ImportSummaryRecord.from_summary, [StoreUnavailable()]
 
     def fail_once(summary, **parts):
         if errors:
             raise errors.pop()
         return summarise(summary, **parts)
 
-    monkeypatch.setattr(checks.ImportSummaryRecord, "from_summary", fail_once)
+    monkeypatch.setattr(worker.ImportSummaryRecord, "from_summary", fail_once)
     cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]
     summary = summary_of(client, send(cut))
     assert "truncated" in (summary["error"] or "")

@@ -34,13 +34,16 @@ from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker, ForgetVisitors
 from penstock.events.fields import EventValidationContext
+from penstock.events.imports.dry_runs.summary_texts import (
+    remove_summary_texts,
+    summaries_with_texts,
+)
 from penstock.events.imports.store import (
     naming,
     open_imports,
     remove_excerpts,
     search_excerpts,
 )
-from penstock.events.imports.summary_texts import remove_summary_texts, summaries_with_texts
 from penstock.events.quarantine.selection import (
     containing,
     forget_latest_quarantined,

@@ -1,31 +1,25 @@
 """HTTP routes for imports."""
 
 from anyio import to_thread
-from litestar import Response, get, post, put
+from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller, CurrentUser
-from penstock.events.imports.formats.schema import CompleteMapping, ImportedLine
+from penstock.events.imports.formats.schema import ImportedLine
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.schema import (
     ImportQuery,
     ImportRecord,
-    ImportSummaryRecord,
     ListedImportRecord,
     RejectRecord,
-    StartQuery,
 )
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import (
-    compute_on,
     is_zipped,
-    parse_model,
-    read_bytes,
     read_query,
-    require_json,
 )
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest, media_type_of
@@ -122,78 +116,6 @@ async def list_rejects(
     return await answer_list(rejects, RejectRecord.from_reject)
 
 
-@get(
-    "/api/imports/{import_id:str}/summary",
-    opt=described(
-        "What the dry run of an import shows",
-        answers=ImportSummaryRecord,
-        scopes=(KeyScope.INGEST, KeyScope.READ),
-        tag="imports",
-    )
-    | {CHECKS_WEBSITE: True},
-)
-async def read_import_summary(
-    import_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    imports: NamedDependency[ImportService],
-) -> Response[bytes]:
-    """Return what a file contains, once its dry run has ended."""
-    return answer(await to_thread.run_sync(imports.summary, caller, import_id))
-
-
-@put(
-    "/api/imports/{import_id:str}/mapping",
-    opt=described(
-        "Change the mapping of an import before its start",
-        body=CompleteMapping,
-        answers=ImportRecord,
-        scopes=(KeyScope.INGEST,),
-        tag="imports",
-    )
-    | {CHECKS_WEBSITE: True},
-)
-async def change_import_mapping(
-    import_id: FromPath[str],
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    imports: NamedDependency[ImportService],
-) -> Response[bytes]:
-    """Change the uses of a table's columns. The dry run then reads the file again."""
-    require_json(request)
-    body = await read_bytes(request)
-    mapping = await compute_on(body, parse_model, body, CompleteMapping)
-    return answer(
-        ImportRecord.from_job(
-            await to_thread.run_sync(imports.change_mapping, caller, import_id, mapping)
-        )
-    )
-
-
-@post(
-    "/api/imports/{import_id:str}/start",
-    status_code=200,
-    opt=described(
-        "Start an import after its dry run",
-        query=StartQuery,
-        answers=ImportRecord,
-        scopes=(KeyScope.INGEST,),
-        tag="imports",
-    )
-    | {CHECKS_WEBSITE: True},
-)
-async def start_import(
-    import_id: FromPath[str],
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    imports: NamedDependency[ImportService],
-) -> Response[bytes]:
-    """Begin the import of the file that the dry run has read."""
-    revision = read_query(request, StartQuery).revision
-    return answer(
-        ImportRecord.from_job(await to_thread.run_sync(imports.start, caller, import_id, revision))
-    )
-
-
 @post(
     "/api/imports/{import_id:str}/cancel",
     status_code=200,
@@ -246,9 +168,6 @@ ROUTES = (
     list_imports,
     read_import,
     list_rejects,
-    read_import_summary,
-    change_import_mapping,
-    start_import,
     cancel_import,
     dismiss_import_gap,
 )

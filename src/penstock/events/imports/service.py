@@ -1,53 +1,47 @@
 """Use cases for imports. Synchronous methods block, so call them from a worker thread."""
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
 
-from penstock.accounts.keys.service import require_website_of_key
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock, iso
+from penstock.base.clock import Clock
 from penstock.base.errors import (
     Conflict,
-    Fault,
-    Invalid,
-    NotFound,
-    QueueFull,
     StoreUnavailable,
     Unavailable,
 )
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.wording import listed
 from penstock.events.imports import store
-from penstock.events.imports.checks import TOPIC as CHECKS_TOPIC
-from penstock.events.imports.checks import CheckWorker
+from penstock.events.imports.access import (
+    changed_import,
+    import_not_found,
+    require_few_open,
+    seen_import,
+    sender_of,
+)
 from penstock.events.imports.content import require_format
+from penstock.events.imports.dry_runs.service import DryRunService
+from penstock.events.imports.dry_runs.worker import TOPIC as DRY_RUNS_TOPIC
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.reader import Reader
-from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping, OtherColumns
-from penstock.events.imports.formats.table import READERS, reader_named, reader_of_request
+from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
+from penstock.events.imports.formats.table import mapping_fault, reader_of_request
 from penstock.events.imports.mappings.service import ImportMappingService
-from penstock.events.imports.mappings.store import mappings_of
 from penstock.events.imports.model import (
     ImportJob,
     ImportSpan,
     ImportState,
     Reject,
-    StagedFile,
 )
-from penstock.events.imports.schema import (
-    ImportQuery,
-    ImportSummaryRecord,
-    UsedMappingRecord,
-)
+from penstock.events.imports.schema import ImportQuery
 from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.bodies import bad_parameter
@@ -57,31 +51,8 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
-_MAX_OPEN_JOBS = 20
 
 
-class _StagedLimits(NamedTuple):
-    """Limits for files before their start. uploads: their maximum size, as a multiple of the
-    largest upload.
-    """
-
-    files: int
-    uploads: int
-
-    def reached(self, files: Sequence[StagedFile], upload_bytes: int) -> str | None:
-        """Return what the files have too many of; None if there is room for another.
-
-        upload_bytes: maximum size of an upload.
-        """
-        size = sum(file.size for file in files)
-        if len(files) >= self.files:
-            return f"{len(files)} files"
-        return f"files of {size:,} bytes" if size >= self.uploads * upload_bytes else None
-
-
-_STAGED_OF_WORKSPACE = _StagedLimits(files=20, uploads=4)
-_STAGED_OF_KEY = _StagedLimits(files=10, uploads=2)
-"""Limits for the files of a key without the scope manage."""
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""
 
@@ -106,31 +77,28 @@ class ImportService:
         )
         self._mappings = mappings
         self._files = ImportFiles(settings.data / "imports")
-        self._staged_files = ImportFiles(settings.data / "staged")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
         self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
-        self.check_worker = CheckWorker(
+        self.dry_runs = DryRunService(
             database,
             websites,
-            self._staged_files,
             self._files,
             settings,
             clock,
             on_started=self.worker.wake,
             is_busy=lambda: intake.waiting() > 0,
-        ).worker
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Read files during the context, including interrupted imports. Needs a running intake."""
         await to_thread.run_sync(self._remove_left_over_files)
-        async with self.worker.running(), self.check_worker.running():
+        async with self.worker.running(), self.dry_runs.running():
             yield
 
     def _remove_left_over_files(self) -> None:
         """Remove the remains of a crash: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
-        self._staged_files.remove_unfinished()
         with self._database.read() as db:
             open_ids = {str(job.id) for job in store.open_jobs(db)}
         for import_id in self._files.present() - open_ids:
@@ -161,7 +129,7 @@ class ImportService:
             mapping = saved.mapping
         if mapping is not None:
             if reader.mapped is None:
-                raise bad_parameter(_without_columns(reader))
+                raise bad_parameter(mapping_fault(reader))
             reader = reader.mapped(mapping)
         elif query.dry_run and reader.mapped is not None:  # The dry run guesses the mapping.
             reader = reader.mapped(_ANY_COLUMNS)
@@ -171,8 +139,8 @@ class ImportService:
         await to_thread.run_sync(self._require_room_for_upload, sender, query.dry_run)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
-        files = self._staged_files if query.dry_run else self._files
-        worker = self.check_worker if query.dry_run else self.worker
+        files = self.dry_runs.files if query.dry_run else self._files
+        worker = self.dry_runs.worker if query.dry_run else self.worker
         try:
             async with self._uploads.slot_async(sender.workspace_id):
                 file = await files.save(
@@ -210,7 +178,7 @@ class ImportService:
             finished_at_ms=None,
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
             mapping=mapping,
-            sent_by=_id_of(sender),
+            sent_by=sender_of(sender),
         )
         try:
             await to_thread.run_sync(self._add, job, sender)
@@ -227,39 +195,14 @@ class ImportService:
     def _require_room_for_upload(self, sender: Caller, is_staged: bool) -> None:
         with self._database.read() as db:
             if is_staged:
-                self._require_few_staged(db, sender)
+                self.dry_runs.require_room(db, sender)
             else:
-                _require_few_open(db, sender.workspace_id)
-
-    def _require_few_staged(self, db: Connection, sender: Caller) -> None:
-        """Require room for a file before its start. A key without the scope manage cannot take
-        more than half of the places and of the size.
-        """
-        files = store.staged_files(db, sender.workspace_id)
-        own = [file for file in files if file.sent_by == _id_of(sender)]
-        may_use_all = KeyScope.MANAGE in sender.scopes
-        who, upload_bytes = "This workspace has", self._settings.max_import_bytes
-        reached = _STAGED_OF_WORKSPACE.reached(files, upload_bytes)
-        if not may_use_all and (of_key := _STAGED_OF_KEY.reached(own, upload_bytes)):
-            who, reached = "This key has sent", of_key
-        if reached is None:
-            return
-        usable = files if may_use_all else own
-        way_out = (
-            f"Start or cancel one, such as {usable[0].import_id}."
-            if usable
-            else "Ask a member to start or cancel one, or wait: the oldest is removed at "
-            f"{iso(files[0].expires_at_ms)}."
-        )
-        raise Conflict(
-            f"{who} {reached} that nobody has started, the limit. {way_out}",
-            code="too_many_dry_runs",
-        )
+                require_few_open(db, sender.workspace_id)
 
     def _add(self, job: ImportJob, sender: Caller) -> None:
         with self._database.write() as db:
             if job.is_staged:  # Other uploads may have ended in the meantime.
-                self._require_few_staged(db, sender)
+                self.dry_runs.require_room(db, sender)
             store.add(db, job)
 
     def find(self, actor: Caller, import_id: str) -> ImportJob:
@@ -269,7 +212,7 @@ class ImportService:
         the key is for another website.
         """
         with self._database.read() as db:
-            return _seen_import(store.find(db, actor.workspace_id, import_id), actor)
+            return seen_import(store.find(db, actor.workspace_id, import_id), actor)
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """List imports, newest first.
@@ -294,8 +237,8 @@ class ImportService:
         lacks the scope manage.
         """
         with self._database.write() as db:
-            job = _changed_import(db, actor, import_id)
-            if job.state is ImportState.CANCELLED and job.sent_by == _id_of(actor):
+            job = changed_import(db, actor, import_id)
+            if job.state is ImportState.CANCELLED and job.sent_by == sender_of(actor):
                 return job
             if not job.is_staged:
                 require_scope(actor.scopes, (KeyScope.MANAGE,))
@@ -311,102 +254,10 @@ class ImportService:
             store.save(db, job)
             store.remove_summary(db, job.id)
             self._database.changes.announce(db, TOPIC)
-            self._database.changes.announce(db, CHECKS_TOPIC)
-        self.check_worker.wake()
+            self._database.changes.announce(db, DRY_RUNS_TOPIC)
+        self.dry_runs.worker.wake()
         if was_queued:  # A worker removes a file that it is reading.
             self._files.remove(import_id)
-        return job
-
-    def summary(self, actor: Caller, import_id: str) -> ImportSummaryRecord:
-        """Return what the dry run of an import shows.
-
-        Raises `NotFound` if the import had no dry run or was cancelled before its start, and
-        `Conflict` if the dry run has not ended.
-        """
-        job = self.find(actor, import_id)
-        summary = self.find_summary(job)
-        if summary is not None:
-            return summary
-        if job.state is ImportState.CHECKING:
-            raise _not_checked(job)
-        raise NotFound(
-            "This import has no summary. Send the file with dryRun=true to get one.",
-            code="no_summary",
-        )
-
-    def find_summary(self, job: ImportJob) -> ImportSummaryRecord | None:
-        """Find what the dry run of an import showed; None if there was none or it has not ended."""
-        with self._database.read() as db:
-            summary = store.summary_of(db, job)
-            saved = _saved_mapping(db, job)
-        if summary is None:
-            return None
-        return ImportSummaryRecord.model_validate(summary).model_copy(
-            update={"saved_mapping": saved}
-        )
-
-    def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
-        """Begin the import of a file after its dry run.
-
-        revision: revision of the summary that the actor has read. Raises `Conflict` if the mapping
-        has changed since, if the dry run has not ended, or if the import was started or has ended,
-        and `QueueFull` if the workspace has too many unfinished imports.
-        """
-        with self._database.write() as db:
-            job = _changed_import(db, actor, import_id)
-            if job.is_staged and revision is not None and revision != job.revision:
-                raise Conflict(
-                    f"The import has revision {job.revision} by now, because its mapping was "
-                    "changed. Read its summary again before you start it.",
-                    code="stale_revision",
-                )
-            if job.state is ImportState.CHECKING:
-                raise _not_checked(job)
-            if job.state is not ImportState.CHECKED:
-                raise _already_started(job)
-            if job.mapping is not None and (gaps := job.mapping.gaps()):
-                raise Invalid(gaps)
-            _require_few_open(db, job.workspace_id)
-            job = replace(
-                job,
-                state=ImportState.QUEUED,
-                bytes_read=0,
-                lines_read=0,
-                updated_at_ms=self._clock(),
-            )
-            store.save(db, job)
-            summary = ImportSummaryRecord.model_validate(store.summary_of(db, job))
-            store.save_summary(db, job.id, summary.without_content().model_dump(mode="json"))
-            self._database.changes.announce(db, CHECKS_TOPIC)
-        self.check_worker.wake()
-        return job
-
-    def change_mapping(self, actor: Caller, import_id: str, mapping: CompleteMapping) -> ImportJob:
-        """Change the mapping of a table before its import is started, and read the file again.
-
-        Raises `Conflict` if the import was started or has ended, and `Invalid` if its format is
-        not a table.
-        """
-        with self._database.write() as db:
-            job = _changed_import(db, actor, import_id)
-            if not job.is_staged:
-                raise _already_started(job)
-            reader = reader_named(job.format)
-            if reader.mapped is None:
-                raise Invalid([_without_columns(reader)])
-            job = replace(
-                job,
-                state=ImportState.CHECKING,
-                mapping=mapping,
-                revision=job.revision + 1,
-                bytes_read=0,
-                lines_read=0,
-                updated_at_ms=self._clock(),
-            )
-            store.save(db, job)
-            store.remove_summary(db, job.id)
-            self._database.changes.announce(db, CHECKS_TOPIC)
-        self.check_worker.wake()
         return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
@@ -417,7 +268,7 @@ class ImportService:
         with self._database.write() as db:
             job = store.find(db, current_user.workspace.id, import_id)
             if job is None:
-                raise _import_not_found()
+                raise import_not_found()
             require_owner(db, current_user)
             if job.gap_dismissed_at_ms is not None:
                 return job
@@ -444,88 +295,6 @@ class ImportService:
         """List the periods that imports changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
-
-
-def _without_columns(reader: Reader) -> Fault:
-    formats = listed([each.name for each in READERS if each.mapped is not None], "or")
-    message = (
-        f"The format {reader.name} has fields of its own. Leave the mapping out, or send the file "
-        f"with format={formats}."
-    )
-    return Fault("mapping", "not_for_format", message)
-
-
-def _id_of(caller: Caller) -> str | None:
-    return caller.key_id or caller.user_id
-
-
-def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
-    """Find a saved mapping that equals the one of the import."""
-    if job.mapping is None:
-        return None
-    columns = [each.column for each in job.mapping.columns]
-    return next(
-        (
-            UsedMappingRecord(id=saved.id, name=saved.name)
-            for saved in mappings_of(db, job.workspace_id, columns)
-            if saved.mapping.model_dump() == job.mapping.model_dump()
-        ),
-        None,
-    )
-
-
-def _seen_import(
-    job: ImportJob | None,
-    actor: Caller,
-    scopes: Collection[KeyScope] = (KeyScope.READ, KeyScope.MANAGE),
-) -> ImportJob:
-    """Return the import if the actor may see it.
-
-    Before its start, a key without any of these scopes sees only the files that it sent itself.
-    """
-    if job is None:
-        raise _import_not_found()
-    if job.is_staged and actor.scopes.isdisjoint(scopes) and job.sent_by != _id_of(actor):
-        raise _import_not_found()
-    require_website_of_key(actor, job.website_id)
-    return job
-
-
-def _changed_import(db: Connection, actor: Caller, import_id: str) -> ImportJob:
-    """Lock the import and return it if the actor may change it."""
-    job = store.find(db, actor.workspace_id, import_id, lock=True)
-    return _seen_import(job, actor, (KeyScope.MANAGE,))
-
-
-def _require_few_open(db: Connection, workspace_id: WorkspaceId) -> None:
-    count = store.count_open_jobs(db, workspace_id)
-    if count >= _MAX_OPEN_JOBS:
-        raise QueueFull(
-            f"This workspace has {count} unfinished imports, the limit; wait or cancel one.",
-            code="too_many_imports",
-            retry_after_s=30,
-        )
-
-
-def _not_checked(job: ImportJob) -> Conflict:
-    return Conflict(
-        f"The dry run has read {job.bytes_read:,} of {job.bytes_total:,} bytes. Wait until the "
-        "state of the import is checked, or cancel the import.",
-        code="import_not_checked",
-    )
-
-
-def _already_started(job: ImportJob) -> Conflict:
-    if job.is_open or job.state is ImportState.DONE:
-        return Conflict("The import was already started.", code="import_started")
-    return Conflict(
-        f"The import is {job.state}. Send the file again.",
-        code="import_finished",
-    )
-
-
-def _import_not_found() -> NotFound:
-    return NotFound("There is no such import in this workspace.")
 
 
 def rejected_texts(

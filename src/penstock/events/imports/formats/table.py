@@ -1,6 +1,6 @@
 """The list of formats. The API, its document, the command and the page use it."""
 
-from penstock.base.errors import UnsupportedMedia
+from penstock.base.errors import Fault, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
@@ -63,6 +63,16 @@ def how_to_send(reader: Reader) -> str:
     media_type = reader.media_types[0]
     parameter = "" if _BY_MEDIA_TYPE[media_type] is reader else f"format={reader.name} and "
     return f"{parameter}Content-Type: {media_type}"
+
+
+def mapping_fault(reader: Reader) -> Fault:
+    """Return the fault of a mapping that was sent for a format without columns."""
+    formats = listed([each.name for each in READERS if each.mapped is not None], "or")
+    message = (
+        f"The format {reader.name} has fields of its own. Leave the mapping out, or send the file "
+        f"with format={formats}."
+    )
+    return Fault("mapping", "not_for_format", message)
 
 
 def _content_types() -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.base.errors import NotFound
-from penstock.events.imports.schema import FirstFunnelStepRecord, ImportSummaryRecord
+from penstock.events.imports.dry_runs.schema import FirstFunnelStepRecord, ImportSummaryRecord
 from penstock.events.model import Kind
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.statements.matching import TYPES

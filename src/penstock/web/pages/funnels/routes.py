@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
-from penstock.events.imports.service import ImportService
+from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
@@ -125,7 +125,7 @@ def new_page(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
     segments: NamedDependency[SavedSegmentService],
-    imports: NamedDependency[ImportService],
+    dry_runs: NamedDependency[DryRunService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """Form for a new funnel.
@@ -137,7 +137,7 @@ def new_page(
     query = view.query(NewFunnelQuery)
     definition = None
     if query.import_:
-        summary = imports.summary(view.reader.caller, query.import_)
+        summary = dry_runs.summary(view.reader.caller, query.import_)
         definition = first_funnel(summary, query.attempt_property)
     elif source_id:
         source = funnels.get(view.workspace_id, source_id)

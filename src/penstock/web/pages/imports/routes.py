@@ -14,6 +14,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
+from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
@@ -155,11 +156,12 @@ def read_import(
     import_id: FromPath[str],
     website_service: NamedDependency[WebsiteService],
     imports: NamedDependency[ImportService],
+    dry_runs: NamedDependency[DryRunService],
 ) -> Response[bytes]:
     reader = view.reader.caller
     job = imports.find(reader, import_id)
     rejects = imports.rejects(reader, import_id, view.query(PageQuery).pagination)
-    summary = imports.find_summary(job)
+    summary = dry_runs.find_summary(job)
     names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",

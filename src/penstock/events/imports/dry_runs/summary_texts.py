@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from penstock.base.ids import ImportId
 from penstock.events.imports import store
-from penstock.events.imports.schema import ImportSummaryRecord
+from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.redaction import redact
 from penstock.warehouse.work import check_limits
 

@@ -18,7 +18,8 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker
 from penstock.events.imports import store
 from penstock.events.imports.bugs import log_bug
-from penstock.events.imports.dry_run import Summariser, Summary, SummaryLimits
+from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
+from penstock.events.imports.dry_runs.summaries import Summariser, Summary, SummaryLimits
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.csv_rows import read_field_names
 from penstock.events.imports.formats.guesses import guess_mapping
@@ -31,7 +32,6 @@ from penstock.events.imports.formats.reader import (
 from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.mappings.store import mappings_of
 from penstock.events.imports.model import ImportJob, ImportState, StagedImport
-from penstock.events.imports.schema import ImportSummaryRecord
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -78,7 +78,7 @@ class _Check:
     is_complete: bool = False
 
 
-class CheckWorker:
+class DryRunWorker:
     """Runs the dry runs of the files that this node received, and removes files nobody starts.
 
     Each workspace has one dry run at a time, oldest first, and workspaces take turns. An import

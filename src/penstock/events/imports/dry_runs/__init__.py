@@ -1,0 +1,1 @@
+"""Dry runs: what a file contains, before its import is started."""

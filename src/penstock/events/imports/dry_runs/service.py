@@ -1,0 +1,246 @@
+"""Use cases for dry runs: files that wait for their start. Methods block."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from anyio import to_thread
+from sqlalchemy import Connection
+
+from penstock.accounts.model import Caller
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import Conflict, Invalid, NotFound
+from penstock.events.imports import store
+from penstock.events.imports.access import (
+    changed_import,
+    require_few_open,
+    seen_import,
+    sender_of,
+)
+from penstock.events.imports.dry_runs.schema import ImportSummaryRecord, UsedMappingRecord
+from penstock.events.imports.dry_runs.worker import TOPIC, DryRunWorker
+from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.formats.schema import CompleteMapping
+from penstock.events.imports.formats.table import mapping_fault, reader_named
+from penstock.events.imports.mappings.store import mappings_of
+from penstock.events.imports.model import ImportJob, ImportState, StagedFile
+from penstock.http.scopes import KeyScope
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+
+
+class _StagedLimits(NamedTuple):
+    """Limits for files before their start. uploads: their maximum size, as a multiple of the
+    largest upload.
+    """
+
+    files: int
+    uploads: int
+
+    def reached(self, files: Sequence[StagedFile], upload_bytes: int) -> str | None:
+        """Return what the files have too many of; None if there is room for another.
+
+        upload_bytes: maximum size of an upload.
+        """
+        size = sum(file.size for file in files)
+        if len(files) >= self.files:
+            return f"{len(files)} files"
+        return f"files of {size:,} bytes" if size >= self.uploads * upload_bytes else None
+
+
+_STAGED_OF_WORKSPACE = _StagedLimits(files=20, uploads=4)
+_STAGED_OF_KEY = _StagedLimits(files=10, uploads=2)
+"""Limits for the files of a key without the scope manage."""
+
+
+class DryRunService:
+    """Shows what a file contains, and starts its import. Until then, its mapping can change."""
+
+    def __init__(
+        self,
+        database: Database,
+        websites: WebsiteService,
+        started: ImportFiles,
+        settings: Settings,
+        clock: Clock,
+        *,
+        on_started: Callable[[], None],
+        is_busy: Callable[[], bool],
+    ) -> None:
+        """started: files of imports that were started.
+
+        on_started: called when a file is ready for its import. is_busy: whether events wait for
+        their commit, which then has priority.
+        """
+        self._database, self._clock = database, clock
+        self._max_file_bytes = settings.max_import_bytes
+        self.files = ImportFiles(settings.data / "staged")
+        self.worker = DryRunWorker(
+            database,
+            websites,
+            self.files,
+            started,
+            settings,
+            clock,
+            on_started=on_started,
+            is_busy=is_busy,
+        ).worker
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run dry runs during the context."""
+        await to_thread.run_sync(self.files.remove_unfinished)
+        async with self.worker.running():
+            yield
+
+    def require_room(self, db: Connection, sender: Caller) -> None:
+        """Require room for a file before its start. A key without the scope manage cannot take
+        more than half of the places and of the size.
+        """
+        files = store.staged_files(db, sender.workspace_id)
+        own = [file for file in files if file.sent_by == sender_of(sender)]
+        may_use_all = KeyScope.MANAGE in sender.scopes
+        who, upload_bytes = "This workspace has", self._max_file_bytes
+        reached = _STAGED_OF_WORKSPACE.reached(files, upload_bytes)
+        if not may_use_all and (of_key := _STAGED_OF_KEY.reached(own, upload_bytes)):
+            who, reached = "This key has sent", of_key
+        if reached is None:
+            return
+        usable = files if may_use_all else own
+        way_out = (
+            f"Start or cancel one, such as {usable[0].import_id}."
+            if usable
+            else "Ask a member to start or cancel one, or wait: the oldest is removed at "
+            f"{iso(files[0].expires_at_ms)}."
+        )
+        raise Conflict(
+            f"{who} {reached} that nobody has started, the limit. {way_out}",
+            code="too_many_dry_runs",
+        )
+
+    def summary(self, actor: Caller, import_id: str) -> ImportSummaryRecord:
+        """Return what the dry run of an import shows.
+
+        Raises `NotFound` if the import had no dry run or was cancelled before its start, and
+        `Conflict` if the dry run has not ended.
+        """
+        with self._database.read() as db:
+            job = seen_import(store.find(db, actor.workspace_id, import_id), actor)
+        summary = self.find_summary(job)
+        if summary is not None:
+            return summary
+        if job.state is ImportState.CHECKING:
+            raise _not_checked(job)
+        raise NotFound(
+            "This import has no summary. Send the file with dryRun=true to get one.",
+            code="no_summary",
+        )
+
+    def find_summary(self, job: ImportJob) -> ImportSummaryRecord | None:
+        """Find what the dry run of an import showed; None if there was none or it has not ended."""
+        with self._database.read() as db:
+            summary = store.summary_of(db, job)
+            saved = _saved_mapping(db, job)
+        if summary is None:
+            return None
+        return ImportSummaryRecord.model_validate(summary).model_copy(
+            update={"saved_mapping": saved}
+        )
+
+    def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
+        """Begin the import of a file after its dry run.
+
+        revision: revision of the summary that the actor has read. Raises `Conflict` if the mapping
+        has changed since, if the dry run has not ended, or if the import was started or has ended,
+        and `QueueFull` if the workspace has too many unfinished imports.
+        """
+        with self._database.write() as db:
+            job = changed_import(db, actor, import_id)
+            if job.is_staged and revision is not None and revision != job.revision:
+                raise Conflict(
+                    f"The import has revision {job.revision} by now, because its mapping was "
+                    "changed. Read its summary again before you start it.",
+                    code="stale_revision",
+                )
+            if job.state is ImportState.CHECKING:
+                raise _not_checked(job)
+            if job.state is not ImportState.CHECKED:
+                raise _already_started(job)
+            if job.mapping is not None and (gaps := job.mapping.gaps()):
+                raise Invalid(gaps)
+            require_few_open(db, job.workspace_id)
+            job = replace(
+                job,
+                state=ImportState.QUEUED,
+                bytes_read=0,
+                lines_read=0,
+                updated_at_ms=self._clock(),
+            )
+            store.save(db, job)
+            summary = ImportSummaryRecord.model_validate(store.summary_of(db, job))
+            store.save_summary(db, job.id, summary.without_content().model_dump(mode="json"))
+            self._database.changes.announce(db, TOPIC)
+        self.worker.wake()
+        return job
+
+    def change_mapping(self, actor: Caller, import_id: str, mapping: CompleteMapping) -> ImportJob:
+        """Change the mapping of a table before its import is started, and read the file again.
+
+        Raises `Conflict` if the import was started or has ended, and `Invalid` if its format is
+        not a table.
+        """
+        with self._database.write() as db:
+            job = changed_import(db, actor, import_id)
+            if not job.is_staged:
+                raise _already_started(job)
+            reader = reader_named(job.format)
+            if reader.mapped is None:
+                raise Invalid([mapping_fault(reader)])
+            job = replace(
+                job,
+                state=ImportState.CHECKING,
+                mapping=mapping,
+                revision=job.revision + 1,
+                bytes_read=0,
+                lines_read=0,
+                updated_at_ms=self._clock(),
+            )
+            store.save(db, job)
+            store.remove_summary(db, job.id)
+            self._database.changes.announce(db, TOPIC)
+        self.worker.wake()
+        return job
+
+
+def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
+    """Find a saved mapping that equals the one of the import."""
+    if job.mapping is None:
+        return None
+    columns = [each.column for each in job.mapping.columns]
+    return next(
+        (
+            UsedMappingRecord(id=saved.id, name=saved.name)
+            for saved in mappings_of(db, job.workspace_id, columns)
+            if saved.mapping.model_dump() == job.mapping.model_dump()
+        ),
+        None,
+    )
+
+
+def _not_checked(job: ImportJob) -> Conflict:
+    return Conflict(
+        f"The dry run has read {job.bytes_read:,} of {job.bytes_total:,} bytes. Wait until the "
+        "state of the import is checked, or cancel the import.",
+        code="import_not_checked",
+    )
+
+
+def _already_started(job: ImportJob) -> Conflict:
+    if job.is_open or job.state is ImportState.DONE:
+        return Conflict("The import was already started.", code="import_started")
+    return Conflict(
+        f"The import is {job.state}. Send the file again.",
+        code="import_finished",
+    )
