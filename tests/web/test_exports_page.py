@@ -1,6 +1,11 @@
 """The page of exports names each destination, and those that may have deleted people."""
 
+from penstock.base.paging import MAX_PAGE_SIZE
 from tests.tenant import Tenant
+from tests.waiting import eventually
+
+
+AT_MS = 1_777_629_600_000
 
 
 def begin(tenant: Tenant, destination: str) -> str:
@@ -41,8 +46,47 @@ def test_each_destination_has_its_last_export(workspace: Tenant) -> None:
     assert page(workspace).count("people you have deleted") == 2
 
 
+def test_one_name_of_two_destinations_is_marked_only_where_people_can_remain(
+    workspace: Tenant,
+) -> None:
+    """A folder that was emptied and exported again has its name twice."""
+    path = "/api/exports"
+    old = {"destination": "host:/srv/acme", "destinationId": "old"}
+    workspace.client.post(path, json=old).raise_for_status()
+    person = {"websiteId": workspace.website_id, "visitorId": "v"}
+    workspace.client.post("/api/deletions", json=person).raise_for_status()
+    eventually(
+        lambda: all(
+            each["state"] == "done"
+            for each in workspace.client.get("/api/deletions").json()["data"]
+        )
+    )
+    new = workspace.client.post(path, json={**old, "destinationId": "new"}).json()["id"]
+    workspace.client.post(f"{path}/{new}/finish").raise_for_status()
+    text = page(workspace)
+    assert text.count("<bdi>host:/srv/acme</bdi></strong>") == 2
+    assert text.count("people you have deleted") == 1
+    assert "Not finished" in text.partition("people you have deleted")[2].partition("</tr>")[0]
+
+
+def test_the_deletion_of_a_person_counts_however_many_follow(workspace: Tenant) -> None:
+    begin(workspace, "host:/srv/acme")
+    path, person = "/api/deletions", {"websiteId": workspace.website_id, "visitorId": "v"}
+    workspace.client.post(path, json=person).raise_for_status()
+    for number in range(MAX_PAGE_SIZE):
+        span = {"websiteId": workspace.website_id, "from": AT_MS + number, "to": AT_MS + number + 1}
+        workspace.client.post(path, json=span).raise_for_status()
+    newest = workspace.client.get(path, params={"pageSize": MAX_PAGE_SIZE}).json()["data"]
+    assert {each["target"] for each in newest} == {"span"}
+    assert "people you have deleted" in page(workspace)
+
+
 def test_exports_of_another_workspace_are_not_shown(
     workspace: Tenant, other_workspace: Tenant
 ) -> None:
     begin(other_workspace, "host:/srv/other")
+    begin(workspace, "host:/srv/acme")
+    person = {"websiteId": other_workspace.website_id, "visitorId": "v"}
+    other_workspace.client.post("/api/deletions", json=person).raise_for_status()
+    assert "people you have deleted" not in page(workspace)
     assert "host:/srv/other" not in page(workspace)

@@ -22,6 +22,10 @@ class Target(StrEnum):
     RETENTION = "retention"
 
 
+PEOPLE = (Target.VISITOR, Target.USER)
+"""Targets that are a person."""
+
+
 class DeletionState(StrEnum):
     """State of a deletion. A deletion never fails: it retries, because its identities are already
     deleted.

@@ -21,6 +21,7 @@ from penstock.base.paging import Listing
 from penstock.events import store as events_store
 from penstock.events.deletions import store
 from penstock.events.deletions.model import (
+    PEOPLE,
     STEPS,
     Deletion,
     DeletionSpan,
@@ -63,7 +64,6 @@ export replaced.
 """
 
 _TRIES = 20
-_PEOPLE = (Target.VISITOR, Target.USER)
 
 
 class DeletionService:
@@ -244,7 +244,7 @@ class DeletionService:
         A person can be in every export that starts before the deletion is done. All deletions
         belong to one workspace.
         """
-        of_people = [each for each in deletions if each.target in _PEOPLE]
+        of_people = [each for each in deletions if each.target in PEOPLE]
         exports = dict[DeletionId, list[RemainingExport]]((each.id, []) for each in deletions)
         if of_people:
             now_ms = self._clock()
@@ -252,6 +252,19 @@ class DeletionService:
             with self._database.read() as db:
                 read = self._read_exports(db, of_people[0].workspace_id, until_ms)
             exports |= zip((each.id for each in of_people), read, strict=True)
+        return exports
+
+    def outdated_exports(self, workspace_id: WorkspaceId) -> list[RemainingExport]:
+        """Return the exports that can still contain anyone who was deleted, newest first.
+
+        Each export that can contain the person of an earlier deletion can contain that of the
+        latest one.
+        """
+        with self._database.read() as db:
+            until_ms = store.latest_of_people(db, workspace_id, self._clock())
+            if until_ms is None:
+                return []
+            [exports] = self._read_exports(db, workspace_id, [until_ms])
         return exports
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:

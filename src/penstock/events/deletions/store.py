@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, exists, func, insert, or_, select, update
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.deletions.model import (
+    PEOPLE,
     AffectedEvents,
     Deletion,
     DeletionSpan,
@@ -143,6 +144,19 @@ def page(
         connection, selected.order_by(deletions.c.created_at.desc(), deletions.c.id.desc()), page
     )
     return Listing([_deletion(row) for row in rows], page, total)
+
+
+def latest_of_people(connection: Connection, workspace_id: WorkspaceId, now_ms: int) -> int | None:
+    """Return when the latest deletion of a person was done; `now_ms` if one is not done yet.
+
+    Returns None if there is no deletion of a person. Reads one entry of an index for each kind of
+    target, however many deletions there are.
+    """
+    conditions = [and_(_D.workspace_id == workspace_id, _D.target == target) for target in PEOPLE]
+    is_open = or_(*(exists().where(each, _D.finished_at.is_(None)) for each in conditions))
+    latest = [select(func.max(_D.finished_at)).where(each).scalar_subquery() for each in conditions]
+    [is_any_open, *times] = connection.execute(select(is_open, *latest)).one()
+    return now_ms if is_any_open else max(filter(None, times), default=None)
 
 
 def any_open(connection: Connection) -> bool:

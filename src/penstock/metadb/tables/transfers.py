@@ -193,6 +193,7 @@ deletions = Table(
     Column("finished_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
+    Index(None, "workspace_id", "target", "finished_at"),
     Index(None, "state"),
 )
 

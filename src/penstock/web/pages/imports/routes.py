@@ -11,7 +11,6 @@ from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
-from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.dry_runs.service import DryRunService
@@ -188,16 +187,12 @@ def list_exports(
     deletions: NamedDependency[DeletionService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    newest = deletions.page(view.workspace_id, RecordsQuery(pageSize=MAX_PAGE_SIZE)).data
+    outdated = deletions.outdated_exports(view.workspace_id)
     return view.render(
         "imports/exports.html",
         parts=("list",),
         exports=workspace_exports.page(view.workspace_id, view.query(PageQuery).pagination),
-        outdated={
-            export.destination_id
-            for exports in deletions.remaining_exports(newest).values()
-            for export in exports
-        },
+        outdated={export.destination_id for export in outdated},
         base_url=settings.base_url,
         tabs=IMPORT_TABS,
     )
