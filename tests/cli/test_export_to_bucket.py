@@ -1,10 +1,11 @@
-"""`penstock export` and `penstock import` with an S3-compatible storage.
+"""`penstock export` and `penstock import` with an S3-compatible server.
 
 See docs/moving-out.md.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -17,8 +18,9 @@ import pytest
 
 from penstock.base.row_files import RowFormat
 from penstock.exports.folder import ExportFolder, open_export
-from penstock.exports.storage import Bucket, ExportFailed
+from penstock.exports.storage import _UPLOAD_BYTES, Bucket, ExportFailed
 from tests.cli.test_export import new_website, send
+from tests.proxy import FaultyProxy
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
 
@@ -308,6 +310,27 @@ def test_an_export_fails_if_another_has_changed_its_files(
         with pytest.raises(ExportFailed, match=f"something else has changed {day}"):
             export.finish("Acme")
     assert "acme/manifest.json" not in storage.objects("shared")
+
+
+def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyArrow completes an interrupted upload, which would give a part of the file its name."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    storage.create_bucket("signalled")
+    proxy = FaultyProxy(int(storage.url.rsplit(":", 1)[1]))
+    bucket = Bucket("s3://signalled", f"http://127.0.0.1:{proxy.port}")
+    proxy.run_before("PUT /signalled/events.ndjson", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    chunks = [bytes(_UPLOAD_BYTES)] * 3
+    try:
+        with pytest.raises(SystemExit), ExitStack() as stack:
+            begin(stack, bucket).write("events.ndjson", "events", chunks)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        proxy.close()
+    assert len(storage.objects("signalled")["events.ndjson"]) == 3 * _UPLOAD_BYTES
 
 
 def test_a_full_bucket_is_refused_after_a_few_requests(

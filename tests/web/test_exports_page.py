@@ -4,7 +4,6 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
-
 AT_MS = 1_777_629_600_000
 
 

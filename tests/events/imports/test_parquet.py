@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -196,6 +197,47 @@ def test_a_process_that_ends_early_leaves_the_import_failed(import_parquet, monk
     monkeypatch.setattr(reader.sys, "executable", "/bin/false")
     job = import_parquet(parquet(ROW))
     assert (job["state"], "may be damaged" in job["error"]) == ("failed", True)
+
+
+def varint(value):
+    """Encode an integer as the metadata of Parquet does."""
+    encoded, rest = b"", value << 1 if value >= 0 else (-value << 1) - 1
+    while rest >= 0x80:
+        encoded, rest = encoded + bytes([rest & 0x7F | 0x80]), rest >> 7
+    return encoded + bytes([rest])
+
+
+def claiming(rows):
+    """A file of five rows whose metadata states another number."""
+    content = parquet({"at": [AT] * 5, "who": [7] * 5, "what": ["a"] * 5})
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    before, number, after = content[start:-8].partition(b"\x16" + varint(5) + b"\x19")
+    assert number
+    metadata = before + b"\x16" + varint(rows) + b"\x19" + after
+    return content[:start] + metadata + len(metadata).to_bytes(4, "little") + content[-4:]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [(-1, "damaged"), (0, "damaged"), (3, "damaged"), (9, "damaged"), (2**40, "100,000,000 rows")],
+)
+def test_the_number_of_rows_that_a_file_states_is_not_trusted(import_parquet, rows, reason):
+    job = import_parquet(claiming(rows))
+    assert (job["state"], reason in job["error"]) == ("failed", True), job
+    assert import_parquet(claiming(5))["accepted"] == 5
+
+
+def test_the_process_gets_no_secrets(import_parquet, monkeypatch, tmp_path):
+    python, environment = tmp_path / "python", tmp_path / "environment"
+    python.write_text(f'#!/bin/sh\nenv >{environment}\nexec {sys.executable} "$@"\n', "utf-8")
+    python.chmod(0o700)
+    for name in ("PENSTOCK_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "ANY_OTHER"):
+        monkeypatch.setenv(name, "hidden")
+    monkeypatch.setattr(reader.sys, "executable", str(python))
+    assert import_parquet(parquet(ROW))["accepted"] == 1
+    variables = environment.read_text("utf-8")
+    assert "PATH=" in variables
+    assert "hidden" not in variables
 
 
 def test_files_wait_for_a_free_process(import_parquet, monkeypatch):
