@@ -53,6 +53,7 @@ def test_each_type_of_column_is_a_property(import_parquet, services, workspace):
         (pa.array([AT], pa.timestamp("ms")), "2024-05-01T10:00:00"),
         ([{"a": [1, 2], "b": b"x"}], {"a": [1, 2], "b": "x"}),
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), {"a": 1}),
+        (pa.array([[([2], 1)]], pa.map_(pa.list_(pa.int64()), pa.int64())), [[[2], 1]]),
     ]
     columns = {f"p{place}": column for place, column in enumerate(columns)}
     values = {name: column for name, (column, _) in columns.items()}

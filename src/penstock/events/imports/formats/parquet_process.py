@@ -100,7 +100,10 @@ def _values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
-    values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    except TypeError:  # A map has keys, such as lists, that an object cannot have.
+        values = column.to_pylist()
     return values
 
 
@@ -123,7 +126,7 @@ def _plain(value: Any) -> Any:
 def _decoded(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return list(map(_decoded, value))
     if isinstance(value, dict):
         return {str(_decoded(name)): _decoded(part) for name, part in value.items()}
