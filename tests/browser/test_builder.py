@@ -517,7 +517,7 @@ def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder)
     expect(option).not_to_have_attribute("aria-invalid", "true")
     page.get_by_label("Name", exact=True).focus()
     expect(option).to_have_attribute("aria-invalid", "true")
-    step(page, 2).get_by_label("Value").fill("cart_filled")
+    opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
     expect(page.get_by_text("Can't preview yet")).to_be_visible()
     expect(option).to_have_attribute("aria-invalid", "true")
     assert_accessible(page)
@@ -531,7 +531,7 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     notice = page.get_by_text("Saving recalculates retained history.")
     page.get_by_label("Name", exact=True).fill("Paying")
     expect(notice).to_be_hidden()
-    step(page, 2).get_by_label("Value").fill("cart_filled")
+    opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
     expect(notice).to_be_visible()
     expect(page.get_by_text("This becomes revision 2")).to_be_visible()
     page.get_by_role("button", name="Save", exact=True).click()
@@ -573,7 +573,7 @@ def test_a_change_does_not_overwrite_one_that_another_member_saved_meanwhile(sho
     funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
     path = f"/api/funnels/{funnel['id']}"
     page.goto(f"/funnels/{funnel['id']}/edit")
-    step(page, 2).get_by_label("Value").fill("cart_filled")
+    opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
     theirs = FUNNEL | {"steps": [{"type": "Event", "value": name} for name in ("started", "wish")]}
     shop.client.put(path, json=theirs).raise_for_status()
     for _ in range(2):
@@ -586,7 +586,7 @@ def test_a_change_does_not_overwrite_one_that_another_member_saved_meanwhile(sho
     with page.expect_popup() as opened_tab:
         notice.get_by_role("link", name="Open the current version").click()
     current = opened_tab.value
-    step(current, 2).get_by_label("Value").fill("cart_filled")
+    opened(step(current, 2)).get_by_label("Value").fill("cart_filled")
     current.get_by_role("button", name="Save", exact=True).click()
     expect(current).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
     assert shop.client.get(path).json()["steps"][1]["value"] == "cart_filled"
@@ -715,7 +715,7 @@ def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, te
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert_fits(page)
-    step(page, 2).get_by_label("Value").fill(text)
+    opened(step(page, 2)).get_by_label("Value").fill(text)
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
@@ -962,6 +962,24 @@ def test_the_preview_waits_for_the_value_of_a_filter(shop, builder):
     assert '"basic"' in previews[0]
 
 
+def test_a_filter_that_matches_nothing_is_named_as_the_reason(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    preview(page, "40 visitors entered")
+    nothing = page.locator("#preview").get_by_text(
+        "No visitors completed the first step with its filters in this period."
+    )
+    expect(nothing).to_have_count(0)
+    step(page, 1).get_by_role("button", name="Add a filter").click()
+    page.get_by_role("option", name="plan").click()
+    step(page, 1).locator(".filter-inputs").get_by_label("Value").fill("none of these")
+    preview(page, "0 visitors entered")
+    expect(nothing).to_be_visible()
+    expect(page.get_by_text("Still counting")).to_have_count(0)
+
+
 def test_own_properties_come_before_built_in_fields(shop, builder):
     page = builder
     page.goto("/funnels/new")
@@ -974,23 +992,64 @@ def test_own_properties_come_before_built_in_fields(shop, builder):
     assert page.get_by_role("listbox").bounding_box()["width"] >= 380
 
 
-def test_a_saved_step_is_one_line_with_its_filters_in_words_and_unknown_names_are_marked(
-    shop, builder
-):
+def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
     page = builder
     steps = [
-        row(match("started", ("plan", "equals", "pro")), match("wish_made")),
+        row(match("started", ("plan", "in", '["pro", "max"]')), match("wish_made")),
+        row(match("/pricing", kind="Pageview")) | {"name": "Prices", "strict": True},
+        row(match("payment_failed"), diagnostic=True),
         row(match("payed")),
     ]
     funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
     page.goto(f"/funnels/{funnel['id']}/edit")
+    texts = page.locator(".row-text")
+    expect(texts).to_have_text(
+        [
+            "started where plan is one of pro, max or wish_made",
+            "Prices Page view /pricing (strict)",
+            "Diagnostic payment_failed",
+            "payed",
+        ]
+    )
+    expect(page.locator(".rows :is(input, select):visible")).to_have_count(0)
+    unknown = step(page, 3).get_by_text("No events with this name yet.")
+    expect(unknown).to_be_visible()
+    heights = [line.bounding_box()["height"] for line in page.locator("[data-row]").all()]
+    assert max(heights) - min(heights) <= 1
+    assert_accessible(page)
+
     first = step(page, 1)
-    expect(first.locator(".row-summary")).to_have_text("where plan is pro or wish_made")
-    expect(first.get_by_label("Property")).to_be_hidden()
-    opened(first)
+    first.get_by_role("button", name="Details").press("Enter")
     expect(first.get_by_label("Property")).to_be_visible()
-    expect(first.locator(".row-summary")).to_be_hidden()
-    expect(step(page, 2).get_by_text("No events with this name yet.")).to_be_visible()
+    expect(texts.first).to_be_hidden()
+    first.get_by_role("button", name="Details").press("Enter")
+    expect(texts.first).to_be_visible()
+    texts.last.click()
+    expect(step(page, 3).get_by_label("Value")).to_be_focused()
+    step(page, 3).get_by_label("Value").fill("paid")
+    step(page, 3).get_by_role("button", name="Details").click()
+    expect(texts.last).to_have_text("paid")
+    expect(unknown).to_be_hidden()
+
+
+def test_an_entered_step_closes_once_the_reader_continues_elsewhere(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    first, second = step(page, 1), step(page, 2)
+    first.get_by_label("Value").click()
+    page.get_by_role("option", name="started 40").click()  # continues with the second step
+    expect(first.locator(".row-text")).to_have_text("started")
+    expect(first.get_by_label("Value")).to_be_hidden()
+    expect(second.get_by_label("Value")).to_be_focused()
+    page.keyboard.type("paid")
+    expect(second.get_by_label("Value")).to_be_visible()
+    for _ in range(6):
+        page.keyboard.press("Tab")
+    expect(second.locator(".row-text")).to_have_text("paid")
+    expect(second.get_by_label("Value")).to_be_hidden()
+    page.get_by_role("button", name="Add a step").click()
+    page.get_by_label("Name", exact=True).click()
+    expect(step(page, 3).get_by_label("Value")).to_be_visible()  # it has no event yet
 
 
 def test_on_a_small_screen_the_preview_s_sums_stay_in_view_and_an_error_at_saving_too(

@@ -7,7 +7,7 @@ import { fromTemplate } from "./matches.js";
 import { openSuggestions } from "./combobox.js";
 import { nameAll } from "./input-names.js";
 import { startPreview } from "./preview.js";
-import { handleRowClick, makeRow, moveRows, openRow, showRows } from "./rows.js";
+import { closeEntered, handleRowClick, makeRow, moveRows, openRow, showRows } from "./rows.js";
 
 const DEFAULT_WINDOW_S = { attempt: "604800", visitor: "1209600" };
 
@@ -138,6 +138,9 @@ window_s.addEventListener("input", () => (windowIsDefault = false)); // runs bef
 form.elements.name.addEventListener("input", () => (nameIsDefault = false));
 form.addEventListener("form:refused", () => setTimeout(openFaultyRows));
 form.addEventListener("input", show);
+// Not at the loss of the focus: what the reader is about to click must not move.
+for (const type of ["click", "keyup"])
+  form.addEventListener(type, () => setTimeout(closeEntered, 0, rows));
 startEditing(form, handleClick);
 moveRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);

@@ -97,6 +97,16 @@ export function readFilterValue(filter) {
   hiddenOf(filter).value = kindOf(filter).read(inputsOf(filter));
 }
 
+// A filter in words, such as "plan is one of pro, plus".
+export function filterInWords(filter) {
+  const value = hiddenOf(filter).value;
+  const kind = kindOf(filter);
+  const shown = kind === list || kind === range ? listed(value).map(plain).join(", ") : value;
+  const property = filter.querySelector('[data-part="property"] input').value;
+  const operator = filter.querySelector("[data-operator]").selectedOptions[0]?.textContent ?? "";
+  return `${property} ${operator} ${kind === none ? "" : shown}`.trim();
+}
+
 function input(label, value = "", { suggests, ...attributes } = {}, look = "") {
   const element = Object.assign(document.createElement("input"), {
     className: `input ${look}`,

@@ -110,7 +110,9 @@ function showProgress({ rowsRead, rowsToRead, elapsedSeconds }, turn) {
   progress.hidden = false;
   if (rowsToRead) progress.value = Math.min(rowsRead / rowsToRead, 1);
   if (elapsedSeconds > 3)
-    status.textContent = `Still counting: ${formatNumber(rowsRead)} rows read.`;
+    status.textContent = rowsRead
+      ? `Still counting: ${formatNumber(rowsRead)} rows read.`
+      : "Still counting.";
 }
 
 function finish(answer, definition, showErrors) {

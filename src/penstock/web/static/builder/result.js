@@ -44,11 +44,20 @@ export function showResult(
   const notes = coverage.notes.map((note, index) =>
     coverage.noteCodes[index] === "no_window" ? noWindow : note,
   );
+  const withFilters = definition.steps[0].filters?.length ? " with its filters" : "";
+  const nothing = aggregate.entered
+    ? []
+    : [`No ${noun}s completed the first step${withFilters} in this period.`];
   const internal = asked?.internalTraffic === "leftOut" ? ["Internal traffic is left out."] : [];
   panel
     .querySelector("[data-notes]")
     .replaceChildren(
-      ...[...impossibleSteps.map(({ message }) => message), ...internal, ...notes].map((note) =>
+      ...[
+        ...nothing,
+        ...impossibleSteps.map(({ message }) => message),
+        ...internal,
+        ...notes,
+      ].map((note) =>
         Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
       ),
     );

@@ -1,7 +1,8 @@
 // Titles and buttons of a funnel's rows. Each change dispatches an input event at the list.
 import { on } from "../delegation.js";
 import { openSuggestions } from "./combobox.js";
-import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
+import { filterInWords } from "./filters.js";
+import { fromTemplate, handleMatchClick, makeMatch, part, selectionOf } from "./matches.js";
 
 const KINDS = ["diagnostic", "exclude", "strict"];
 
@@ -46,7 +47,7 @@ export function showRows(list, counters, limits) {
     row.setAttribute("aria-label", title);
     showMode(row);
     showLabels(row, title);
-    showSummary(row);
+    showText(row, isStep ? "" : exclude.checked ? "Exclude" : "Diagnostic");
   });
   const rows = list.children.length;
   counters.textContent = `${step} of ${limits.steps} steps, ${rows} of ${limits.rows} rows`;
@@ -88,29 +89,54 @@ function showLabels(row, title) {
   row.querySelector("[data-drag]").setAttribute("aria-label", `Move: ${title}`);
 }
 
-// A closed row is one line, with its filters and options in words below it.
-function showSummary(row) {
-  const summary = row.querySelector(".row-summary");
-  const own = row.querySelector(".row-line .filters");
+// A closed row is one line of text: its name or its events, with their filters. A row without an
+// event has nothing to say and shows its inputs. kind: the kind of a row that is not a step.
+function showText(row, kind) {
+  const name = nameOf(row).value.trim();
   const joins = row.classList.contains("all-of") ? "and" : "or";
-  const options = [...row.querySelectorAll('[data-list="or"] [data-suggests="name"]')];
-  summary.textContent = [
-    ...(switchOf(row, "strict").checked ? ["strict"] : []),
-    ...[...own.children].map((filter, at) => `${at ? "and" : "where"} ${wordsOf(filter)}`),
-    ...options.map(({ value }) => `${joins} ${value}`),
-  ].join(" ");
-  summary.hidden = "open" in row.dataset || !summary.textContent;
+  const matches = [...row.querySelectorAll("[data-match]")];
+  const words = matches.flatMap((match, at) => [
+    ...(at ? [soft(joins)] : []),
+    ...eventInWords(match),
+    ...[...match.querySelectorAll(".filter")].map((filter, place) =>
+      soft(`${place ? "and" : "where"} ${filterInWords(filter)}`),
+    ),
+  ]);
+  const isStrict = switchOf(row, "strict").checked;
+  row.querySelector(".row-text").replaceChildren(
+    ...[
+      ...(kind ? [soft(kind)] : []),
+      ...(name ? [ofReader("strong", name)] : []),
+      ...words,
+      ...(isStrict ? [soft("(strict)")] : []),
+    ].flatMap((word, at) => (at ? [" ", word] : [word])),
+  );
+  if (!selectionOf(matches[0]).value) row.dataset.entry = "";
 }
 
-function wordsOf(filter) {
-  const [property, value] = ["property", "value"].map(
-    (name) => part(filter, name).querySelector("input:not([aria-label]), [data-named]").value,
-  );
-  const operator = filter.querySelector("[data-operator]").selectedOptions[0]?.textContent ?? "";
-  return `${property} ${operator} ${filter.matches(".bare") ? "" : value}`.trim();
+function eventInWords(match) {
+  const { type, value } = selectionOf(match);
+  if (type === "Event" && value === "*") return [ofReader("bdi", "Any event")];
+  const label = part(match, "type").querySelector("select").selectedOptions[0]?.textContent;
+  return [...(type === "Event" ? [] : [soft(label)]), ofReader("bdi", value)];
+}
+
+const soft = (text) => ofReader("bdi", text, "soft");
+const ofReader = (tag, textContent, className = "") =>
+  Object.assign(document.createElement(tag), { textContent, className });
+
+// Closes the rows whose event the reader has entered, once the focus is elsewhere.
+export function closeEntered(list) {
+  for (const row of list.querySelectorAll("[data-row][data-entry]"))
+    if (
+      !row.contains(document.activeElement) &&
+      selectionOf(row.querySelector("[data-match]")).value
+    )
+      delete row.dataset.entry;
 }
 
 export function openRow(row, isOpen = true) {
+  delete row.dataset.entry;
   if (isOpen) row.dataset.open = "";
   else delete row.dataset.open;
   row.querySelector('[data-does="open"]').setAttribute("aria-expanded", String(isOpen));
@@ -123,7 +149,10 @@ export function handleRowClick(button, list, limits, read) {
   const row = button.closest("[data-row]");
   if (does === "add-filter") openRow(row);
   if (does === "open") openRow(row, !("open" in row.dataset));
-  else if (does === "duplicate")
+  else if (does === "edit") {
+    openRow(row);
+    row.querySelector('[data-suggests="name"]').focus();
+  } else if (does === "duplicate")
     addRow(list, limits, makeRow(read([...list.children].indexOf(row))), row);
   else if (does === "add-step") addRow(list, limits, makeRow());
   else if (does === "add-diagnostic")
@@ -142,6 +171,8 @@ function addRow(list, limits, row, after = list.lastElementChild) {
   if (list.children.length >= limits.rows) return;
   if (after) after.after(row);
   else list.append(row);
+  if (row.querySelector('[data-suggests="name"]').value) openRow(row);
+  else row.dataset.entry = "";
   focusFirst(row);
 }
 
