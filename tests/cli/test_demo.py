@@ -161,6 +161,23 @@ def test_visitors_complete_the_second_funnel_of_the_demo(demo):
     assert counts[-1] > 100
 
 
+def test_its_page_views_have_sessions(demo):
+    pages = ("/", "/products/*", "/cart")
+    answer = demo.client.post(
+        "/api/funnels/preview",
+        json={
+            "countingUnit": "attempt",
+            "attemptProperties": ["$session"],
+            "conversionWindowSeconds": 86_400,
+            "steps": [{"type": "Pageview", "value": page} for page in pages],
+        },
+    )
+    counts = [step["count"] for step in answer.raise_for_status().json()["aggregate"]["steps"]]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 2_000
+    assert counts[-1] > 500
+
+
 def test_its_login_works(demo):
     with logged_in(demo) as browser:
         assert browser.get("/api/auth/session").status_code == 200

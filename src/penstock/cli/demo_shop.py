@@ -137,6 +137,7 @@ class _Visitor:
         base = {
             "websiteId": self.website_id,
             "visitorId": visitor_id,
+            "sessionId": f"{visitor_id}-1",  # each device browses once
             "timestamp": at_ms,
             "dedupeKey": f"{visitor_id}-{at_ms}",
         }
