@@ -11,6 +11,24 @@ export function loadPart(selector) {
   });
 }
 
+// Details with an ID stay as open as they were when their part is loaded again, and their summary
+// keeps the focus.
+const wasOpen = new Map();
+let focused = null; // the ID of the details whose summary has the focus
+
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  for (const { id, open } of target.querySelectorAll("details[id]")) wasOpen.set(id, open);
+  focused = target.querySelector("details[id] > summary:focus")?.parentElement.id ?? null;
+});
+document.addEventListener("htmx:afterSwap", ({ target }) => {
+  for (const details of target.querySelectorAll("details[id]")) {
+    if (!wasOpen.has(details.id)) continue;
+    details.open = wasOpen.get(details.id);
+    wasOpen.delete(details.id);
+    if (details.id === focused) details.querySelector("summary").focus({ preventScroll: true });
+  }
+});
+
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr, elt, requestConfig } = event.detail;
   if (xhr.status === 401) {
