@@ -45,6 +45,24 @@ TABLE = b"""ordered_at;customer_no;status;order_no;total;express
 """A table of orders whose event names need a choice."""
 
 
+MAPPINGS: dict[str, list[dict[str, str]]] = {
+    "Orders of the old shop": [
+        {"column": "created_at", "use": "time", "unit": "seconds"},
+        {"column": "customer_id", "use": "user"},
+        {"column": "status", "use": "event"},
+        {"column": "order_id", "use": "attempt"},
+        {"column": "total", "use": "property", "type": "number"},
+        {"column": "note", "use": "ignored"},
+    ],
+    "Subscriptions": [
+        {"column": "day", "use": "time", "unit": "text"},
+        {"column": "account", "use": "user"},
+        {"column": "change", "use": "event"},
+    ],
+}
+"""Columns of saved mappings, by name."""
+
+
 def checkouts() -> bytes:
     """Return an export of Mixpanel with checkouts and two kinds of invalid lines."""
     steps = ("Checkout Started", "Address Entered", "Order Paid")
@@ -115,6 +133,9 @@ class Demo:
         self.ids["checked"] = self._check("mixpanel-2024-05.json")
         self.ids["mapping"] = self._check("orders.csv", TABLE, "csv")
         self.ids["started"] = self._check("mixpanel-2024-06.json")
+        for name, columns in MAPPINGS.items():
+            mapping = {"name": name, "mapping": {"columns": columns}}
+            client.post("/api/import-mappings", json=mapping).raise_for_status()
         self.service.client.post(f"/api/imports/{self.ids['started']}/start").raise_for_status()
 
     def _live(self) -> None:

@@ -300,6 +300,10 @@ class Workspace:
             self.ids[key] = self._check(query, [*lines, *attempts])
         self.ids["mapping"] = self._check_table(query)
         self._send(f"/api/imports/{self.ids['started']}/start", {})
+        uses = ("time", "user", "event")
+        columns = [{"column": f"{use} {text[:90]}", "use": use} for use in uses]
+        columns[0]["unit"] = "text"
+        self._send("/api/import-mappings", {"name": text, "mapping": {"columns": columns}})
         self._send("/api/exports", {"destination": f"/srv/{text}"})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
         self._send(

@@ -152,6 +152,7 @@ PAGES = (
     ShownPage("import-mapping", "/imports/{import_id}", at("/imports/{mapping}"), dark=True),
     ShownPage("import-started", "/imports/{import_id}", at("/imports/{started}"), dark=True),
     ShownPage("funnel-first", "/funnels/new", at("/funnels/new?import={started}")),
+    ShownPage("mappings", "/mappings", at("/mappings"), dark=True),
     ShownPage("exports", "/exports", at("/exports"), dark=True),
     ShownPage("deletions", "/deletions", at("/deletions")),
     ShownPage("deletion-new", "/deletions/new", at("/deletions/new")),

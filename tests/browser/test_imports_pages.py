@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
 from tests.events.imports.exported import FILES
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -225,6 +226,45 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     expect(number(signed_in, "Events")).to_have_text("3")
 
 
+def test_saved_mappings_are_listed_renamed_and_deleted(signed_in, account, website, watch):
+    page, path = signed_in, "/api/import-mappings"
+    page.goto("/imports")
+    page.get_by_role("link", name="Mappings").click()
+    expect(page.get_by_text("No saved mappings")).to_be_visible()
+    columns = [
+        {"column": "when", "use": "time", "unit": "seconds"},
+        {"column": "who", "use": "user"},
+        {"column": "what", "use": "event"},
+    ]
+    for name in ("Orders", "Baskets"):
+        mapping = {"name": name, "mapping": {"columns": columns}}
+        account.client.post(path, json=mapping).raise_for_status()
+    page.reload()
+    row = page.get_by_role("row", name="Baskets")
+    expect(row.get_by_role("cell").nth(1)).to_have_text("when Time, who User ID, what Event name")
+    expect(page.get_by_role("link", name="Imports").first).to_have_attribute("aria-current", "page")
+    row.get_by_role("button", name="Rename Baskets").press("Enter")
+    dialog = page.get_by_role("dialog", name="Rename this mapping")
+    dialog.get_by_label("Name").fill("Orders")
+    dialog.get_by_role("button", name="Rename").click()
+    expect(dialog.get_by_label("Name")).to_have_attribute("aria-invalid", "true")
+    watch.allow("409")
+    assert_accessible(page)
+    dialog.get_by_label("Name").fill("Carts")
+    dialog.get_by_role("button", name="Rename").click()
+    expect(page.get_by_text("Mapping renamed.")).to_be_visible()
+    expect(page.locator("td.main")).to_have_text(["Carts", "Orders"])
+    page.get_by_role("button", name="Delete Orders").click()
+    page.get_by_role("dialog", name="Delete this mapping?").get_by_role(
+        "button", name="Delete"
+    ).click()
+    expect(page.locator("td.main")).to_have_text(["Carts"])
+    assert [each["name"] for each in account.client.get(path).json()["data"]] == ["Carts"]
+    page.get_by_label("Search by name").fill("orders")
+    expect(page.get_by_text("No matching mappings")).to_be_visible()
+    assert_accessible(page)
+
+
 def test_a_file_is_removed_instead_of_imported(signed_in, account, website, watch):
     check(signed_in, ndjson(line()))
     signed_in.get_by_role("button", name="Remove the file").press("Enter")
@@ -363,6 +403,34 @@ def test_a_visitor_is_deleted_after_a_preview_of_what_is_deleted(
     expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible()
     signed_in.goto("/visitors")
     expect(signed_in.locator("td.main")).to_have_text(["bob"])
+
+
+def test_the_exports_of_a_deletion_stay_open_while_the_list_is_loaded_again(
+    signed_in, account, website, watch
+):
+    client = account.client
+    seen(account, website, "ann")
+    days = {"websiteId": website, "table": "events"}
+    eventually(lambda: client.get("/api/exports/days", params=days).json()["data"])
+    export = client.post("/api/exports", json={"destination": "s3://backups/acme"}).json()
+    client.get("/api/exports/days", params={**days, "exportId": export["id"]}).raise_for_status()
+    client.post(f"/api/exports/{export['id']}/finish").raise_for_status()
+    visitor = {"websiteId": website, "visitorId": "ann"}
+    client.post("/api/deletions", json=visitor).raise_for_status()
+    signed_in.goto("/deletions")
+    destination = signed_in.get_by_text("s3://backups/acme")
+    summary = signed_in.get_by_text("In 1 export")
+    expect(destination).to_be_hidden()
+    summary.press("Enter")
+    expect(destination).to_be_visible()
+    signed_in.locator("#list").evaluate("list => { list.dataset.isOld = '' }")
+    signed_in.evaluate(
+        """() => htmx.ajax("GET", location.pathname, {target: "#list", swap: "outerHTML"})"""
+    )
+    expect(signed_in.locator("#list[data-is-old]")).to_have_count(0)
+    expect(destination).to_be_visible()
+    expect(summary).to_be_focused()
+    assert_accessible(signed_in)
 
 
 def test_a_time_range_and_a_user_are_chosen_by_forms(signed_in, account, website, watch):

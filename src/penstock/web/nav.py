@@ -32,7 +32,7 @@ NAV: tuple[Entry, ...] = (
     Entry("Cohorts", "/cohorts", "cohorts"),
     Entry("Links", "/links", "links"),
     Entry("Attribution", "/attribution", "attribution"),
-    Entry("Imports", "/imports", "imports", also=("/exports", "/deletions")),
+    Entry("Imports", "/imports", "imports", also=("/mappings", "/exports", "/deletions")),
     Entry("System", "/system", "system", for_owners=True),
     Entry("Settings", "/settings", "settings"),
 )

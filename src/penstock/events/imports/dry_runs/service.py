@@ -24,7 +24,7 @@ from penstock.events.imports.dry_runs.worker import TOPIC, DryRunWorker
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
-from penstock.events.imports.mappings.store import mappings_of
+from penstock.events.imports.mappings.store import find_equal_mapping
 from penstock.events.imports.model import ImportJob, ImportState, StagedFile
 from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
@@ -218,15 +218,8 @@ def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
     """Find a saved mapping that equals the one of the import."""
     if job.mapping is None:
         return None
-    columns = [each.column for each in job.mapping.columns]
-    return next(
-        (
-            UsedMappingRecord(id=saved.id, name=saved.name)
-            for saved in mappings_of(db, job.workspace_id, columns)
-            if saved.mapping.model_dump() == job.mapping.model_dump()
-        ),
-        None,
-    )
+    saved = find_equal_mapping(db, job.workspace_id, job.mapping)
+    return None if saved is None else UsedMappingRecord(id=saved.id, name=saved.name)
 
 
 def _not_checked(job: ImportJob) -> Conflict:

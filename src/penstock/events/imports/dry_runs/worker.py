@@ -30,7 +30,7 @@ from penstock.events.imports.formats.reader import (
     UnreadableFile,
 )
 from penstock.events.imports.formats.table import reader_named
-from penstock.events.imports.mappings.store import mappings_of
+from penstock.events.imports.mappings.store import newest_mapping_of
 from penstock.events.imports.model import ImportJob, ImportState, StagedImport
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -216,10 +216,10 @@ class DryRunWorker:
         with suppress(UnreadableFile):
             read_field_names(list(sample.columns))
             return job
-        guess = guess_mapping(sample)
+        with self._database.read() as db:
+            saved = newest_mapping_of(db, job.workspace_id, sample.columns)
+        mapping = saved.mapping if saved else guess_mapping(sample)
         with self._database.write() as db:
-            saved = mappings_of(db, job.workspace_id, sample.columns)
-            mapping = saved[0].mapping if saved else guess
             stored = store.find(db, job.workspace_id, job.id, lock=True)
             if stored is None or stored.state is not ImportState.CHECKING:
                 return stored or job

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Any
 
 from msgspec import json
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from penstock.base.clock import iso
 from penstock.base.ids import ImportMappingId, WorkspaceId
@@ -34,10 +35,14 @@ def _mapping(row: Row[*tuple[object, ...]]) -> SavedMappingRecord:
     )
 
 
+def _stored(mapping: ImportMapping) -> dict[str, Any]:
+    return mapping.model_dump(mode="json", exclude_defaults=True)
+
+
 def _content(name: str, mapping: ImportMapping, now_ms: int) -> dict[str, object]:
     return {
         "name": name,
-        "mapping": mapping.model_dump(mode="json", exclude_defaults=True),
+        "mapping": _stored(mapping),
         "columns_sha256": _hash_of(each.column for each in mapping.columns),
         "updated_at": now_ms,
     }
@@ -78,15 +83,28 @@ def find_mapping(
     return None if row is None else _mapping(row)
 
 
-def mappings_of(
+def newest_mapping_of(
     db: Connection, workspace_id: WorkspaceId, columns: Iterable[str]
-) -> list[SavedMappingRecord]:
-    """Read the mappings of exactly these columns, by their last change, newest first."""
+) -> SavedMappingRecord | None:
+    """Read the mapping of exactly these columns that was changed last."""
+    row = db.execute(_mappings_of(workspace_id, columns).limit(1)).one_or_none()
+    return None if row is None else _mapping(row)
+
+
+def find_equal_mapping(
+    db: Connection, workspace_id: WorkspaceId, mapping: ImportMapping
+) -> SavedMappingRecord | None:
+    """Find the saved mapping with the same content whose last change is the newest."""
+    content = _stored(mapping)
+    rows = db.execute(_mappings_of(workspace_id, [each.column for each in mapping.columns]))
+    return next((_mapping(row) for row in rows if row.mapping == content), None)
+
+
+def _mappings_of(workspace_id: WorkspaceId, columns: Iterable[str]) -> Select[Any]:
+    """Select the mappings of exactly these columns, by their last change, newest first."""
     c = import_mappings.c
     own = (c.workspace_id == workspace_id, c.columns_sha256 == _hash_of(columns))
-    statement = select(import_mappings).where(*own)
-    rows = db.execute(statement.order_by(c.updated_at.desc(), c.id.desc()))
-    return [_mapping(row) for row in rows]
+    return select(import_mappings).where(*own).order_by(c.updated_at.desc(), c.id.desc())
 
 
 def mappings_page(

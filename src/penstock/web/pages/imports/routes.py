@@ -1,4 +1,4 @@
-"""Imports, exports and deletions with their progress."""
+"""Imports, saved mappings, exports and deletions."""
 
 import json
 
@@ -17,11 +17,12 @@ from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
+from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
 from penstock.exports.service import ExportService
-from penstock.http.schema import PageQuery, RecordsQuery
+from penstock.http.schema import PageQuery, RecordsQuery, SearchQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.nav import Entry
@@ -30,6 +31,7 @@ from penstock.web.view import View, names_of
 
 IMPORT_TABS = (
     Entry("Imports", "/imports"),
+    Entry("Mappings", "/mappings"),
     Entry("Exports", "/exports"),
     Entry("Deletions", "/deletions"),
 )
@@ -180,6 +182,21 @@ def read_import(
     )
 
 
+@get("/mappings", sync_to_thread=True)
+def list_mappings(
+    view: NamedDependency[View], import_mappings: NamedDependency[ImportMappingService]
+) -> Response[bytes]:
+    query = view.query(SearchQuery)
+    return view.render(
+        "imports/mappings.html",
+        parts=("list",),
+        mappings=import_mappings.page(view.workspace_id, query.pagination, query.search),
+        search=query.search,
+        uses=dict(_USES),
+        tabs=IMPORT_TABS,
+    )
+
+
 @get("/exports", sync_to_thread=True)
 def list_exports(
     view: NamedDependency[View],
@@ -280,4 +297,11 @@ def share_deleted(deletion: Deletion) -> float:
     return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
 
 
-ROUTES = (list_imports, read_import, list_exports, list_deletions, new_deletion)
+ROUTES = (
+    list_imports,
+    read_import,
+    list_mappings,
+    list_exports,
+    list_deletions,
+    new_deletion,
+)
