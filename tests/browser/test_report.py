@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
-from tests.browser.watching import assert_accessible
+from tests.browser.watching import assert_accessible, assert_fits
 from tests.waiting import eventually
 
 STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
@@ -693,3 +693,22 @@ def test_a_report_is_compared_from_its_menu(report, api, page):
     card.get_by_role("link", name="Do not compare").click()
     loaded(page)
     expect(page.locator("#periods")).to_have_count(0)
+
+
+def test_on_a_small_screen_compared_figures_are_side_by_side(report):
+    report_page = report("period=settled&compare=previous&show=compare")
+    report_page.set_viewport_size({"width": 390, "height": 900})
+    for row, labels in (
+        ("#periods .changed tr:nth-child(2)", ("Reached", "Of settled", "Difference")),
+        ("#periods .changed tr:nth-child(2)", ("Of previous step", "Difference")),
+        ("#detail .compared tr:nth-child(2)", ("Conversion rate", "Difference", "Corrected p")),
+    ):
+        cells = report_page.locator(row).first
+        boxes = [
+            cells.locator(f'[data-label="{label}"]').nth(int("step" in labels[0] and at > 0))
+            for at, label in enumerate(labels)
+        ]
+        tops = [box.bounding_box()["y"] for box in boxes]
+        assert max(tops) - min(tops) <= 1
+    assert_fits(report_page)
+    assert_accessible(report_page)

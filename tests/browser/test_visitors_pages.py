@@ -198,3 +198,24 @@ def test_the_list_does_not_shift_while_it_loads(page, demo, watch):
     expect(page.locator("time[data-style=ago]").first).to_contain_text("ago")
     page.wait_for_timeout(300)
     assert page.evaluate("window.shifts") < 0.02
+
+
+def test_the_filters_fill_their_rows_and_names_of_events_fit_at_768_px(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    page.set_viewport_size({"width": 768, "height": 1024})
+    page.goto("/visitors?search=bob")
+    fields = [field.bounding_box() for field in page.locator(".visitor-filters > *").all()]
+    rows = {round(field["y"] + field["height"]) for field in fields}
+    ends = [
+        max(
+            field["x"] + field["width"]
+            for field in fields
+            if round(field["y"] + field["height"]) == row
+        )
+        for row in rows
+    ]
+    assert len(rows) == 2
+    assert max(ends) - min(ends) <= 1
+    name = page.locator("#list bdi", has_text="newsletter_subscribed").first
+    assert name.bounding_box()["height"] < 30
+    assert_accessible(page)
