@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 
-from bench.intake import OLD, OURS, import_line
+from bench.intake import OLD, OURS, SINGLE, import_line, require_wrk, send
 from bench.model import Bench, Cell, Column, Table
 from bench.service import ROOT, Account, Service, penstock, sign_up
 from bench.timing import cpu_s, in_new_process, peak_mb, wait_until_idle
@@ -24,10 +25,13 @@ from penstock.warehouse.client import Warehouse
 _LINES, _USERS, _PIECE_BYTES = 1_000_000, 5_000, 32 * 1024 * 1024
 _ENDS = ("done", "failed", "cancelled")
 _TARGET_US = 15
+_POST_S = 15
+"""Seconds of posts alone, and beside an import."""
 
 
 def run(bench: Bench) -> list[Table]:
     """Import a file of each format into each service; the services take turns."""
+    require_wrk()
     lines, rows = bench.events(_LINES), list[list[Cell]]()
     sources = {OURS: ROOT} | ({OLD: bench.base} if bench.base else {})
     for format_name, line in FORMATS.items():
@@ -61,21 +65,50 @@ def run(bench: Bench) -> list[Table]:
         f"seven properties of one of {_USERS:,} users. The target is {_TARGET_US} µs beyond the "
         "engine's own insert of the same rows."
     )
-    return [Table("Processor time of imports", columns, rows, notes)]
+    processor_time = Table("Processor time of imports", columns, rows, notes)
+    return [processor_time, _posts_beside(bench, sources)]
+
+
+def _posts_beside(bench: Bench, sources: dict[str, Path]) -> Table:
+    """Measure the rate of single posts alone, and while a file is imported."""
+    lines, seconds = bench.events(_LINES), 2 if bench.small else _POST_S
+    path, rows = bench.folder / "beside.import", list[list[Cell]]()
+    with path.open("w") as file:
+        file.writelines(FORMATS["ndjson"](number) + "\n" for number in range(lines))
+    for name, source in sources.items():
+        bench.progress(f"posts beside an import of {lines:,} lines, {name}")
+        with penstock(bench.folder / f"beside-{name.replace(' ', '-')}", source) as service:
+            account = sign_up(service.url)
+            wait_until_idle(service.pid)
+            alone = send(service.url, account, SINGLE, "alone", seconds)
+            wait_until_idle(service.pid)
+            with _client(service, account) as client:
+                import_id = _upload(client, account, path, "ndjson")["id"]
+                beside = send(service.url, account, SINGLE, "beside", seconds)
+                is_running = client.get(f"/api/imports/{import_id}").json()["state"] not in _ENDS
+                client.post(f"/api/imports/{import_id}/cancel")
+        if not is_running and not bench.small:
+            bench.failures.append(f"the import ended before the posts beside it, {name}")
+        rows.append([name, alone.rate, beside.rate, beside.rate / alone.rate, beside.p99_ms])
+    path.unlink()
+    columns = (
+        Column("server"),
+        Column("alone, posts per s", 0),
+        Column("beside an import, posts per s", 0),
+        Column("of alone", 2),
+        Column("p99 beside it, ms", 0),
+    )
+    notes = f"Single events by {SINGLE.connections} connections for {seconds} s. The target is 0.7."
+    return Table("Posts beside an import", columns, rows, notes)
 
 
 def _import_cpu_s(
     service: Service, account: Account, path: Path, format_name: str, lines: int
 ) -> float:
     """Import a file. Returns the processor time until the service is idle again, in seconds."""
-    media_type = "application/x-ndjson"
-    headers = {"Authorization": f"Bearer {account.key}", "Content-Type": media_type}
     before_s = cpu_s(service.pid)
-    with httpx.Client(base_url=service.url, headers=headers, timeout=600) as client:
-        query = {"websiteId": account.website_id, "format": format_name}
-        with path.open("rb") as file:
-            answer = client.post("/api/imports", params=query, content=file)
-        job = answer.raise_for_status().json()
+    with _client(service, account) as client:
+        job = _upload(client, account, path, format_name)
         while job["state"] not in _ENDS:
             time.sleep(1)
             job = client.get(f"/api/imports/{job['id']}").raise_for_status().json()
@@ -85,6 +118,23 @@ def _import_cpu_s(
             time.sleep(0.5)
     wait_until_idle(service.pid)
     return cpu_s(service.pid) - before_s
+
+
+def _client(service: Service, account: Account) -> httpx.Client:
+    headers = {
+        "Authorization": f"Bearer {account.key}",
+        "Content-Type": "application/x-ndjson",
+    }
+    return httpx.Client(base_url=service.url, headers=headers, timeout=600)
+
+
+def _upload(client: httpx.Client, account: Account, path: Path, format_name: str) -> dict[str, Any]:
+    """Upload a file. Returns its import."""
+    query = {"websiteId": account.website_id, "format": format_name}
+    with path.open("rb") as file:
+        answer = client.post("/api/imports", params=query, content=file)
+    job: dict[str, Any] = answer.raise_for_status().json()
+    return job
 
 
 def _engine_cpu_s(data: Path, folder: Path) -> float:

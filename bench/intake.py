@@ -70,8 +70,7 @@ class Load(NamedTuple):
 
 def run(bench: Bench) -> list[Table]:
     """Measure each form on each server, round by round; the servers take turns."""
-    if shutil.which("wrk") is None:
-        raise RuntimeError("needs wrk (Debian: apt install wrk)")
+    require_wrk()
     seconds, rounds = (2, 1) if bench.small else (3, 4)
     lines = _IMPORT_LINES // 20 if bench.small else _IMPORT_LINES
     loads: dict[tuple[str, str], list[Load]] = {}
@@ -157,6 +156,12 @@ def _rates(
 
 def _ratio(rates: list[float], base: list[float]) -> float:
     return median(rate / other for rate, other in zip(rates, base, strict=True))
+
+
+def require_wrk() -> None:
+    """Raise `RuntimeError` if `wrk` is not installed."""
+    if shutil.which("wrk") is None:
+        raise RuntimeError("needs wrk (Debian: apt install wrk)")
 
 
 def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
