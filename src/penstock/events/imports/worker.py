@@ -51,6 +51,12 @@ _SLICE_S = 0.5
 has run this long ends as soon as the reader yields a step without a row, for example for empty
 lines.
 """
+_MANY_WAITING = 16
+"""Number of waiting events from which an import slows down."""
+_PAUSE_FACTOR = 1.5
+"""Length of the pause after a batch while many events wait, relative to the time of the batch. With
+it, single posts keep 0.7 of their rate.
+"""
 _MAX_RUNNING = 64
 """Maximum number of imports that run at once. Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
@@ -134,6 +140,7 @@ class ImportWorker:
             return _WITHOUT_JOB_MS / 1000 if self._without_job else None
         workspace_id, running = next(iter(self._running_imports.items()))
         self._running_imports.move_to_end(workspace_id)
+        began_s = monotonic()
         try:
             self._read_slice(running)
         except Unavailable as error:
@@ -144,7 +151,11 @@ class ImportWorker:
             self._save(replace(running.finished, finished_at_ms=self._clock()))
             self._files.remove(running.job.id)
             del self._running_imports[workspace_id]
-        return 0.0
+        return (monotonic() - began_s) * _PAUSE_FACTOR if self._many_wait() else 0.0
+
+    def _many_wait(self) -> bool:
+        """Whether other senders wait for a commit of many events. They have priority."""
+        return self._intake.waiting() >= _MANY_WAITING
 
     def _begin_waiting_jobs(self) -> None:
         """Start the oldest job of each workspace without a running job.
@@ -177,7 +188,7 @@ class ImportWorker:
                 self._files.remove(import_id)
 
     def _read_slice(self, running: _RunningImport) -> None:
-        """Store batches until the time is up or the job is finished.
+        """Store batches until the time is up, many events wait, or the job is finished.
 
         Raises `Unavailable` if the events cannot be stored now.
         """
@@ -192,7 +203,7 @@ class ImportWorker:
                 running.finished = replace(running.job, state=ImportState.FAILED, error=str(error))
             if running.job.state is ImportState.CANCELLED:
                 running.finished = running.job
-            if monotonic() >= until_s:
+            if monotonic() >= until_s or self._many_wait():
                 return
 
     def _store_batch(self, running: _RunningImport) -> bool:
