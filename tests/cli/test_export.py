@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
+import httpx
 import pytest
 import yaml
 from docsite.pages import blocks
@@ -401,6 +404,59 @@ def test_files_that_no_list_names_are_removed_but_never_those_of_others(service,
         (folder / path).write_bytes(b"PAR1")
     exported(service, folder)
     assert [path for path in own + others if (folder / path).exists()] == others
+
+
+class LogInPage(BaseHTTPRequestHandler):
+    """Forwards requests, but answers those for days with a page of its own."""
+
+    service: httpx.Client
+
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {
+            name: self.headers[name]
+            for name in ("Authorization", "Content-Type")
+            if name in self.headers
+        }
+        answer = self.service.request(self.command, self.path, content=body, headers=headers)
+        status, kind, content = (
+            (200, "text/html", b"<h1>Log in</h1>\n")
+            if self.path.startswith("/api/exports/day?")
+            else (answer.status_code, answer.headers["Content-Type"], answer.content)
+        )
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self):
+        self.answer()
+
+    def do_POST(self):
+        self.answer()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_page_of_a_proxy_is_not_stored_as_events(service, tmp_path):
+    website_id = new_website(service)
+    send(service, website_id, [0])
+    handler = type("Handler", (LogInPage,), {"service": service.client})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    folder = tmp_path / "export"
+    try:
+        result = run(service, folder, "--format", "ndjson", PENSTOCK_URL=url)
+    finally:
+        server.shutdown()
+        server.server_close()
+    message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html, unlike a Penstock"
+    assert (result.returncode, message in result.stderr) == (1, True), result.stderr
+    assert not list(folder.glob("events/*/*"))
+    assert not (folder / "manifest.json").exists()
 
 
 def test_a_folder_that_moves_stays_the_same_destination(service, tmp_path):
