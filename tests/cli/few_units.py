@@ -3,7 +3,7 @@
 from penstock.funnels.units import table
 from tests import limited
 
-MAX_UNITS = 10
+MAX_UNITS = 100
 
 if __name__ == "__main__":
     table.MAX_UNITS = MAX_UNITS

@@ -50,12 +50,12 @@ def new_website(service, **more):
     return answer.json()["id"]
 
 
-def send(service, website_id, days, *, per_day=3, prefix="e"):
+def send(service, website_id, days, *, per_day=3, prefix="e", event="step"):
     events = [
         {
             "websiteId": website_id,
             "visitorId": f"v{number}",
-            "event": "step",
+            "event": event,
             "eventId": f"{prefix}-{day}-{number}",
             "timestamp": FIRST_MS + day * DAY_MS + number,
             "properties": {"plan": "pro", "n": number},
@@ -226,8 +226,8 @@ def test_outcomes_of_saved_funnels_are_exported(service, tmp_path):
 
 def test_a_funnel_with_too_many_units_is_named_and_stops_nothing_else(service, tmp_path):
     website_id = new_website(service)
-    send(service, website_id, [0], per_day=MAX_UNITS + 1, prefix="many")
-    steps = [{"type": "Event", "value": name} for name in ("step", "never")]
+    send(service, website_id, [0], per_day=MAX_UNITS + 1, event="many")
+    steps = [{"type": "Event", "value": name} for name in ("many", "never")]
     funnels = [
         service.client.post("/api/funnels", json={"name": name, "steps": steps, **more}).json()
         for name, more in (
