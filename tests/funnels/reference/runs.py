@@ -282,7 +282,9 @@ def begin(
 def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
     """Read the events after the entry, checking each against the next step."""
     steps = funnel.steps
-    reading = sorted(Position(event.end, event) for event in events)
+    reading = sorted(
+        Position(event.end, event) for event in events if not is_late(funnel, run, event)
+    )
     used = list(run.began)
     numbers = [event.number for event in used if event.number is not None]
     last_number = numbers[-1] if numbers else None
@@ -294,7 +296,7 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
         if run.reached == len(steps):
             return
         step = steps[run.reached]
-        if event in used or is_late(funnel, run, event):
+        if event in used:
             continue
         matches = served(step, event, filled)
         excludes = event.excludes(funnel, run.reached)

@@ -303,6 +303,7 @@ def _exclusion_at_once(
         event = sequel.events[other]
         if (
             path.reached in sequel.gaps[other]
+            and path.in_window(event.at_ms)
             and event.event_id not in path.verdicts
             and is_provably_after(event.late_order, path.done[-1])
             and not is_provably_after(event.late_order, order)
@@ -332,6 +333,7 @@ def _exclude(
         matches = event.matched[place] - filled
         if (
             matches
+            and path.in_window(event.at_ms)
             and step not in sequel.gaps[other]
             and path.verdicts.get(event.event_id) is None
             and not _is_stale(event, number)
@@ -364,6 +366,7 @@ def _refuse_earlier_ties(
         verdict = path.verdicts.get(event.event_id)
         if (
             (event.matched[place] or excludes)
+            and path.in_window(event.at_ms)
             and not is_provably_after(path.done[-1], event.late_order)
             and (verdict is None or verdict.decision not in SERVED)
         ):
