@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -17,29 +17,42 @@ from tests.funnels.test_visitor_filters import identify
 from tests.tenant import Tenant
 
 SETS, MOST_FALSE_ALARMS = 1_000, 65
+MISSING = -1
+"""The value of a trait that a visitor lacks."""
 
 
 def simulated_rows(
-    random: np.random.Generator, units: int, values: list[int], effect: float = 0.0
+    random: np.random.Generator,
+    units: int,
+    values: list[int],
+    effect: float = 0.0,
+    traits: Sequence[int] = (),
 ) -> list[Json]:
-    """The rows of properties, as the engine counts them, of units of which about 40% are lost.
+    """The rows of properties and traits, as the engine counts them, of units of which about 40% are
+    lost.
 
     values: number of values of each property. effect: added to the loss of units with the first
-    value of the first property.
+    value of the first property. traits: number of values of each trait. About three units have the
+    same visitor and traits, and a third of the visitors lack a trait.
     """
-    columns = [random.integers(count, size=units) for count in values]
+    columns = {f"p{at}": random.integers(count, size=units) for at, count in enumerate(values)}
+    visitors = random.integers(units // 3, size=units)
+    for at, count in enumerate(traits):
+        of_visitor = random.integers(count, size=units // 3)
+        of_visitor[random.random(units // 3) < 1 / 3] = MISSING
+        columns[f"$trait.t{at}"] = of_visitor[visitors]
     risk = np.full(units, 0.4)
     if effect:
-        risk[columns[0] == 0] += effect
+        risk[columns["p0"] == 0] += effect
     lost = random.random(units) < risk
     rows = [{"name": "", "value": "", "units": units, "lost": int(lost.sum()), "at_risk": units}]
-    for place, column in enumerate(columns):
-        rows.append({**rows[0], "name": f"p{place}"})
-        for value, count in Counter(column.tolist()).most_common(10):
+    for name, column in columns.items():
+        present = column != MISSING
+        of_present = {"units": int(present.sum()), "lost": int(lost[present].sum())}
+        rows.append({"name": name, "value": "", **of_present})
+        for value, count in Counter(column[present].tolist()).most_common(10):
             of_value = int(lost[column == value].sum())
-            rows.append(
-                {"name": f"p{place}", "value": str(value), "units": count, "lost": of_value}
-            )
+            rows.append({"name": name, "value": str(value), "units": count, "lost": of_value})
     return rows
 
 
@@ -51,8 +64,10 @@ def simulated_sets(effect: float) -> Iterator[list[Effect[Key]]]:
     random = np.random.default_rng(20_261_127)
     for _ in range(SETS):
         units = int(random.choice([100, 300, 1_000, 5_000]))
-        values = random.integers(2, 13, size=random.integers(1, 16)).tolist()
-        yield effects_in(simulated_rows(random, units, values, effect))
+        values, traits = (
+            random.integers(2, 13, size=random.integers(1, 16)).tolist() for _ in range(2)
+        )
+        yield effects_in(simulated_rows(random, units, values, effect, traits))
 
 
 def test_of_1000_sets_without_effect_at_most_65_report_one() -> None:
@@ -309,6 +324,154 @@ def test_events_of_the_attempts_visitors_count_if_asked(scene: Scene) -> None:
     funnel_id = scene.attempts("A", "B")
     assert clear(read_drivers(scene, funnel_id)) == []
     assert clear(read_drivers(scene, funnel_id, of="visitor")) == ["help"]
+
+
+def listed(scene: Scene, funnel_id: str, kind: str = "Event", **query: Any) -> Json:
+    """The first page of the units with an event after step 1."""
+    params = {"step": 1, "eventType": kind, **query}
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/units", params=params)
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def total(scene: Scene, funnel_id: str, **query: Any) -> int:
+    count: int = listed(scene, funnel_id, **query)["total"]
+    return count
+
+
+@pytest.fixture
+def helped(scene: Scene) -> str:
+    """A funnel with 120 attempts, half of which are lost. 75 have `help`, and it is an event of the
+    visitors of 15 more. Five other attempts continue at once, and five are not settled.
+    """
+    items = []
+    for number in range(120):
+        is_own = number % 4 != 3
+        text = "0/A" + (" 5/help" if is_own and number % 8 != 2 else "") + " 900/late"
+        items += track(scene, number, text if number % 2 else f"{text} 60/B", {"odd": number % 2})
+        if number % 8 == 3:
+            items.append(scene.item(number * 7 + 5, "help", f"v{number}"))
+    for number in range(120, 125):
+        items += track(scene, number, "0/A 1/help 2/B")
+    funnel_id = scene.attempts("A", "B")
+    send(scene, items)
+    start_ms = scene.start_ms
+    scene.start_ms += (99 * 24 + 23) * HOUR_S * 1000 + 1_800_000
+    send(scene, [event for at in range(5) for event in track(scene, 200 + at, "0/A 5/help")])
+    scene.start_ms = start_ms
+    return funnel_id
+
+
+@pytest.mark.parametrize("of", ["unit", "visitor"])
+def test_the_units_of_an_event_are_listed(scene: Scene, helped: str, of: str) -> None:
+    rows = read_drivers(scene, helped, of=of)["data"]
+    [row] = [row for row in rows if row["name"] == "help"]
+    query = {"eventName": "help", "of": of}
+    lost = {**query, "outcome": "droppedOff"}
+    assert total(scene, helped, **query) == row["units"]
+    assert total(scene, helped, **lost) == row["lost"]
+    assert total(scene, helped, **query, hasEvent=False) == row["otherUnits"]
+    assert total(scene, helped, **lost, hasEvent=False) == row["otherLost"]
+    assert (row["units"], row["otherUnits"]) == ((75, 45) if of == "unit" else (90, 30))
+    assert total(scene, helped, eventName="late") == 0  # after the median time
+    assert total(scene, helped, eventName="help", kind="Pageview") == 0
+
+
+def test_the_units_of_an_event_meet_the_other_conditions_too(scene: Scene, helped: str) -> None:
+    odd = json.dumps([{"property": "odd", "operator": "equals", "value": "1"}])
+    page = listed(scene, helped, eventName="help", filters=odd, pageSize=100)
+    assert page["total"] == 0  # none of them continued, so there is no time to compare
+    assert page["data"] == []
+    later = {"startAt": scene.at(0), "endAt": scene.at(70)}
+    names = {
+        unit["unit"]
+        for sort, order in (("entry", "asc"), ("completion", "desc"), ("lastActivity", "asc"))
+        for unit in listed(scene, helped, eventName="help", sort=sort, order=order, **later)["data"]
+    }
+    assert names == {"a0", "a1", "a4", "a5", "a6", "a8", "a9"}
+
+
+def test_pages_of_the_units_of_an_event_have_each_of_them_once(scene: Scene, helped: str) -> None:
+    seen, cursor = [], {}
+    while True:
+        page = listed(scene, helped, eventName="help", pageSize=30, **cursor)
+        seen += [unit["unit"] for unit in page["data"]]
+        if page["nextCursor"] is None:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert len(seen) == len(set(seen)) == page["total"] == 75
+
+
+@pytest.mark.parametrize(("kind", "of"), [("list", "unit"), ("rule", "visitor")])
+def test_a_file_and_a_cohort_have_the_units_of_an_event(
+    scene: Scene, helped: str, kind: str, of: str
+) -> None:
+    query = {"step": "1", "eventType": "Event", "eventName": "help", "of": of, "hasEvent": "false"}
+    units = total(scene, helped, **query)
+    file = scene.client.get(f"/api/funnels/{helped}/export/units", params=query)
+    assert len(file.text.splitlines()) == units + 1
+    body = {"name": "No help", "kind": kind, "funnelId": helped, "parameters": query}
+    answer = scene.client.post("/api/cohorts", json=body)
+    assert answer.status_code == 201, answer.text
+    cohort = answer.json()
+    filters = [{"property": "$cohort", "operator": "equals", "value": cohort["id"]}]
+    report = scene.results(helped, filters=json.dumps(filters))
+    assert report["aggregate"]["entered"] == units > 0
+
+
+def test_visitors_and_runs_are_listed_by_an_event(scene: Scene) -> None:
+    items = []
+    for number in range(80):
+        items += track(scene, number, "0/A 5/help" if number % 2 else "0/A 60/B")
+    send(scene, items)
+    for more in ({}, {"repeat": True}):
+        funnel_id = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, **more)
+        [row] = [row for row in read_drivers(scene, funnel_id)["data"] if row["name"] == "help"]
+        assert total(scene, funnel_id, eventName="help") == row["units"] == 40
+        assert total(scene, funnel_id, eventName="help", hasEvent=False) == 40
+
+
+def test_without_a_window_or_a_continuation_no_unit_is_listed_by_an_event(scene: Scene) -> None:
+    send(scene, track(scene, 1, "0/A 5/help 60/B"))
+    for funnel_id in (
+        scene.funnel("A", "B", conversionWindowSeconds=None),
+        scene.attempts("A", "C"),
+    ):
+        for has_event in (True, False):
+            assert total(scene, funnel_id, eventName="help", hasEvent=has_event) == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ({"eventName": "help", "eventType": "Event"}, ["step"]),
+        ({"eventName": "help", "eventType": "Event", "step": 2}, ["step"]),
+        ({"eventName": "help", "eventType": "Event", "step": 20}, ["step"]),
+        ({"eventName": "help", "step": 1}, ["eventType"]),
+        ({"eventName": "help"}, ["eventType", "step"]),
+        ({"eventName": "help", "eventType": "event", "step": 1}, ["eventType"]),
+        ({"eventName": "x" * 2001, "eventType": "Event", "step": 1}, ["eventName"]),
+        ({"eventName": "a\0b", "eventType": "Event", "step": 1}, ["eventName"]),
+        ({"eventType": "Event", "hasEvent": "false", "step": 1}, ["eventType", "hasEvent"]),
+        (
+            {"eventName": "help", "eventType": "Event", "step": 1, "hasEvent": "perhaps"},
+            ["hasEvent"],
+        ),
+        ({"eventName": "help", "eventType": "Event", "step": 1, "of": "me"}, ["of"]),
+    ],
+)
+def test_a_wrong_event_of_a_list_is_refused(scene: Scene, query: Json, fields: list[str]) -> None:
+    funnel_id = scene.attempts("A", "B")
+    for path in ("units", "export/units"):
+        answer = scene.client.get(f"/api/funnels/{funnel_id}/{path}", params=query)
+        assert answer.status_code == 400, answer.text
+        assert sorted(fault["field"] for fault in answer.json()["errors"]) == fields
+
+
+def test_a_name_is_only_a_value(scene: Scene, helped: str) -> None:
+    for name in ("' OR 1=1 --", "%", "\\", "{x:String}", "🙂"):
+        assert total(scene, helped, eventName=name) == 0
 
 
 def test_tied_entries_count_with_the_values_on_which_they_agree(scene: Scene) -> None:

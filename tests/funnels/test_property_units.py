@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -17,11 +18,18 @@ import pytest
 from hypothesis import given
 
 from penstock.base.clock import LATEST_MS
+from penstock.base.paging import Page
 from penstock.base.scalar import tagged
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.drivers import (
+    AfterStep,
+    EventCondition,
+    event_groups,
+    median_time,
+)
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
     unit_events,
@@ -43,7 +51,10 @@ from penstock.funnels.units.run_names import read_run_name, run_name
 from penstock.funnels.units.service import by_visitor
 from penstock.funnels.units.traced_unit import choose_run, trace_unit
 from penstock.warehouse.client import Warehouse
+from tests.funnels import reference
+from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
+from tests.funnels.reference.after_step import compared_units, median_ms
 from tests.funnels.reference.matching import as_json
 from tests.funnels.reference.report import Unit, is_open, read_units
 from tests.funnels.reference.runs import (
@@ -55,7 +66,7 @@ from tests.funnels.reference.runs import (
     seen_by,
 )
 from tests.funnels.seed import store_case
-from tests.funnels.strategies import Case, cases
+from tests.funnels.strategies import START_MS, Case, cases
 
 EXAMPLES = example_count(50) // 5
 SHARES = shares_of(EXAMPLES // 2, least=5)
@@ -179,6 +190,8 @@ def assert_agreement(stored: StoredCase) -> None:
     assert_traces(stored, rows)
     assert_trend(stored)
     assert_timing(stored)
+    by_visitors = bool(stored.definition.attempt_keys) and len(rows) % 2 == 1
+    assert_events_after(stored, 1, of_visitors=by_visitors)
 
 
 def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
@@ -344,3 +357,115 @@ def assert_timing(stored: StoredCase) -> None:
             )
             assert (record[f"least_{place}"], record[f"most_{place}"]) == (took[0], took[-1])
             assert record[f"mean_{place}"] == pytest.approx(sum(took) / len(took))
+
+
+def assert_events_after(stored: StoredCase, step: int, *, of_visitors: bool) -> int:
+    """Units are compared by their events soon after a step, and listed by each of these events.
+
+    Returns the number of different events. Without any, only the reference evaluation ran.
+    """
+    if (expected_ms := median_ms(stored.selected, step)) is None:
+        return 0
+    within_ms, at_ms = round(expected_ms), stored.case.evaluated_at_ms
+    units = compared_units(
+        stored.units, stored.selected, step, within_ms, at_ms, of_visitors=of_visitors
+    )
+    groups = Counter(event for unit in units.values() for event in unit.events)
+    if not groups:
+        return 0
+    lost = Counter(event for unit in units.values() if unit.is_lost for event in unit.events)
+    groups["", ""], lost["", ""] = len(units), sum(unit.is_lost for unit in units.values())
+    [record] = stored.records(median_time(stored.counted(), step))
+    assert round(record["median_ms"]) == within_ms
+    after = AfterStep(step, within_ms, of_visitors)
+    rows = stored.records(event_groups(stored.counted(), after, 1))
+    counts = {(row["kind"], row["name"]): (row["units"], row["lost"]) for row in rows}
+    assert counts == {event: (count, lost[event]) for event, count in groups.items()}
+    kind, name = max(counts)
+    for is_present in (True, False):
+        condition = UnitConditions(event=EventCondition(after, kind, name, is_present))
+        page = units_page(stored.counted(), condition, UnitOrder(), None, 10_000)
+        listed = stored.records(page)
+        names = stored.names(listed) if listed else {}
+        assert sorted(names.values()) == sorted(
+            stored.name(unit)
+            for unit, compared in units.items()
+            if ((kind, name) in compared.events) == is_present
+        )
+    return len(groups) - 1
+
+
+@pytest.mark.slow("runs up to 16 statements over 150 histories")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"countingUnit": "attempt", "attemptProperty": "attempt"},
+        {"countingUnit": "visitor"},
+        {"countingUnit": "visitor", "repeat": True},
+    ],
+    ids=["attempts", "visitors", "runs"],
+)
+def test_many_units_are_listed_by_the_events_after_each_step(
+    bare_warehouse: Warehouse, kind: dict[str, Any]
+) -> None:
+    """A case of the property test has few units, which rarely have events after a step."""
+    steps = [{"type": "Event", "value": name} for name in "ABC"]
+    funnel = {**kind, "conversionWindowSeconds": 3600, "steps": steps}
+    last_ms = START_MS + 4 * 3_600_000
+    case = Case(
+        funnel,
+        {},
+        resolved(funnel),
+        many_histories(Random(1)),
+        ("shop", "app"),
+        last_ms,
+        None,
+        None,
+        cohort={},
+        page=Page(),
+        inserts=2,
+        strategy=Strategy.GENERAL,
+    )
+    stored = StoredCase(bare_warehouse, case)
+    options = (False, True) if "attemptProperty" in kind else (False,)
+    for step in (1, 2):
+        for of_visitors in options:
+            assert assert_events_after(stored, step, of_visitors=of_visitors) >= 5
+
+
+def many_histories(random: Random) -> reference.History:
+    """Visitors with a few attempts each. Some share an attempt, are merged, or have Stripe events
+    with whole seconds.
+    """
+    events = []
+    for number in range(150):
+        at_ms = START_MS + number * 90_000 + random.randint(0, 999)
+        for _ in range(random.randint(1, 9)):
+            at_ms += random.choice([0, 1, 400, 1_000, 1_000, 3_000, 30_000, 1_000_000])
+            visitor = number if random.random() < 0.8 else random.randint(0, 149)
+            is_provider = random.random() < 0.1
+            kind = "transaction" if is_provider else random.choice(["event"] * 5 + ["pageview"])
+            properties: dict[str, Any] = {"attempt": f"a{number}"} if random.random() < 0.9 else {}
+            if is_provider:
+                at_ms = at_ms // 1000 * 1000
+                properties["provider"] = "stripe"
+            events.append(
+                reference.Event(
+                    f"evt_{len(events)}",
+                    random.choice(["shop", "app"]),
+                    kind,
+                    "paid"
+                    if is_provider
+                    else random.choice("AABBC" if kind == "event" else "PQ")
+                    if random.random() < 0.7
+                    else random.choice(["help", "chat"]),
+                    at_ms,
+                    f"v{visitor}",
+                    "people",
+                    source="provider" if is_provider else "browser",
+                    verified=is_provider and random.random() < 0.8,
+                    properties=properties,
+                )
+            )
+    merges = {("people", f"v{number}"): f"v{number + 1}" for number in range(0, 20, 2)}
+    return reference.History(tuple(events), merges)

@@ -1,5 +1,6 @@
-"""What differs on a report: its events lead on, and can be those of visitors."""
+"""What differs on a report: its events lead to their units, and can be those of visitors."""
 
+import json
 import re
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
@@ -7,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.funnels.scenario import DAY_S, Scene
+from tests.funnels.test_visitor_filters import identify
 from tests.web.test_settled_pages import text_of
 
 
@@ -27,18 +29,61 @@ def path(workspace, clock):
     return f"/funnels/{scene.attempts('A', 'B')}?period=all&show=drivers"
 
 
-def detail_of(workspace, path):
-    answer = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": "detail"})
+def detail_of(workspace, path, part="detail"):
+    answer = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": part})
     assert answer.status_code == 200, answer.text
     return answer.text
 
 
-def test_an_event_leads_to_the_events_after_its_step(workspace, path):
+def page_of(workspace, path):
+    answer = workspace.browser.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_an_event_leads_to_its_units(workspace, path):
     href = re.search(r'<a href="([^"]*)"[^>]*><bdi>error</bdi>', detail_of(workspace, path))[1]
     query = parse_qs(urlsplit(unescape(href)).query)
-    assert (query["show"], query["step"], query["of"]) == (["next"], ["1"], ["unit"])
-    text = text_of(workspace, unescape(href).removesuffix("#detail"), "detail")
-    assert "error Event 40 100.0%" in text
+    assert query["eventName"] == ["error"]
+    assert (query["eventType"], query["step"], "of" in query) == (["Event"], ["1"], False)
+    page = page_of(workspace, unescape(href))
+    assert "With error soon after step 1" in page
+    assert "2: B" not in page  # no event comes after the last step
+    listed = text_of(workspace, unescape(href), "list")
+    assert "40 attempts." in listed
+    assert "visitor 79 " in listed
+    [rest] = re.findall(r'href="([^"]*)" aria-label="Remove the filter With error', page)
+    assert "event" not in rest
+    assert "80 attempts." in text_of(workspace, unescape(rest), "list")
+
+
+def test_a_list_by_an_event_gives_its_conditions_to_files_and_cohorts(workspace, path):
+    path = path.split("?")[0]
+    query = "period=all&step=1&eventType=Event&eventName=chat&of=visitor&hasEvent=false"
+    page = page_of(workspace, f"{path}/units?{query}")
+    assert "Without chat of the visitor soon after step 1" in page
+    [parameters] = re.findall(r'name="parameters" data-as="json"\s+value="([^"]*)"', page)
+    conditions = {
+        "step": "1",
+        "eventType": "Event",
+        "eventName": "chat",
+        "of": "visitor",
+        "hasEvent": "false",
+    }
+    assert json.loads(unescape(parameters)) == conditions
+    listed = detail_of(workspace, f"{path}/units?{query}", "list")
+    [file] = re.findall(r'href="([^"]*/export/units[^"]*)"', listed)
+    sent = parse_qs(urlsplit(unescape(file)).query)
+    assert {name: sent[name] for name in conditions} == {k: [v] for k, v in conditions.items()}
+    assert len(workspace.browser.get(unescape(file)).text.splitlines()) == 41
+
+
+def test_a_trait_is_named_as_one_of_the_visitor(workspace, clock, path):
+    scene = Scene(workspace, clock)
+    for number in range(1, 80, 2):
+        identify(scene, f"user {number}", f"visitor {number}", tier="gold")
+    text = text_of(workspace, path, "detail")
+    assert "tier = gold Trait of the visitor" in text
 
 
 def test_events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):

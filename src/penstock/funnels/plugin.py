@@ -157,7 +157,7 @@ def build(
         comparisons=CompareService(runner, read_gaps),
         periods=PeriodsService(runner, results, insights),
         verdicts=VerdictService(runner, results),
-        drivers=DriverService(runner, insights),
+        drivers=DriverService(runner),
         flows=FlowService(runner),
         campaigns=CampaignService(
             runner,

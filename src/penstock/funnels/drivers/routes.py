@@ -15,7 +15,8 @@ from penstock.funnels.queries.request import FunnelRequest, describe_query
 async def read_drivers(
     funnel: NamedDependency[FunnelRequest], drivers: NamedDependency[DriverService]
 ) -> Response[bytes]:
-    """Returns the entry properties and events that are associated with the loss after a step.
+    """Returns the entry properties, traits of visitors and events that are associated with the loss
+    after a step.
 
     They are ranked by their effect, with confidence intervals and corrected p-values.
     """

@@ -27,20 +27,37 @@ class DriversQuery(CohortQuery):
 
 
 class DriverRecord(Record):
-    """Compares units that have a property value at entry, or an event after the step, with all
-    other units.
+    """Compares units that have a property value at entry, a trait of their visitor, or an event
+    soon after the step, with all other units.
     """
 
-    kind: Literal["property", "event"]
-    property: Annotated[str | None, Field(description="null for an event.")]
+    kind: Annotated[
+        Literal["property", "event"],
+        Field(description="property: a property of the entry event, or a trait of its visitor."),
+    ]
+    property: Annotated[
+        str | None,
+        Field(
+            description="Property of the entry event, or trait of its visitor, such as "
+            "`$trait.plan`; null for an event."
+        ),
+    ]
     value: Annotated[
-        Scalar | None, Field(description="Value at entry; null if it is missing, and for an event.")
+        Scalar | None,
+        Field(
+            description="Value of the property at entry, or of the trait at evaluatedAt; null if "
+            "it is missing, and for an event."
+        ),
     ]
     event_type: Annotated[str | None, Field(description="null for a property.")]
     name: Annotated[str | None, Field(description="Name of the event; null for a property.")]
     filter: Annotated[
         SavedFilter | None,
-        Field(description="Send it in `filters` to select only these units; null for an event."),
+        Field(
+            description="Send it in `filters` to select only these units; null for an event. The "
+            "list of units accepts an event as `eventType` and `eventName`, with the same `step` "
+            "and `of`."
+        ),
     ]
     units: int
     lost: Annotated[int, Field(description="Those of `units` that dropped off after the step.")]
@@ -68,7 +85,7 @@ class DriverRecord(Record):
 
 
 class DriversRecord(HeadRecord):
-    """Properties and events that are associated with the loss after a step, over settled units.
+    """Properties, traits and events associated with the loss after a step, over settled units.
 
     An effect shows an association, not a cause. Without a conversion window, no unit is settled,
     and `data` is empty.

@@ -12,8 +12,6 @@ from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.drivers.effects import Effect, Group, rank
 from penstock.funnels.drivers.schema import DriverRecord, DriversQuery, DriversRecord
-from penstock.funnels.insights.schema import TimingQuery
-from penstock.funnels.insights.service import InsightService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
@@ -24,6 +22,7 @@ from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import entry_groups, event_groups
 from penstock.funnels.statements.matching import TYPES
+from penstock.funnels.units.after_step import events_after_step
 
 MAX_PROPERTIES = 30
 MAX_DRIVERS = 50
@@ -52,8 +51,8 @@ Key = Property | Event
 class DriverService:
     """Drivers of a loss. Its methods block, so call them from a worker thread."""
 
-    def __init__(self, runner: FunnelQueryRunner, insights: InsightService) -> None:
-        self._runner, self._insights = runner, insights
+    def __init__(self, runner: FunnelQueryRunner) -> None:
+        self._runner = runner
 
     def drivers(
         self, workspace_id: WorkspaceId, funnel_id: str, query: DriversQuery
@@ -82,23 +81,18 @@ class DriverService:
                 CountedUnits(context.definition, context.params, profile), query.step, MIN_UNITS
             ),
         )
-        timing = self._insights.compute_timing(context, TimingQuery())
-        within_minutes = timing.steps[query.step - 1].median_minutes
+        after = events_after_step(self._runner, context, query.step, query.of)
         by_event: Sequence[Row] = []
-        if within_minutes is not None:
-            within_ms = round(within_minutes * MS_PER_MINUTE)
+        if after is not None:
             by_event = self._runner.fetch(
                 context,
                 lambda profile: event_groups(
-                    CountedUnits(context.definition, context.params, profile),
-                    query.step,
-                    within_ms,
-                    MIN_UNITS,
-                    of_visitors=query.of == "visitor" and bool(context.definition.attempt_keys),
+                    CountedUnits(context.definition, context.params, profile), after, MIN_UNITS
                 ),
             ).rows
         hidden = {*context.definition.attempt_keys, context.definition.sequence_property}
         effects = rank([*property_groups(by_entry.rows, hidden), *_event_groups(by_event)])
+        within_minutes = None if after is None else after.within_ms / MS_PER_MINUTE
         return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
 
 

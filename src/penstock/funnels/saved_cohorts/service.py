@@ -247,7 +247,7 @@ class SavedCohortService:
     def _units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitListQuery) -> _Units:
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        return _Units(context, unit_conditions(context.definition, query))
+        return _Units(context, unit_conditions(self._runner, context, query))
 
     def _units_of_rule(self, workspace_id: WorkspaceId, cohort: SavedCohortRecord) -> _Units:
         """Prepare the list of units of a rule. Raises Malformed if that is no longer possible."""

@@ -1,8 +1,10 @@
 """Statements about the loss after a step: lost and all units by entry property, trait and event.
 
-Both look at settled units that reached the step. They read at most `MAX_UNITS` of these, chosen by
-their keys, which are hashes.
+They look at settled units that reached the step, and read at most `MAX_UNITS` of these, chosen by
+their keys, which are hashes. Lists of units with an event read the same units and events.
 """
+
+from dataclasses import dataclass
 
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, TRAIT_PREFIX
 from penstock.funnels.definitions.filters import MAX_KEY_BYTES
@@ -14,6 +16,7 @@ from penstock.funnels.statements.events import (
 )
 from penstock.funnels.statements.matching import match_condition
 from penstock.funnels.statements.query import Plan, Statement
+from penstock.funnels.statements.relations import with_relations
 from penstock.funnels.statements.sources import event_scope, joined_events
 from penstock.funnels.statements.unit_events import chosen_columns, owner_of, unit_events
 from penstock.funnels.statements.unit_keys import unit_key
@@ -68,40 +71,118 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
     )
 
 
-def event_groups(
-    counted: CountedUnits, step: int, within_ms: int, min_units: int, *, of_visitors: bool
-) -> Statement:
-    """Count units by the events soon after a step.
+def median_time(counted: CountedUnits, step: int) -> Statement:
+    """Compute the median time from the completion of a step to that of the next one.
 
-    within_ms: time after the step. Units that completed the next step within this time, and units
-    whose window ended within it, are left out, because the others have more time for events.
-    of_visitors: see `unit_events`. Columns: kind, name, units, lost (those that got no further). An
-    empty kind stands for all units.
+    The statement returns one row. Columns: median_ms, units (those that completed the next step).
     """
     plan = counted.plan
-    until = f"done[{step}] + {plan.binder.bind('Int64', within_ms)}"
-    chosen = f"""
+    continued = f"reached > {step}"
+    return counted.statement(f"""
+        SELECT quantileExactInclusiveIf(0.5)(done[{step + 1}] - done[{step}], {continued})
+                   AS median_ms,
+               countIf({continued}) AS units
+        FROM counted WHERE {in_cohort_filter(plan)}""")
+
+
+@dataclass(frozen=True, slots=True)
+class AfterStep:
+    """The events soon after a step.
+
+    within_ms: time after the step. of_visitors: see `unit_events`.
+    """
+
+    step: int
+    within_ms: int
+    of_visitors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventCondition:
+    """Whether a unit has an event soon after a step.
+
+    after: None if no unit continued after the step, so that there is no time to compare. kind: as
+    stored. is_present: False for units without the event.
+    """
+
+    after: AfterStep | None
+    kind: str
+    name: str
+    is_present: bool
+
+
+def event_groups(counted: CountedUnits, after: AfterStep, min_units: int) -> Statement:
+    """Count units by the events soon after a step.
+
+    Columns: kind, name, units, lost (those that got no further). An empty kind stands for all
+    compared units. min_units: leaves out smaller groups.
+    """
+    plan = counted.plan
+    relations, events = _events_after(plan, after, _compared_units(plan, after))
+    per_unit = f"SELECT unit, kind, name, any(is_lost) AS is_lost FROM ({events})"
+    return counted.statement(
+        f"""
+        SELECT '' AS kind, '' AS name, count() AS units, countIf(is_lost) AS lost FROM chosen
+        UNION ALL
+        SELECT * FROM (
+            SELECT kind, name, count() AS units, countIf(is_lost) AS lost
+            FROM ({per_unit} GROUP BY unit, kind, name)
+            GROUP BY kind, name HAVING units >= {plan.binder.bind("UInt64", min_units)}
+            ORDER BY units DESC, kind, name LIMIT {MAX_EVENTS})""",
+        materialized=("chosen",),
+        **relations,
+    )
+
+
+def units_by_event(plan: Plan, event: EventCondition) -> tuple[dict[str, str], str]:
+    """Return relations, and the condition on a counted unit that it is compared by an event.
+
+    The condition selects the same units as a row of `event_groups`, or all others.
+    """
+    if event.after is None:
+        return {}, "0"
+    relations, events = _events_after(plan, event.after, "SELECT * FROM compared")
+    kind, name = (plan.binder.bind("String", text) for text in (event.kind, event.name))
+    with_event = f"SELECT unit FROM ({events}) WHERE kind = {kind} AND name = {name}"
+    condition = "counted.unit IN (SELECT unit FROM with_event)"
+    if not event.is_present:
+        condition = f"counted.unit IN (SELECT unit FROM compared) AND NOT ({condition})"
+    return {
+        "compared": _compared_units(plan, event.after),
+        "with_event": with_relations(relations, with_event),
+    }, condition
+
+
+def _compared_units(plan: Plan, after: AfterStep) -> str:
+    """Select the units that are compared by events, and the time of these events.
+
+    Units that completed the next step within this time, and units whose window ended within it, are
+    left out, because the others have more time for events.
+    """
+    step = after.step
+    until = f"done[{step}] + {plan.binder.bind('Int64', after.within_ms)}"
+    return f"""
         SELECT {chosen_columns(plan)}, reached = {step} AS is_lost, done[{step}] AS since,
                {until} AS until
         FROM counted
         WHERE {_at_risk(plan, step)} AND (reached = {step} OR done[{step + 1}] >= {until})
               AND {until} <= window_end + 1
         ORDER BY unit LIMIT {MAX_UNITS}"""
+
+
+def _events_after(plan: Plan, after: AfterStep, compared: str) -> tuple[dict[str, str], str]:
+    """Return relations, and a query over them for the events of compared units soon after a step.
+
+    compared: a query that selects the rows of `_compared_units`. The result has a row for each
+    event, with the columns unit, is_lost, kind and name.
+    """
     columns = ("is_lost", "since", "until")
-    relations, events = unit_events(plan, chosen, columns, of_visitors=of_visitors)
-    between = f"""
-        SELECT unit, kind, name, any(is_lost) AS is_lost FROM ({events})
-        WHERE end_ts > since AND ts != since AND ts < until GROUP BY unit, kind, name"""
-    return counted.statement(
+    relations, events = unit_events(plan, compared, columns, of_visitors=after.of_visitors)
+    return (
+        relations,
         f"""
-        SELECT '' AS kind, '' AS name, count() AS units, countIf(is_lost) AS lost FROM chosen
-        UNION ALL
-        SELECT * FROM (
-            SELECT kind, name, count() AS units, countIf(is_lost) AS lost FROM ({between})
-            GROUP BY kind, name HAVING units >= {plan.binder.bind("UInt64", min_units)}
-            ORDER BY units DESC, kind, name LIMIT {MAX_EVENTS})""",
-        materialized=("chosen",),
-        **relations,
+        SELECT unit, is_lost, kind, name FROM ({events})
+        WHERE end_ts > since AND ts != since AND ts < until""",
     )
 
 

@@ -33,6 +33,8 @@ TYPES: Mapping[str, str] = {
 }
 """Display name of each kind of event. Matches cannot select payment provider events."""
 
+KINDS_BY_TYPE: Mapping[str, str] = {text: kind for kind, text in TYPES.items()}
+
 PROVIDERS_OF_WHOLE_SECONDS = ("stripe",)
 """Payment providers that send times in whole seconds, such as Stripe in `created`. The time itself
 does not show its precision. Standard Webhooks sends ISO 8601 times with any number of digits.

@@ -84,7 +84,12 @@ def compose(
     more: other relations whose rows the engine keeps.
     """
     is_packed, has_few_events = "chains" in relations, plan.profile.events < _MANY_EVENTS
-    materialized = {*more, "entry_values", "tallies" if "tallies" in relations else "chains"}
+    materialized = {
+        *more,
+        "compared",
+        "entry_values",
+        "tallies" if "tallies" in relations else "chains",
+    }
     if is_packed and has_few_events:
         materialized.add("matched")
     settings: Mapping[str, Any] = {}

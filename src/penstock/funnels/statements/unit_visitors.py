@@ -13,7 +13,7 @@ from penstock.funnels.statements.sources import (
 )
 from penstock.funnels.statements.unit_events import owner_of
 from penstock.funnels.statements.unit_keys import unit_key
-from penstock.funnels.statements.units import UnitConditions, meets_conditions
+from penstock.funnels.statements.units import UnitConditions, conditions_on
 
 
 def visitor_keys(counted: CountedUnits, units: UnitConditions, limit: int) -> Statement:
@@ -61,10 +61,10 @@ def visitors_page(counted: CountedUnits, units: UnitConditions, page: Page) -> S
 
 def _members(plan: Plan, units: UnitConditions) -> dict[str, str]:
     """Return the relation `members`, with the column visitor, and the relations that it reads."""
-    condition = meets_conditions(plan, units)
+    relations, condition = conditions_on(plan, units)
     if not plan.by_attempt:
         visitors = f"SELECT DISTINCT {owner_of(plan)} AS visitor FROM counted WHERE {condition}"
-        return {"members": visitors}
+        return {**relations, "members": visitors}
     starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
     source = joined_events(plan) if plan.definition.reads_visitors else event_source(plan)
     entries = f"""
@@ -74,6 +74,7 @@ def _members(plan: Plan, units: UnitConditions) -> dict[str, str]:
         WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}
           AND (events.source != 'provider' OR events.verified)"""
     return {
+        **relations,
         "chosen": f"SELECT unit, entry_ts FROM counted WHERE {condition}",
         "members": f"""
         SELECT DISTINCT entries.visitor AS visitor FROM ({entries}) AS entries

@@ -10,6 +10,7 @@ from enum import StrEnum
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
 from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.drivers import EventCondition, units_by_event
 from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.query import (
     LARGEST_NUMBER,
@@ -59,7 +60,7 @@ class UnitConditions:
     step: the step that the unit reached. With an outcome other than completed, the unit must not
     have reached a later step. option: index of an option of that step. diagnostic: number of a
     diagnostic row, from 1. property: number of a breakdown property, from 1, for data problems that
-    concern one property; 0 means any property.
+    concern one property; 0 means any property. event: an event that the unit has or lacks.
     """
 
     step: int | None = None
@@ -68,6 +69,7 @@ class UnitConditions:
     diagnostic: int | None = None
     quality: Quality | None = None
     property: int = 0
+    event: EventCondition | None = None
 
 
 class UnitSort(StrEnum):
@@ -114,12 +116,12 @@ def units_page(
     all pages) and `sorted_by` (the time that sorts the list, in milliseconds).
     """
     plan = counted.plan
-    condition = meets_conditions(plan, units)
-    relations: dict[str, str] = {}
+    relations, condition = conditions_on(plan, units)
     source, at = f"counted WHERE {condition}", _sort_time(plan, order)
     if order.sort is UnitSort.LAST_ACTIVITY:
         chosen = f"SELECT {chosen_columns(plan)} FROM {source}"
-        relations, events = unit_events(plan, chosen, (), of_visitors=False)
+        active, events = unit_events(plan, chosen, (), of_visitors=False)
+        relations |= active
         source = f"""counted LEFT ANY JOIN (
                 SELECT unit, max(ts) AS last_ts FROM ({events}) GROUP BY unit
             ) AS active ON counted.unit = active.unit WHERE {condition}"""
@@ -185,9 +187,10 @@ def all_units(counted: CountedUnits) -> Statement:
         LEFT ANY JOIN ({known_texts(plan)}) AS known ON selected.keys = known.keys""")
 
 
-def meets_conditions(plan: Plan, units: UnitConditions) -> str:
-    """Whether a counted unit meets all conditions."""
+def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], str]:
+    """Return relations, and whether a counted unit meets all conditions, which reads them."""
     n = len(plan.steps)
+    relations: dict[str, str] = {}
     conditions = [in_cohort_filter(plan)]
     if units.step is not None:
         furthest = units.outcome not in (None, Outcome.COMPLETED)
@@ -201,7 +204,10 @@ def meets_conditions(plan: Plan, units: UnitConditions) -> str:
         conditions.append(f"seen[{_seen_place(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
         conditions.append(_quality(plan, units.quality, units.property))
-    return " AND ".join(f"({condition})" for condition in conditions)
+    if units.event is not None:
+        relations, by_event = units_by_event(plan, units.event)
+        conditions.append(by_event)
+    return relations, " AND ".join(f"({condition})" for condition in conditions)
 
 
 def _seen_place(plan: Plan, diagnostic: int) -> int:

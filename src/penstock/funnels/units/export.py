@@ -73,7 +73,7 @@ class UnitExporter:
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        conditions = unit_conditions(context.definition, query)
+        conditions = unit_conditions(self._runner, context, query)
         columns = _columns_of(context.definition)
         rows: list[tuple[Any, ...]] = []  # Tuples take a third of the memory of dictionaries.
 

@@ -2,15 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
+from penstock.base.event_limits import MAX_PATH_CHARS
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.row_files import RowFormat
 from penstock.base.scalar import Scalar
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality, UnitSort
 from penstock.funnels.units.path import Decision
-from penstock.http.schema import Record
+from penstock.http.schema import Record, without_nul
 
 
 class UnitListQuery(CohortQuery):
@@ -52,6 +53,31 @@ class UnitListQuery(CohortQuery):
             "default, any property."
         ),
     ] = None
+    event_name: Annotated[
+        Annotated[str, Field(max_length=MAX_PATH_CHARS), AfterValidator(without_nul)] | None,
+        Field(
+            description="Units with this event soon after the step: the units of an event among "
+            "the drivers of a loss. Requires `step` and `eventType`."
+        ),
+    ] = None
+    event_type: Annotated[
+        Literal["Pageview", "Screen view", "Event", "Transaction", "Provider"] | None,
+        Field(description="Type of the event. Requires `eventName`."),
+    ] = None
+    has_event: Annotated[
+        bool,
+        Field(
+            description="false: the units without the event that are compared with those that have "
+            "it. Requires `eventName`."
+        ),
+    ] = True
+    of: Annotated[
+        Literal["unit", "visitor"],
+        Field(
+            description="unit: `eventName` is an event of the unit, which for an attempt has its "
+            "ID. visitor: any event of the attempt's visitors."
+        ),
+    ] = "unit"
     sort: Annotated[
         UnitSort,
         Field(

@@ -20,6 +20,8 @@ from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.drivers import EventCondition
+from penstock.funnels.statements.matching import KINDS_BY_TYPE
 from penstock.funnels.statements.one_unit import unit_names
 from penstock.funnels.statements.units import (
     Outcome,
@@ -30,6 +32,7 @@ from penstock.funnels.statements.units import (
     last_activity,
     units_page,
 )
+from penstock.funnels.units.after_step import events_after_step
 from penstock.funnels.units.attempt_names import attempt_name
 from penstock.funnels.units.run_names import run_name
 from penstock.funnels.units.schema import UnitListQuery, UnitRecord, UnitsQuery, UnitsRecord
@@ -70,7 +73,6 @@ class UnitService:
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        conditions = unit_conditions(context.definition, query)
         fingerprint = _query_fingerprint(funnel_id, query)
         after = None
         if query.cursor is not None:
@@ -79,6 +81,7 @@ class UnitService:
             # All pages have the evaluation time of the first, so no unit changes its outcome.
             params = replace(context.params, evaluated_at_ms=evaluated_at_ms)
             context = replace(context, params=params)
+        conditions = unit_conditions(self._runner, context, query)
         result = self._runner.fetch(
             context,
             lambda profile: units_page(
@@ -190,10 +193,9 @@ def by_visitor(definition: Definition) -> Definition:
     return replace(definition, counting_unit=CountingUnit.VISITOR, attempt_keys=(), repeat=False)
 
 
-def unit_conditions(definition: Definition, query: UnitListQuery) -> UnitConditions:
-    """Return a query's conditions. Raises Malformed with all parameters that don't fit."""
-    steps = definition.steps
-    diagnostics = [place for place, row in enumerate(definition.rows) if row.diagnostic]
+def _check_conditions(definition: Definition, query: UnitListQuery) -> None:
+    """Check the conditions of a query. Raises Malformed with all parameters that don't fit."""
+    steps, diagnostics = definition.steps, _diagnostic_rows(definition)
     faults: dict[str, str] = {}
     others: list[Fault] = []
     if query.step is not None and query.step > len(steps):
@@ -211,17 +213,59 @@ def unit_conditions(definition: Definition, query: UnitListQuery) -> UnitConditi
         faults["property"] = f"Send it with quality {' or '.join(_WITH_PROPERTY)}."
     elif query.property is not None and query.property not in definition.breakdown_properties:
         others.append(definition.breakdown_fault("property"))
+    faults |= _event_faults(query, len(steps))
     if faults or others:
         raise unfit_parameters(faults, *others)
+
+
+def _event_faults(query: UnitListQuery, n: int) -> dict[str, str]:
+    """Return a message for each parameter about an event that does not fit. n: number of steps."""
+    if query.event_name is None:
+        unused = {"eventType": query.event_type is not None, "hasEvent": not query.has_event}
+        return {name: "Send eventName as well." for name, is_sent in unused.items() if is_sent}
+    faults = {}
+    if query.event_type is None:
+        faults["eventType"] = "Send the type of the event as well."
+    if query.step is None:
+        faults["step"] = "Send the step after which the event happened."
+    elif query.step == n:
+        faults["step"] = f"Must be less than {n}: no step comes after the last one."
+    return faults
+
+
+def _diagnostic_rows(definition: Definition) -> list[int]:
+    return [place for place, row in enumerate(definition.rows) if row.diagnostic]
+
+
+def unit_conditions(
+    runner: FunnelQueryRunner, context: QueryContext, query: UnitListQuery
+) -> UnitConditions:
+    """Return a query's conditions.
+
+    Raises Malformed with all parameters that don't fit and, for an event, the same errors as
+    `FunnelQueryRunner.fetch`.
+    """
+    definition, event = context.definition, None
+    _check_conditions(definition, query)
+    if query.step is not None and query.event_name is not None and query.event_type is not None:
+        event = EventCondition(
+            events_after_step(runner, context, query.step, query.of),
+            KINDS_BY_TYPE[query.event_type],
+            query.event_name,
+            query.has_event,
+        )
     return UnitConditions(
         step=query.step,
         option=query.option,
         outcome=query.outcome,
-        diagnostic=None if query.diagnostic is None else diagnostics.index(query.diagnostic) + 1,
+        diagnostic=None
+        if query.diagnostic is None
+        else _diagnostic_rows(definition).index(query.diagnostic) + 1,
         quality=query.quality,
         property=0
         if query.property is None
         else definition.breakdown_properties.index(query.property) + 1,
+        event=event,
     )
 
 

@@ -255,7 +255,7 @@ class FunnelPage:
         window_s = self.definition.window_s or 0
         return {
             **self.query.parameters(self.now_ms, window_s=window_s, cohort=cohort),
-            **{name: str(value) for name, value in more.items() if value is not None},
+            **{name: _as_parameter(value) for name, value in more.items() if value is not None},
         }
 
     def units(self, **conditions: Any) -> str:
@@ -276,6 +276,10 @@ class FunnelPage:
     def curl(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         url = f"{self.base_url}{self.api(kind, cohort=cohort, **more)}"
         return f"curl -H 'Authorization: Bearer YOUR_API_KEY' '{url}'"
+
+
+def _as_parameter(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

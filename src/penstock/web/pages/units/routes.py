@@ -21,7 +21,10 @@ from penstock.web.pages.parts import load_part
 from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
 from penstock.web.view import View
 
-_CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property")
+_CONDITIONS = (
+    "step", "option", "outcome", "diagnostic", "quality", "property", "event_name", "event_type",
+    "has_event", "of",
+)  # fmt: skip
 _ORDER = ("sort", "order")
 
 _SORTS = {"entry": "Entry", "completion": "Completion", "lastActivity": "Last activity"}
@@ -65,8 +68,10 @@ async def units(
     def render() -> Response[bytes]:
         page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery))
         query = view.query(UnitsQuery)
-        conditions = query.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
-        order = query.model_dump(include=set(_ORDER), exclude_defaults=True, mode="json")
+        conditions, order = (
+            query.model_dump(include=set(names), exclude_defaults=True, by_alias=True, mode="json")
+            for names in (_CONDITIONS, _ORDER)
+        )
 
         def load() -> Any:
             cursor = {"cursor": query.cursor} if query.cursor else {}
@@ -84,6 +89,7 @@ async def units(
             sorts=_SORTS,
             operator_groups=operators_by_group(),
             title=_title(page, query),
+            event_in_words=_event_in_words(page, query),
             list_part=load_part(view, "list", load),
         )
 
@@ -125,6 +131,16 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(_QUALITIES[query.quality] + suffix)
     return " ".join([page.noun().capitalize(), *(phrases or ["that entered"])])
+
+
+def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
+    """Describe a list's condition on an event; None if it has none."""
+    if query.event_name is None:
+        return None
+    words = f"{'With' if query.has_event else 'Without'} {query.event_name}"
+    if query.of == "visitor" and page.definition.counting_unit == "attempt":
+        words += " of the visitor"
+    return f"{words} soon after step {query.step}" if query.step else words
 
 
 @get("/funnels/{funnel_id:str}/units/{unit:path}")

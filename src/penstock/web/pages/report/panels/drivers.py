@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.funnels.definitions.builtins import trait_of
 from penstock.funnels.definitions.schema import MAX_FILTERS
 from penstock.funnels.drivers.schema import DriverRecord, DriversQuery
 from penstock.web.pages.report.panels.context import ReportContext
@@ -13,10 +14,18 @@ from penstock.web.pages.schema import filters_as_text
 
 @dataclass(frozen=True, slots=True)
 class DriverRow:
-    """A driver, and the address of the report on only these units; None if it has none."""
+    """A driver, and the address of the report on only these units or, for an event, of their list.
+
+    href: None if there is no such address.
+    """
 
     driver: DriverRecord
     href: str | None
+
+    @property
+    def trait(self) -> str | None:
+        """Name of the trait; None for a property or an event."""
+        return trait_of(self.driver.property) if self.driver.property else None
 
 
 def what_differs(context: ReportContext) -> dict[str, Any]:
@@ -29,15 +38,25 @@ def what_differs(context: ReportContext) -> dict[str, Any]:
     intervals = [driver.difference_interval for driver in clear]
     return {
         "drivers": record,
-        "rows": [DriverRow(driver, _address(context, driver)) for driver in clear],
+        "rows": [DriverRow(driver, _address(context, driver, more["step"])) for driver in clear],
         "scale": scale_of([(item.lower, item.upper) for item in intervals], zero=True, ticks=7),
         "more": more,
     }
 
 
-def _address(context: ReportContext, driver: DriverRecord) -> str | None:
-    """Return the report on only the units of a driver; None for an event or too many filters."""
+def _address(context: ReportContext, driver: DriverRecord, step: int) -> str | None:
+    """Return the report on only the units of a driver, or the list of the units with an event.
+
+    None if the query has too many filters.
+    """
     page, query = context.page, context.query
+    if driver.kind == "event":
+        return page.units(
+            step=step,
+            eventName=driver.name,
+            eventType=driver.event_type,
+            of=None if query.of == "unit" else query.of,
+        )
     if driver.property in page.definition.breakdown_properties:
         cohort = {**(query.cohort or {}), driver.property: driver.value}
         return page.view.address(cohort=json.dumps(cohort, ensure_ascii=False), page=None)
