@@ -64,7 +64,8 @@ def unit_events(
 
 
 def _end_of_time(plan: Plan) -> str:
-    if not plan.has_whole_seconds:
+    """Return the last millisecond of an event's time. The event need not match a row."""
+    if not plan.profile.has_provider_events:
         return "ts"
     return f"if({is_whole_second(plan.binder)}, intDiv(ts, 1000) * 1000 + 999, ts)"
 
