@@ -402,6 +402,9 @@ def test_files_that_no_list_names_are_removed_but_never_those_of_others(service,
     for path in own + others:
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_bytes(b"PAR1")
+    manifest = manifest_of(folder)
+    manifest["files"].append({**manifest["files"][0], "path": "notes.txt"})
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     exported(service, folder)
     assert [path for path in own + others if (folder / path).exists()] == others
 

@@ -185,10 +185,8 @@ def _export_outcomes(
     client: httpx.Client, exported: ExportFolder, funnel: Record, file_format: RowFormat
 ) -> None:
     """Export the outcomes of a funnel, or warn why the export lacks them."""
-    path, route = (
-        f"outcomes/{funnel['id']}.{file_format}",
-        f"/api/funnels/{funnel['id']}/unit-table",
-    )
+    path = f"outcomes/{funnel['id']}.{file_format}"
+    route = f"/api/funnels/{funnel['id']}/unit-table"
     with (
         every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
         client.stream("GET", route, params={"format": file_format}) as answer,

@@ -191,19 +191,18 @@ class ExportFolder:
         deleted since. Raises `ExportFailed` if a file of this run has changed, which only another
         export into the same bucket can do.
         """
+        sizes = dict[str, int]()
         for folder in _FOLDERS:
-            sizes = self._storage.sizes(folder)
-            for path in sizes.keys() - self._files.keys():
-                if _OWN.fullmatch(path):
-                    self._storage.remove(path)
-            for path, file in self._files.items():
-                if path.startswith(f"{folder}/") and sizes.get(path) != file.bytes:
-                    raise ExportFailed(
-                        f"something else has changed {path} in {self._storage} during the export; "
-                        "run it again"
-                    )
-        for path in self._earlier.keys() - self._files.keys():
-            self._storage.remove(path)
+            sizes |= self._storage.sizes(folder)
+        for path, file in self._files.items():
+            if path.partition("/")[0] in _FOLDERS and sizes.get(path) != file.bytes:
+                raise ExportFailed(
+                    f"something else has changed {path} in {self._storage} during the export; run "
+                    "it again"
+                )
+        for path in (sizes.keys() | self._earlier.keys()) - self._files.keys():
+            if _OWN.fullmatch(path):
+                self._storage.remove(path)
 
 
 @contextmanager
