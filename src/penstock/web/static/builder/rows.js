@@ -106,7 +106,7 @@ function showText(row, kind) {
   row.querySelector(".row-text").replaceChildren(
     ...[
       ...(kind ? [soft(kind)] : []),
-      ...(name ? [ofReader("strong", name)] : []),
+      ...(name ? [bold(name)] : []),
       ...words,
       ...(isStrict ? [soft("(strict)")] : []),
     ].flatMap((word, at) => (at ? [" ", word] : [word])),
@@ -116,14 +116,20 @@ function showText(row, kind) {
 
 function eventInWords(match) {
   const { type, value } = selectionOf(match);
-  if (type === "Event" && value === "*") return [ofReader("bdi", "Any event")];
+  if (type === "Event" && value === "*") return [isolated("Any event")];
   const label = part(match, "type").querySelector("select").selectedOptions[0]?.textContent;
-  return [...(type === "Event" ? [] : [soft(label)]), ofReader("bdi", value)];
+  return [...(type === "Event" ? [] : [soft(label)]), isolated(value)];
 }
 
-const soft = (text) => ofReader("bdi", text, "soft");
-const ofReader = (tag, textContent, className = "") =>
-  Object.assign(document.createElement(tag), { textContent, className });
+const isolated = (textContent, className = "") =>
+  Object.assign(document.createElement("bdi"), { textContent, className });
+const soft = (text) => isolated(text, "soft");
+
+function bold(text) {
+  const strong = document.createElement("strong");
+  strong.append(isolated(text));
+  return strong;
+}
 
 // Closes the rows whose event the reader has entered, once the focus is elsewhere.
 export function closeEntered(list) {
