@@ -159,6 +159,17 @@ def test_records_that_were_never_applied_are_adopted_only_if_they_are_the_same(s
     ]
 
 
+def test_no_apply_chooses_among_records_of_one_name(service, tmp_path):
+    steps = [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}]
+    for _ in range(2):
+        funnel = {"name": "Checkout", "steps": steps}
+        assert service.client.post("/api/funnels", json=funnel).status_code == 201
+    result = run(service, "apply", written(tmp_path), "--force")
+    assert result.returncode == 1
+    assert "! funnel Checkout: the workspace has 2 funnels with this name" in result.stdout
+    assert len(service.client.get("/api/funnels").json()["data"]) == 2
+
+
 def test_a_name_that_left_the_file_is_mentioned_and_not_deleted(service, tmp_path):
     file = written(tmp_path)
     run(service, "apply", file)
@@ -343,14 +354,15 @@ def test_delete_never_deletes_what_was_adopted(service, tmp_path):
     links = "links:\n  - {slug: not-ours, app: Acme Shop, name: A, destinationPath: /a}\n"
     file = written(tmp_path, FILE + links + FILTERS)
     assert "2 to create, 0 to change, 3 unchanged" in run(service, "apply", file).stdout
-    written(tmp_path, FILE.replace("purchase", "paid") + FILTERS)
+    written(tmp_path, FILE.replace("purchase", "paid") + links + FILTERS)
     assert run(service, "apply", file).returncode == 0  # also a changed record stays adopted
     written(tmp_path, "goals: []")
-    for _ in range(2):
+    for is_mentioned in (True, False):
         result = run(service, "apply", file, "--delete")
         assert result.returncode == 0, result.stderr
         for label in ("goal Paid", "link not-ours", "internal traffic"):
-            assert f"? {label}: no longer in the file; it is not deleted, because" in result.stdout
+            text = f"? {label}: no longer in the file; it is not deleted, because"
+            assert (text in result.stdout) is is_mentioned
     assert names(service, "goals").keys() == {"Paid"}
     assert not names(service, "funnels") | names(service, "segments")
     assert link(service, "not-ours")["isActive"]

@@ -26,6 +26,7 @@ from penstock.cli.client import (
     Record,
     Url,
     listed_records,
+    problem_of,
     record_of,
     service_client,
 )
@@ -97,6 +98,14 @@ class Item:
     reason: str = ""
     is_gone: bool = False
 
+    def is_refused(self, *, force: bool) -> bool:
+        """Whether an apply leaves the definition as it is.
+
+        Nothing can be forced if it is not known which of several records is meant.
+        """
+        is_known = self.current is not None or self.is_gone
+        return self.change is Change.DRIFT and not (force and is_known)
+
 
 def plan(file: File, delete: Delete = False, url: Url = LOCAL, api_key: ApiKey = "") -> None:
     """Show what `penstock apply` would change. Changes nothing.
@@ -133,11 +142,16 @@ def apply(
         items = _items(client, definitions, state, deletes=delete)
         _write_state(file, state)  # A change that could not be recorded must not begin.
         for item in items:
-            if item.change is not Change.DRIFT or force:
+            if not item.is_refused(force=force):
                 _apply(client, item, state)
                 _write_state(file, state)
     _print(items, state, definitions.entries, deletes=delete)
-    if not force and any(item.change is Change.DRIFT for item in items):
+    for kind in KINDS:  # Each of these is mentioned once.
+        for key, is_created in list(_gone(kind, definitions.entries, state)):
+            if not is_created:
+                del state[kind][key]
+    _write_state(file, state)
+    if any(item.is_refused(force=force) for item in items):
         raise typer.Exit(FAILED)
 
 
@@ -311,7 +325,9 @@ def _service_faults(
     """
     if answer.status_code not in (codes.UNPROCESSABLE_ENTITY, codes.CONFLICT):
         record_of(answer)
-    problem = answer.json()
+    problem = problem_of(answer)
+    if not problem:
+        record_of(answer)
     faults = problem.get("errors") or [{"field": "", "message": problem.get("detail")}]
     for fault in faults:
         name = fault["field"]
