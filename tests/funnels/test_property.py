@@ -18,12 +18,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from penstock.base.paging import Page
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.statements.query import QueryParams, Strategy
+from penstock.funnels.statements.query import QueryParams
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
-from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.report import read_units, report
 from tests.funnels.reports import evaluate
@@ -63,108 +61,6 @@ def test_the_reference_evaluation_shares_no_code_with_the_service() -> None:
     }
     outside = {name for name in imported if not name.startswith("tests.funnels.reference")}
     assert outside <= sys.stdlib_module_names | {"collections.abc"}
-
-
-@pytest.mark.parametrize("strategy", Strategy)
-@pytest.mark.parametrize(
-    "early", [[], [(-1, "A", 0, "x")]], ids=["fresh", "one part filled before"]
-)
-def test_two_entries_of_a_group_in_one_millisecond(
-    warehouse: Warehouse, strategy: Strategy, early: list[tuple[int, str, int, str]]
-) -> None:
-    """The second entry, which leads further, counts, though events of the first are among its own.
-
-    Random cases would hardly ever contain this.
-    """
-    story = [
-        *early,
-        (0, "A", 1, "x"),
-        (0, "B", 2, "y"),
-        (0, "A", None, "y"),
-        (0, "B", None, "y"),
-        (1, "C", 1, "z"),
-    ]
-    events = tuple(
-        reference.Event(
-            f"evt_{place}",
-            "shop",
-            "event",
-            name,
-            START_MS + ms,
-            "ann",
-            "people",
-            properties={"n": number, "plan": value},
-        )
-        for place, (ms, name, number, value) in enumerate(story)
-    )
-    a, b, c = ({"type": "Event", "value": name} for name in "ABC")
-    funnel = {
-        "conversionWindowSeconds": 3600,
-        "sequenceProperty": "n",
-        "breakdownProperties": ["plan"],
-        "steps": [{**a, "mode": "all_of", "or": [b]}, c],
-    }
-    assert_agreement(warehouse, case_of(funnel, events, START_MS + 10_000, strategy))
-
-
-@pytest.mark.parametrize("strategy", Strategy)
-@pytest.mark.parametrize(
-    ("inside", "outside"),
-    [("B", "C"), ("B", "X"), ("X", "B"), ("X", "X"), ("B", "B")],
-    ids=["next step", "exclusion", "excluded step", "two exclusions", "same step"],
-)
-@pytest.mark.parametrize("changes", [{}, {"equalTimes": "inStepOrder"}], ids=["proven", "assumed"])
-def test_nothing_after_the_window_counts_though_its_second_began_inside(
-    warehouse: Warehouse, strategy: Strategy, inside: str, outside: str, changes: dict[str, Any]
-) -> None:
-    """Both events state the second in which the window ends. The later one has the lower ID, so it
-    is read first.
-
-    Random cases hardly ever contain this.
-    """
-    window_ms = 3_600_000
-    story = [("evt_2", "A", 0), ("evt_1", inside, window_ms), ("evt_0", outside, window_ms + 7)]
-    events = tuple(
-        reference.Event(
-            event_id,
-            "shop",
-            "transaction",
-            name,
-            START_MS + ms,
-            "ann",
-            "people",
-            source="provider",
-            verified=True,
-            properties={"provider": "stripe"},
-        )
-        for event_id, name, ms in story
-    )
-    steps: list[dict[str, Any]] = [
-        {"type": "Transaction", "value": name, **({"exclude": True} if name == "X" else {})}
-        for name in "AXBC"
-    ]
-    funnel = {"conversionWindowSeconds": window_ms // 1000, "steps": steps, **changes}
-    assert_agreement(warehouse, case_of(funnel, events, START_MS + 2 * window_ms, strategy))
-
-
-def case_of(
-    funnel: dict[str, Any], events: tuple[reference.Event, ...], at_ms: int, strategy: Strategy
-) -> Case:
-    """Return a case of a funnel on one website, without merges and parameters."""
-    return Case(
-        funnel,
-        {},
-        resolved(funnel),
-        reference.History(events),
-        ("shop",),
-        at_ms,
-        None,
-        None,
-        cohort={},
-        page=Page(),
-        inserts=1,
-        strategy=strategy,
-    )
 
 
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:

@@ -77,7 +77,8 @@ def of_reference(
         "open": is_open(units, run, evaluated_at_ms),
         "accepted": [event.id for event in run.accepted],
         "skipped": {event.id for event in run.skipped},
-        "tied": {event.id for event in run.tied}
+        # A trace shows the last decision on an event.
+        "tied": {event.id for event in run.tied if event is not run.excluded_by}
         - {event.id for event in (*run.skipped, *run.accepted)},
         "ties": len(run.tied),
         "seen": {place: {event.id for event in own} for place, own in seen.items()},

@@ -351,7 +351,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
     unfinished = [run for run in eligible if run.reached < count]
     pending = [run for run in unfinished if is_open(units, run, evaluated_at_ms)]
     dropped = [run for run in unfinished if not is_open(units, run, evaluated_at_ms)]
-    minutes = [(run.done_ms[-1] - run.entry_ms) / 60_000 for run in completed]
+    durations_ms = [run.done_ms[-1] - run.entry_ms for run in completed]
     settled = [run for run in eligible if not is_open(units, run, evaluated_at_ms)]
     won = [run for run in settled if run.reached == count]
     counts = [sum(run.reached >= step for run in runs) for step in range(1, count + 1)]
@@ -374,7 +374,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
             if pending
             else None
         ),
-        "medianCompletionMinutes": median(minutes) if minutes else None,
+        "medianCompletionMinutes": median(durations_ms) / 60_000 if durations_ms else None,
         "steps": [
             {
                 "step": number,

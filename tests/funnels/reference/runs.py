@@ -313,16 +313,16 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
             exclusion := exclusion_beside(funnel, reading, run, position, last, used, last_number)
         ):
             run.excluded_by, run.ended = exclusion.event, exclusion
-            run.tied += [
-                other.event
-                for other in reading
-                if other.instant == exclusion.instant
-                and served(step, other.event, filled)
-                and other.event not in used
-                and not other.event.excludes(funnel, run.reached)
-                and not is_stale(other.event, last_number)
-                and not (other.proves(exclusion) or exclusion.proves(other))
-            ]
+            for other in reading:
+                if (
+                    other.instant == exclusion.instant
+                    and served(step, other.event, filled)
+                    and other.event not in used
+                    and not other.event.excludes(funnel, run.reached)
+                    and not is_stale(other.event, last_number)
+                    and not (other.proves(exclusion) or exclusion.proves(other))
+                ):
+                    note(funnel, run, run.tied, other.event)
             return
         else:
             run.accepted.append(event)

@@ -77,6 +77,10 @@ def contested_ties(plan: Plan, hit: str) -> str:
             f"(seq = {UNUSABLE} OR progress.ended_seq IN ({UNUSABLE}, seq))",
             "seq >= progress.least",
         ]
-    times = "followers.late" if plan.has_whole_seconds else "followers.ts"
-    arrays = f"{times}, followers.seq, followers.mask"
-    return f"arrayCount((ts, seq, mask) -> {' AND '.join(conditions)}, {arrays})"
+    columns = {"ts": "late" if plan.has_whole_seconds else "ts", "seq": "seq", "mask": "mask"}
+    if plan.definition.in_step_order:
+        # The events of this time were read several times. Some were used or refused before.
+        conditions += [f"NOT has(progress.{ids}, event_id)" for ids in ("used", "refused")]
+        columns["event_id"] = "event_id"
+    arrays = ", ".join(f"followers.{column}" for column in columns.values())
+    return f"arrayCount(({', '.join(columns)}) -> {' AND '.join(conditions)}, {arrays})"

@@ -154,7 +154,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
         _Field("last_ts", "Int64", entry_time(plan), "ts", "s.last_ts"),
         _Field("last_seq", "UInt64", "first_event.seq", "seq", "s.last_seq"),
         _Field("least", "UInt64", "entry.least", least, least),
-        *(_refusals_in_step_order() if plan.definition.in_step_order else _refusals(plan)),
+        *(_refusals_in_step_order(plan) if plan.definition.in_step_order else _refusals(plan)),
     ]
     if folds_conflicts(plan):
         conflicts = "bitOr(s.conflicts, conflicts)"
@@ -186,9 +186,14 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     return fields
 
 
-def _refusals_in_step_order() -> list[_Field]:
-    """Return the fields for reading events of one time again. An event is refused only once."""
+def _refusals_in_step_order(plan: Plan) -> list[_Field]:
+    """Return the fields for reading events of one time again. An event is refused only once.
+
+    After an exclusion, they keep the events of its time, for `contested_ties`.
+    """
     used, refused = step_order.USED, step_order.REFUSED
+    if plan.excludes:
+        used, refused = f"if(s.excluded, s.used, {used})", f"if(s.excluded, s.refused, {refused})"
     first, again = step_order.IS_FIRST_REFUSAL, step_order.WITH_REFUSED
     tied = f"NOT ({step_order.IS_EARLIER})"
     assumed = f"s.assumed + NOT ({_AFTER})"

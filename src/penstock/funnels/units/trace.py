@@ -286,6 +286,12 @@ def _is_unordered(event: MatchedEvent, path: FunnelPath) -> bool:
     return order[:2] == last[:2] and (order[2] or last[2])
 
 
+def _is_used(path: FunnelPath, event: MatchedEvent) -> bool:
+    """Whether an event completed a step or filled a part of a step."""
+    verdict = path.verdicts.get(event.event_id)
+    return verdict is not None and verdict.decision in SERVED
+
+
 def _is_stale(event: MatchedEvent, number: int | None) -> bool:
     """Whether an event's number is not greater than the last accepted one (rule 4)."""
     return event.number is not None and number is not None and event.number <= number
@@ -304,7 +310,7 @@ def _exclusion_at_once(
         if (
             path.reached in sequel.gaps[other]
             and path.in_window(event.at_ms)
-            and event.event_id not in path.verdicts
+            and not _is_used(path, event)
             and is_provably_after(event.late_order, path.done[-1])
             and not is_provably_after(event.late_order, order)
             and not _is_stale(event, number)
@@ -363,12 +369,11 @@ def _refuse_earlier_ties(
         lambda earlier: sequel.orders[earlier][:2] == path.done[-1][:2], range(index, -1, -1)
     ):
         event, excludes = sequel.events[earlier], path.reached in sequel.gaps[earlier]
-        verdict = path.verdicts.get(event.event_id)
         if (
             (event.matched[place] or excludes)
             and path.in_window(event.at_ms)
             and not is_provably_after(path.done[-1], event.late_order)
-            and (verdict is None or verdict.decision not in SERVED)
+            and not _is_used(path, event)
         ):
             path.ties += 1
             tie = Verdict(
