@@ -222,12 +222,9 @@ def test_a_wrong_bucket_is_explained(service, storage, destination, message, cod
 
 
 def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    shared: tuple[Bucket, Bucket], storage: Storage
 ) -> None:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    storage.create_bucket("shared")
-    first, second = (Bucket("s3://shared/acme", storage.url) for _ in range(2))
+    first, second = shared
     with open_export(first, RowFormat.PARQUET, ["web_1"]):
         with open_export(second, RowFormat.PARQUET, ["web_1"]):
             second.require_exclusive()
