@@ -92,6 +92,14 @@ PAGES = (
         at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),
     ),
     ShownPage(
+        "report-units-event",
+        "/funnels/{funnel_id}/units",
+        at(
+            "/funnels/{funnel}/units?timezone=UTC&step=1&eventType=Event&eventName=payment_failed"
+            "&hasEvent=false"
+        ),
+    ),
+    ShownPage(
         "report-trace",
         "/funnels/{funnel_id}/units/{unit}",
         at("/funnels/{funnel}/units/{unit}?timezone=UTC"),

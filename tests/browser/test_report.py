@@ -316,6 +316,21 @@ def test_a_property_that_differs_is_a_filter_to_click(own, signed_in):
     ]
 
 
+def test_an_event_that_differs_leads_to_its_visitors(own, signed_in):
+    stories = [
+        (["begun", "waited", "paid"] if at % 2 else ["begun", "failed"], {}) for at in range(80)
+    ]
+    page = signed_in
+    page.goto(f"/funnels/{own(stories)}?period=all&timezone=UTC&show=drivers")
+    loaded(page)
+    page.locator("#detail .drivers").get_by_role("link", name="failed").click()
+    loaded(page)
+    expect(page.locator("#list .pager")).to_contain_text("40 visitors.")
+    page.get_by_role("link", name="Remove the filter With failed soon after step 1").click()
+    loaded(page)
+    expect(page.locator("#list .pager")).to_contain_text("80 visitors.")
+
+
 def test_a_step_that_no_event_can_complete_is_named(own, signed_in):
     steps = [*STEPS, {"type": "Event", "value": "absent"}]
     page = signed_in

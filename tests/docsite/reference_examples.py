@@ -197,6 +197,8 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **place)
     call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **place)
     call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **place)
+    unhelped = {"eventType": "Event", "eventName": "help_opened", "hasEvent": "false"}
+    call("GET", "/api/funnels/{funnel_id}/units", query={**after_start, **unhelped}, **place)
     call("GET", "/api/funnels/{funnel_id}/flows", query=after_start, **place)
     earlier = {"compareStartAt": "2026-04-29T00:00:00Z", "compareEndAt": "2026-05-01T00:00:00Z"}
     call("GET", "/api/funnels/{funnel_id}/periods", query={**days, **earlier}, **place)
