@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from threading import Thread
 
@@ -15,6 +17,9 @@ from docsite.pages import blocks
 from jinja2 import Template
 from pyarrow import parquet
 
+from penstock.base.row_files import RowFormat
+from penstock.exports.folder import open_export
+from penstock.exports.storage import ExportFailed, Folder
 from tests.cli.few_units import MAX_UNITS
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
@@ -409,10 +414,18 @@ def test_files_that_no_list_names_are_removed_but_never_those_of_others(service,
     assert [path for path in own + others if (folder / path).exists()] == others
 
 
-class LogInPage(BaseHTTPRequestHandler):
-    """Forwards requests, but answers those for days with a page of its own."""
+Reply = tuple[int, str, bytes]
+"""Status, content type and content of a response."""
+LOG_IN_PAGE: Reply = (200, "text/html", b"<h1>Log in</h1>\n")
+TIMEOUT: Reply = (503, "application/problem+json", b'{"code": "query_timeout", "detail": "Busy."}')
+
+
+class ReplyingProxy(BaseHTTPRequestHandler):
+    """Forwards requests, but answers those whose path contains a text with the next reply."""
 
     service: httpx.Client
+    text: str
+    replies: Iterator[Reply]
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -422,10 +435,11 @@ class LogInPage(BaseHTTPRequestHandler):
             if name in self.headers
         }
         answer = self.service.request(self.command, self.path, content=body, headers=headers)
-        status, kind, content = (
-            (200, "text/html", b"<h1>Log in</h1>\n")
-            if self.path.startswith("/api/exports/day?")
-            else (answer.status_code, answer.headers["Content-Type"], answer.content)
+        reply = next(self.replies, None) if self.text in self.path else None
+        status, kind, content = reply or (
+            answer.status_code,
+            answer.headers["Content-Type"],
+            answer.content,
         )
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -443,20 +457,41 @@ class LogInPage(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_of_a_proxy_is_not_stored_as_events(service, tmp_path):
+@pytest.fixture
+def behind_proxy(service):
+    """Exports through a proxy that replies to requests whose path contains a text."""
+
+    def export(folder, text, replies):
+        attributes = {"service": service.client, "text": text, "replies": iter(replies)}
+        handler = type("Handler", (ReplyingProxy,), attributes)
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            result = run(service, folder, "--format", "ndjson", PENSTOCK_URL=url)
+            server.shutdown()
+        return result
+
+    return export
+
+
+def test_outcomes_that_a_busy_engine_refuses_are_read_again(service, tmp_path, behind_proxy):
+    steps = [{"type": "Event", "value": "step"}, {"type": "Event", "value": "other"}]
+    funnel = service.client.post("/api/funnels", json={"name": "Busy", "steps": steps}).json()
+    files = [tmp_path / name / f"outcomes/{funnel['id']}.ndjson" for name in ("once", "twice")]
+    once = behind_proxy(tmp_path / "once", f"{funnel['id']}/unit-table", [TIMEOUT])
+    twice = behind_proxy(tmp_path / "twice", f"{funnel['id']}/unit-table", [TIMEOUT] * 2)
+    assert service.client.delete(f"/api/funnels/{funnel['id']}").status_code == 204
+    assert (once.returncode, twice.returncode) == (0, 0), once.stderr + twice.stderr
+    assert [file.exists() for file in files] == [True, False]
+    assert "no outcomes of the funnel Busy: Busy." in twice.stderr
+
+
+def test_a_page_of_a_proxy_is_not_stored_as_events(service, tmp_path, behind_proxy):
     website_id = new_website(service)
     send(service, website_id, [0])
-    handler = type("Handler", (LogInPage,), {"service": service.client})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
     folder = tmp_path / "export"
-    try:
-        result = run(service, folder, "--format", "ndjson", PENSTOCK_URL=url)
-    finally:
-        server.shutdown()
-        server.server_close()
-    message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html, unlike a Penstock"
+    result = behind_proxy(folder, "/api/exports/day?", repeat(LOG_IN_PAGE))
+    message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html. Penstock"
     assert (result.returncode, message in result.stderr) == (1, True), result.stderr
     assert not list(folder.glob("events/*/*"))
     assert not (folder / "manifest.json").exists()
@@ -494,6 +529,15 @@ def test_a_folder_whose_manifest_names_a_file_outside_is_refused(service, tmp_pa
     assert result.returncode == 1
     assert "names a file outside it: ../outside" in result.stderr
     assert outside.read_text("utf-8") == "stays"
+
+
+def test_a_workspace_without_websites_never_replaces_the_export_of_another(service, tmp_path):
+    folder = tmp_path / "export"
+    exported(service, folder)
+    other = open_export(Folder(folder), RowFormat.PARQUET, [])
+    with pytest.raises(ExportFailed, match="has the export of another workspace"), other:
+        pass
+    assert (folder / "manifest.json").exists()
 
 
 def test_another_format_in_the_same_folder_is_refused(service, tmp_path):

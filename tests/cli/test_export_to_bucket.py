@@ -221,19 +221,6 @@ def test_a_wrong_bucket_is_explained(service, storage, destination, message, cod
     assert "secret" not in result.stderr
 
 
-def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
-    shared: tuple[Bucket, Bucket], storage: Storage
-) -> None:
-    first, second = shared
-    with open_export(first, RowFormat.PARQUET, ["web_1"]):
-        with open_export(second, RowFormat.PARQUET, ["web_1"]):
-            second.require_exclusive()
-        before = storage.objects("shared")
-        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
-            first.require_exclusive()
-    assert storage.objects("shared") == before
-
-
 @pytest.fixture
 def shared(storage, monkeypatch):
     """Two connections to one place in a bucket."""
@@ -246,6 +233,20 @@ def shared(storage, monkeypatch):
 
 def begin(stack, bucket):
     return stack.enter_context(open_export(bucket, RowFormat.NDJSON, ["web_1"]))
+
+
+def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
+    shared: tuple[Bucket, Bucket], storage: Storage
+) -> None:
+    first, second = shared
+    with ExitStack() as stack:
+        begin(stack, first)
+        begin(stack, second)
+        second.require_exclusive()
+        before = storage.objects("shared")
+        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+            first.require_exclusive()
+    assert storage.objects("shared") == before
 
 
 def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
@@ -293,6 +294,23 @@ def test_an_export_restores_its_list_that_an_earlier_one_removed(
         assert storage.objects("shared").keys() == {"acme/unfinished.ndjson"}
         later[0].finish("Acme")
     assert storage.objects("shared").keys() == {"acme/manifest.json"}
+
+
+def test_a_stalled_export_fails_if_another_began_and_ended_meanwhile(
+    shared: tuple[Bucket, Bucket], storage: Storage
+) -> None:
+    first, second = shared
+    with ExitStack() as stack:
+        stalled = begin(stack, first)
+        stalled.write("goals.ndjson", "goals", [b"{}\n"])
+        with open_export(second, RowFormat.NDJSON, ["web_1"]) as later:
+            later.write("goals.ndjson", "goals", [b"{}\n"])
+            later.write("funnels.ndjson", "funnels", [b"{}\n"])
+            later.finish("Acme")
+        complete = storage.objects("shared")
+        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+            stalled.finish("Acme")
+    assert storage.objects("shared") == complete
 
 
 def test_an_export_fails_if_another_has_changed_its_files(

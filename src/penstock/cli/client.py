@@ -82,11 +82,11 @@ def problem_of(response: httpx.Response) -> Record:
 
 
 def fail_unexpected(response: httpx.Response) -> NoReturn:
-    """End the command because a response cannot be one of Penstock."""
+    """End the command because a response cannot come from Penstock."""
     kind = response.headers.get("Content-Type") or "no content type"
     fail(
-        f"{response.request.url.host} answered {_request_of(response)} with {kind[:100]}, unlike a "
-        "Penstock; check PENSTOCK_URL, and any proxy in between"
+        f"{response.request.url.host} answered {_request_of(response)} with {kind[:100]}. Penstock "
+        "answers otherwise; check PENSTOCK_URL, and any proxy in between"
     )
 
 

@@ -84,7 +84,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 def _require_text_keys(node: yaml.MappingNode) -> None:
     for key, _ in node.value:
         if key.tag not in _KEY_TAGS:
-            problem = "a key must be a text; write it in quotes"
+            problem = "a key must be text; write it in quotes"
             raise ComposerError(None, None, problem, key.start_mark)
 
 

@@ -55,6 +55,8 @@ _OF_ONE_FUNNEL = frozenset(
     )
 )  # fmt: skip
 """Codes of errors that affect the outcomes of one funnel, and no other file."""
+_OF_A_BUSY_ENGINE = frozenset(("query_timeout", "query_too_large"))
+"""Those of them that may be gone a moment later."""
 _VISITOR = ("visitor_id", "user_id", "website_id")
 """Columns of the visitors of a saved list."""
 
@@ -185,17 +187,22 @@ def _export_outcomes(
     client: httpx.Client, exported: ExportFolder, funnel: Record, file_format: RowFormat
 ) -> None:
     """Export the outcomes of a funnel, or warn why the export lacks them."""
-    path = f"outcomes/{funnel['id']}.{file_format}"
-    route = f"/api/funnels/{funnel['id']}/unit-table"
-    with (
-        every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
-        client.stream("GET", route, params={"format": file_format}) as answer,
-    ):
-        if answer.is_success:
-            _save(answer, exported, path, "outcomes", file_format, funnel_id=funnel["id"])
-            return
-        answer.read()
-    problem = problem_of(answer)
+    path, route = (
+        f"outcomes/{funnel['id']}.{file_format}",
+        f"/api/funnels/{funnel['id']}/unit-table",
+    )
+    for is_last in (False, True):
+        with (
+            every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
+            client.stream("GET", route, params={"format": file_format}) as answer,
+        ):
+            if answer.is_success:
+                _save(answer, exported, path, "outcomes", file_format, funnel_id=funnel["id"])
+                return
+            answer.read()
+        problem = problem_of(answer)
+        if is_last or problem.get("code") not in _OF_A_BUSY_ENGINE:
+            break
     if problem.get("code") not in _OF_ONE_FUNNEL:
         record_of(answer)
     reason = str(problem.get("detail"))

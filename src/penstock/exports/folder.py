@@ -21,17 +21,22 @@ from penstock import __version__
 from penstock.base.clock import iso, system_clock
 from penstock.base.patterns import Pattern
 from penstock.base.row_files import RowFormat
-from penstock.exports.storage import Bucket, ExportFailed, Folder, Storage
+from penstock.exports.storage import MANIFEST, Bucket, ExportFailed, Folder, Storage
 
 FORMAT = 1
-MANIFEST = "manifest.json"
 _UNFINISHED = "unfinished.ndjson"
 _CHUNK_BYTES = 1024 * 1024
 _BATCH_ROWS = 2_000
 _FOLDERS = ("events", "clicks", "identities", "outcomes", "cohorts")
+_LISTS = (
+    "cohorts", "funnels", "goals", "import_mappings", "links", "members", "segments", "websites",
+    "workspace", "unfinished",
+)  # fmt: skip
 _OWN = Pattern(
-    r"(?:manifest\.json|[a-z_]+\.ndjson|(?:(?:events|clicks)/ID/\d{4}-\d\d-\d\d|"
-    r"(?:identities|outcomes|cohorts)/ID)\.(?:parquet|ndjson))".replace("ID", "[a-z]+_[0-9a-z]{26}")
+    r"(?:manifest\.json|(?:LISTS)\.ndjson|(?:(?:events|clicks)/ID/\d{4}-\d\d-\d\d|"
+    r"(?:identities|outcomes|cohorts)/ID)\.(?:parquet|ndjson))".replace(
+        "ID", "[a-z]+_[0-9a-z]{26}"
+    ).replace("LISTS", "|".join(_LISTS))
 )
 """Paths of files that an export writes."""
 
@@ -188,8 +193,8 @@ class ExportFolder:
         """Remove files that only an export can have written, even if no list has them.
 
         A kill can come between a file and the list, and the file can contain people who were
-        deleted since. Raises `ExportFailed` if a file of this run has changed, which only another
-        export into the same bucket can do.
+        deleted since. Raises `ExportFailed` if a file of this run has changed, for example by
+        another export into the same bucket.
         """
         sizes = dict[str, int]()
         for folder in _FOLDERS:
@@ -304,7 +309,9 @@ def translated_errors() -> Iterator[None]:
 
 
 def _read_earlier(storage: Storage) -> tuple[Head | None, list[ExportedFile]]:
-    """Return the head and the finished files of an earlier run; no head for an empty place."""
+    """Return the head and the finished files of an earlier run. An empty destination has no
+    head.
+    """
     unfinished = storage.read(_UNFINISHED)
     if unfinished is not None:
         head, files = None, []
@@ -343,7 +350,7 @@ def _require_same(storage: Storage, earlier: Head, new: Head) -> None:
             f"{storage} has an export as {earlier.file_format}; add --format "
             f"{earlier.file_format}, or choose a new folder"
         )
-    if earlier.websites and new.websites and not {*earlier.websites} & {*new.websites}:
+    if earlier.websites and not {*earlier.websites} & {*new.websites}:
         raise ExportFailed(f"{storage} has the export of another workspace; choose a new folder")
 
 

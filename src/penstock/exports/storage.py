@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
 
 SCHEME = "s3://"
+MANIFEST = "manifest.json"
+"""The file that makes an export complete."""
 _PART = ".part"
 _LIST_EVERY_S = 5.0
 _UPLOAD_BYTES = 8 * 1024 * 1024
@@ -167,8 +169,10 @@ class Folder:
         self.replace(path, content)
 
     def remove(self, path: str) -> None:
-        (self.root / path).unlink(missing_ok=True)
-        sync_folder(self.root)
+        file = self.root / path
+        if file.exists():
+            file.unlink()
+            sync_folder(file.parent)
 
     def contains(self, path: str) -> bool:
         return (self.root / path).resolve().is_relative_to(self.root.resolve())
@@ -315,7 +319,7 @@ class Bucket:
         """PyArrow has no conditional writes, so this compares afterwards."""
         self.replace(path, content)
         try:
-            self._require_own_list()
+            self._require_own_list(published=content)
         except ExportFailed:
             if self.read(path) == content:
                 self.remove(path)
@@ -343,13 +347,14 @@ class Bucket:
             self._require_own_list()
             self.begin_list(self._list_path, self._list)
 
-    def _require_own_list(self) -> None:
-        """Raise `ExportFailed` if another export has written the list, whose head is its own.
+    def _require_own_list(self, published: bytes | None = None) -> None:
+        """Raise `ExportFailed` if another export has begun since. It may have ended, too.
 
         An export that ended when this one began may have removed the list, which is then restored.
+        published: the manifest that this export has written.
         """
         stored = self.read(self._list_path)
-        if stored is None:
+        if stored is None and self.read(MANIFEST) in (None, published):
             self.begin_list(self._list_path, self._list)
         elif stored != self._stored:
             self._list_path = ""  # It belongs to the other export.

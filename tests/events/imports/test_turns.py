@@ -51,6 +51,13 @@ def test_a_file_of_a_million_bad_lines_stops_after_ten_thousand(upload, client, 
     assert workspace.browser.get(f"/imports/{job['id']}").status_code == 200
 
 
+def test_an_import_goes_on_while_many_events_wait(upload, client, monkeypatch):
+    monkeypatch.setattr(worker, "_MANY_WAITING", 0)
+    monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 10)
+    job = finished(client, upload(ndjson([line(number) for number in range(50)]))["id"])
+    assert (job["state"], job["accepted"]) == ("done", 50)
+
+
 @pytest.mark.parametrize("limits", [{"max_import_rejects": 3}])
 def test_good_lines_before_the_limit_are_stored_and_the_rest_is_missing(
     upload, client, workspace, services

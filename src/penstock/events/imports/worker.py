@@ -54,7 +54,7 @@ lines.
 _MANY_WAITING = 16
 """Number of waiting events from which an import slows down."""
 _PAUSE_FACTOR = 1.5
-"""Length of the pause after a batch while many events wait, relative to the time of the batch. With
+"""Length of the pause after a step while many events wait, relative to the time of the step. With
 it, single posts keep 0.7 of their rate.
 """
 _MAX_RUNNING = 64

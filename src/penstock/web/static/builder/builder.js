@@ -140,7 +140,7 @@ form.addEventListener("form:refused", () => setTimeout(openFaultyRows));
 form.addEventListener("input", show);
 // Not at the loss of the focus: what the reader is about to click must not move.
 for (const type of ["click", "keyup"])
-  form.addEventListener(type, () => setTimeout(closeEntered, 0, rows));
+  form.addEventListener(type, ({ target }) => setTimeout(closeEntered, 0, rows, target));
 startEditing(form, handleClick);
 moveRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);

@@ -44,7 +44,8 @@ export function showResult(
   const notes = coverage.notes.map((note, index) =>
     coverage.noteCodes[index] === "no_window" ? noWindow : note,
   );
-  const withFilters = definition.steps[0].filters?.length ? " with its filters" : "";
+  const first = definition.steps.find((row) => !row.diagnostic && !row.exclude);
+  const withFilters = first?.filters?.length ? " with its filters" : "";
   const nothing = aggregate.entered
     ? []
     : [`No ${noun}s completed the first step${withFilters} in this period.`];

@@ -131,11 +131,13 @@ function bold(text) {
   return strong;
 }
 
-// Closes the rows whose event the reader has entered, once the focus is elsewhere.
-export function closeEntered(list) {
+// Closes the rows whose event the reader has entered, once the focus is elsewhere. clicked: where
+// the reader has clicked or typed; a click beside the fields of a row removes the focus.
+export function closeEntered(list, clicked) {
   for (const row of list.querySelectorAll("[data-row][data-entry]"))
     if (
       !row.contains(document.activeElement) &&
+      !row.contains(clicked) &&
       selectionOf(row.querySelector("[data-match]")).value
     )
       delete row.dataset.entry;
