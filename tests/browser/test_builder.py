@@ -1042,7 +1042,9 @@ def test_an_entered_step_closes_once_the_reader_continues_elsewhere(shop, builde
     expect(first.get_by_label("Value")).to_be_hidden()
     expect(second.get_by_label("Value")).to_be_focused()
     page.keyboard.type("paid")
+    second.locator(".row-number").click()
     expect(second.get_by_label("Value")).to_be_visible()
+    second.get_by_label("Value").focus()
     for _ in range(6):
         page.keyboard.press("Tab")
     expect(second.locator(".row-text")).to_have_text("paid")

@@ -132,12 +132,14 @@ function bold(text) {
 }
 
 // Closes the rows whose event the reader has entered, once the focus is elsewhere. clicked: where
-// the reader has clicked or typed; a click beside the fields of a row removes the focus.
+// the reader has clicked or typed. A click beside the fields of a row focuses a part of the page
+// around it.
 export function closeEntered(list, clicked) {
+  const { activeElement } = document;
+  const current = activeElement.contains(clicked) ? clicked : activeElement;
   for (const row of list.querySelectorAll("[data-row][data-entry]"))
     if (
-      !row.contains(document.activeElement) &&
-      !row.contains(clicked) &&
+      !row.contains(current) &&
       selectionOf(row.querySelector("[data-match]")).value
     )
       delete row.dataset.entry;
