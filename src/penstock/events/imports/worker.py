@@ -53,7 +53,7 @@ lines.
 """
 _MANY_WAITING = 16
 """Number of waiting events from which an import slows down."""
-_PAUSE_FACTOR = 1.5
+_PAUSE_FACTOR = 2.0
 """Length of the pause after a step while many events wait, relative to the time of the step. With
 it, single posts keep 0.7 of their rate.
 """
