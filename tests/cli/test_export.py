@@ -491,7 +491,7 @@ def test_a_page_of_a_proxy_is_not_stored_as_events(service, tmp_path, behind_pro
     send(service, website_id, [0])
     folder = tmp_path / "export"
     result = behind_proxy(folder, "/api/exports/day?", repeat(LOG_IN_PAGE))
-    message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html. Penstock"
+    message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html. This is not"
     assert (result.returncode, message in result.stderr) == (1, True), result.stderr
     assert not list(folder.glob("events/*/*"))
     assert not (folder / "manifest.json").exists()

@@ -107,8 +107,8 @@ def test_a_schedule_survives_an_answer_that_is_not_json(tmp_path):
         server.server_close()
     assert process.wait(PATIENCE_S) == 0
     assert (
-        "penstock: 127.0.0.1 answered GET /api/settings/websites with text/html. Penstock "
-        "answers otherwise; check PENSTOCK_URL"
+        "penstock: 127.0.0.1 answered GET /api/settings/websites with text/html. This is not "
+        "a response from Penstock; check PENSTOCK_URL"
     ) in log.read_text("utf-8")
 
 

@@ -85,8 +85,8 @@ def fail_unexpected(response: httpx.Response) -> NoReturn:
     """End the command because a response cannot come from Penstock."""
     kind = response.headers.get("Content-Type") or "no content type"
     fail(
-        f"{response.request.url.host} answered {_request_of(response)} with {kind[:100]}. Penstock "
-        "answers otherwise; check PENSTOCK_URL, and any proxy in between"
+        f"{response.request.url.host} answered {_request_of(response)} with {kind[:100]}. This is "
+        "not a response from Penstock; check PENSTOCK_URL, and any proxy in between"
     )
 
 
