@@ -31,6 +31,7 @@ from penstock.events.imports.access import (
 from penstock.events.imports.content import require_format
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.dry_runs.worker import TOPIC as DRY_RUNS_TOPIC
+from penstock.events.imports.dry_runs.worker import DryRunWorker
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
 from penstock.events.imports.formats.table import mapping_fault, reader_of_request
@@ -79,14 +80,22 @@ class ImportService:
         self._files = ImportFiles(settings.data / "imports")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
         self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
+        staged = ImportFiles(settings.data / "staged")
         self.dry_runs = DryRunService(
             database,
-            websites,
-            self._files,
-            settings,
+            staged,
+            DryRunWorker(
+                database,
+                websites,
+                staged,
+                self._files,
+                settings,
+                clock,
+                on_started=self.worker.wake,
+                is_busy=lambda: intake.waiting() > 0,
+            ).worker,
             clock,
-            on_started=self.worker.wake,
-            is_busy=lambda: intake.waiting() > 0,
+            max_file_bytes=settings.max_import_bytes,
         )
 
     @asynccontextmanager

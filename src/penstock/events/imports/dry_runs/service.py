@@ -1,6 +1,6 @@
 """Use cases for dry runs: files that wait for their start. Methods block."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Caller
-from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, Invalid, NotFound
+from penstock.base.worker import Worker
 from penstock.events.imports import store
 from penstock.events.imports.access import (
     changed_import,
@@ -20,7 +20,7 @@ from penstock.events.imports.access import (
     sender_of,
 )
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord, UsedMappingRecord
-from penstock.events.imports.dry_runs.worker import TOPIC, DryRunWorker
+from penstock.events.imports.dry_runs.worker import TOPIC
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
@@ -28,7 +28,6 @@ from penstock.events.imports.mappings.store import find_equal_mapping
 from penstock.events.imports.model import ImportJob, ImportState, StagedFile
 from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 
 
 class _StagedLimits(NamedTuple):
@@ -61,32 +60,16 @@ class DryRunService:
     def __init__(
         self,
         database: Database,
-        websites: WebsiteService,
-        started: ImportFiles,
-        settings: Settings,
+        files: ImportFiles,
+        worker: Worker,
         clock: Clock,
         *,
-        on_started: Callable[[], None],
-        is_busy: Callable[[], bool],
+        max_file_bytes: int,
     ) -> None:
-        """started: files of imports that were started.
-
-        on_started: called when a file is ready for its import. is_busy: whether events wait for
-        their commit, which then has priority.
-        """
+        """files: files before their start. worker: reads them for their dry run."""
         self._database, self._clock = database, clock
-        self._max_file_bytes = settings.max_import_bytes
-        self.files = ImportFiles(settings.data / "staged")
-        self.worker = DryRunWorker(
-            database,
-            websites,
-            self.files,
-            started,
-            settings,
-            clock,
-            on_started=on_started,
-            is_busy=is_busy,
-        ).worker
+        self._max_file_bytes = max_file_bytes
+        self.files, self.worker = files, worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
