@@ -49,9 +49,9 @@ serve: $(RUN) ## Start the service (PORT=8000; DATA=folder for another than the 
 
 .PHONY: check
 check: $(DEV) ## Check style, types, imports between rooms and dependencies
-	@$(MAKE) --no-print-directory --jobs 2 types style imports dependencies
+	@$(MAKE) --no-print-directory --jobs 2 types style imports dependencies runs
 
-.PHONY: types style imports dependencies
+.PHONY: types style imports dependencies runs
 types:
 	@scripts/timed types $(BIN)/mypy
 style:
@@ -62,37 +62,43 @@ imports:
 dependencies:
 	@scripts/timed dependencies $(BIN)/deptry src
 	@scripts/timed dependencies $(BIN)/deptry tests bench docsite examples --ignore DEP002,DEP004
+runs:
+	@$(BIN)/python -m tests.full --age
 
 # Tests that ARGS names, such as ARGS="tests/funnels/test_filters.py", need no checks and few packages.
 CHOSEN := $(filter tests/%,$(ARGS))
-NEEDED := $(if $(filter tests/segment% tests/sdk% tests/browser%,$(CHOSEN)),$(SEGMENT))
+NEEDED := $(if $(filter tests tests/segment% tests/sdk% tests/browser%,$(CHOSEN)),$(SEGMENT))
 
 .PHONY: test
 ifeq ($(CHOSEN),)
-test: $(DEV) ## Run all checks, then all tests (ARGS="tests/funnels -k tie" for some)
-	@rm -f $(VENV)/parts
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types test-sdk $(SEGMENT) style imports dependencies
+test: checks ## Run all checks, then the tests of every rule: ten minutes (ARGS="tests/funnels -k tie" for some)
 	@scripts/setup tests
-	@scripts/timed tests $(PYTEST) --durations=50 $(ARGS)
+	@PENSTOCK_TIER=test scripts/timed tests $(PYTEST) $(ARGS)
 	@scripts/timed --print
 else
-test: $(DEV) $(NEEDED)
-	@scripts/setup tests
-	$(PYTEST) $(ARGS)
+test: pytest
 endif
 
+# All checks, and the packages that tests need, timed in parts.
+.PHONY: checks
+checks: $(DEV)
+	@rm -f $(VENV)/parts
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types test-sdk $(SEGMENT) style imports dependencies runs
+
+# Tests that somebody names: all of them, also those of the full run.
+.PHONY: pytest
+pytest: $(DEV) $(NEEDED)
+	@scripts/setup tests
+	$(PYTEST) $(ARGS)
+
 .PHONY: quick
-quick: $(DEV) ## Run the tests without browsers, kills and other long runs in minutes, then check (ROOM=links for one room)
-	PENSTOCK_QUICK=1 $(PYTEST) $(if $(ROOM),tests/$(ROOM),tests) $(ARGS)
-	@$(MAKE) --no-print-directory $(if $(ROOM),style imports,check)
+quick: $(DEV) ## Run the tests that need no event store, service or browser in a minute (ROOM=links for one room)
+	PENSTOCK_TIER=quick $(PYTEST) -n 2 $(if $(ROOM),tests/$(ROOM),tests) $(ARGS)
+	@$(MAKE) --no-print-directory style imports
 
 .PHONY: test-full
-test-full: check test-sdk $(SEGMENT) ## Like test, on both databases, with 20,000 examples and 200 kills; then test-http and test-shards
-	@scripts/setup tests
-	@rm -f $(VENV)/runs
-	PENSTOCK_RUNS=$(VENV)/runs PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) \
-		PENSTOCK_KILLS=$(or $(KILLS),200) $(PYTEST) $(ARGS)
-	@PENSTOCK_RUNS=$(VENV)/runs $(MAKE) --no-print-directory test-http test-shards
+test-full: $(DEV) $(SEGMENT) ## Run everything, in parts that resume (PART="http shards"); hours: see docs/development/test-runs.md
+	@$(BIN)/python -m tests.full $(PART)
 
 .PHONY: test-http
 test-http: $(DEV) ## Test everything that reads or writes events, with the event store behind HTTP

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import psycopg
-from tests.postgres import PostgresServer, programs
+from tests.postgres import PostgresServer, program_folder
 
 from bench.other_engines import LIMIT_S, self_join
 from bench.timing import best_seconds
@@ -13,7 +13,7 @@ def seconds(file: Path, rounds: int) -> float | None:
     """Return the best time of the self-join over a table loaded from CSV, with an index for the
     join.
     """
-    folder = programs()
+    folder = program_folder()
     assert folder is not None, "PostgreSQL is not installed (Debian: apt install postgresql)"
     server = PostgresServer(folder)
     try:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.tiers import TIER, Tier, is_for_full_tier
+
 Test = Callable[..., None]
 
 
@@ -20,11 +22,13 @@ def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
     A case sees the data that earlier cases have stored. Use `parametrize` where that matters.
 
     names: the names of the test's parameters. values: a value, a tuple or a `pytest.param` for each
-    case.
+    case. A case with the mark `full` is left out of `make test`.
     """
     is_single = isinstance(names, str)
     parameters = (names,) if isinstance(names, str) else names
     sets = [ParameterSet.extract_from(value, force_tuple=is_single) for value in values]
+    if TIER is not Tier.FULL:
+        sets = [case for case in sets if not is_for_full_tier(case.marks)]
 
     def decorate(test: Test) -> Test:
         @wraps(test)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import httpx
 
+from tests import programs
 from tests.serving import environment
 from tests.waiting import PATIENCE_S, eventually
 
@@ -66,6 +67,7 @@ class ClickHouseServer:
         cluster: Sequence[Ports] = (),
     ) -> None:
         """cluster: ports of all servers of its cluster; empty for a single server."""
+        programs.require("starts_database")
         self._folder, self._rights = folder, rights
         self._ports, self._cluster = ports or free_ports(), cluster
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import httpx
 import psycopg
 import pytest
 import structlog
-from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from litestar import Litestar
 from litestar.testing import TestClient
@@ -28,6 +26,7 @@ from sqlalchemy import Engine
 from penstock.activity.live import service as live_service
 from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
+from penstock.base.errors import StoreUnavailable
 from penstock.edge.layer import EdgeLayer
 from penstock.metadb.database import Database
 from penstock.metadb.tables import event_ledger, metadata
@@ -35,10 +34,11 @@ from penstock.settings import Settings
 from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
-from tests import clickhouse_database, scratch
+from tests import clickhouse_database, programs, scratch, tiers
 from tests.applications import BorrowedRoutes, application
 from tests.clickhouse_server import ClickHouseServer, two_shards
-from tests.postgres import PostgresServer, programs
+from tests.cpu_times import FileTimer
+from tests.postgres import PostgresServer, program_folder
 from tests.quick_passwords import hash_cheaply
 from tests.run_report import RunReport
 from tests.sharded import ShardedWarehouse
@@ -51,17 +51,6 @@ hypothesis_settings.register_profile("penstock", deadline=None)
 hypothesis_settings.load_profile("penstock")
 
 scratch.use_memory()
-
-_PROGRAMS = frozenset(("browser", "page", "clickhouse", "shards", "postgres_server"))
-"""Fixtures that start a browser or a server."""
-_LONG = tuple(
-    f"tests/{place}"
-    for place in (
-        *("browser/", "e2e/", "faults/", "fuzz/", "sdk/test_javascript_sdk.py"),
-        *("segment/test_clients.py", "segment/test_snippets.py"),
-    )
-)
-"""Folders of tests that take long or need a client's packages."""
 
 _DISCONNECT_OTHERS = """
 SELECT pg_terminate_backend(pid)
@@ -78,6 +67,7 @@ WHERE database = currentDatabase() AND active AND table != 'schema_migrations'
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
+    config.pluginmanager.register(FileTimer())
     # Objects created during collection live until the end, and searching them for garbage takes 5%
     # of a run. `penstock serve` sets the same threshold.
     gc.set_threshold(50_000, 20, 100)
@@ -89,70 +79,17 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("PENSTOCK_QUICK"):
-        _deselect(config, items, _is_long)
-    elif os.environ.get("PENSTOCK_DATABASES") != "all":
-        _deselect(config, items, _repeats_on_postgres)
+    tiers.choose(config, items)
     if (workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
-        _arrange_for_workers(items, workers)
+        tiers.arrange_for_workers(items, workers)
 
 
-def _deselect(
-    config: pytest.Config, items: list[pytest.Item], is_left_out: Callable[[pytest.Item], bool]
-) -> None:
-    left_out = {item for item in items if is_left_out(item)}
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
-
-
-def _runs_on_postgres(item: pytest.Item) -> bool:
-    return (
-        isinstance(item, pytest.Function)
-        and hasattr(item, "callspec")
-        and item.callspec.params.get("database_url") == "postgresql"
-    )
-
-
-def _repeats_on_postgres(item: pytest.Item) -> bool:
-    """Whether the test would run on both databases although it does not cover their differences.
-
-    `every_database` marks tests of differences: locks, conflicts, searches, order, unusual
-    characters, large numbers, deletions. In addition, `tests/fuzz/test_api.py` calls every
-    operation on PostgreSQL in each run.
-    """
-    return _runs_on_postgres(item) and not item.get_closest_marker("every_database")
-
-
-def _is_long(item: pytest.Item) -> bool:
-    """Whether `make quick` skips the test: it is slow or random, or needs other programs."""
-    assert isinstance(item, pytest.Function)
-    return (
-        item.get_closest_marker("slow") is not None
-        or is_hypothesis_test(item.function)
-        or _runs_on_postgres(item)
-        or not _PROGRAMS.isdisjoint(item.fixturenames)
-        or item.nodeid.startswith(_LONG)
-    )
-
-
-def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
-    """Move tests that take long or share expensive fixtures to the start of a worker's share.
-
-    `--dist worksteal` gives each worker a share of the list and runs it from the start. A worker
-    that has finished takes tests from the end of the longest remaining share, where short tests
-    should be. The first share starts with browser tests, the others with slow tests in turn.
-    """
-    browser = [item for item in items if item.nodeid.startswith("tests/browser/")]
-    others = [item for item in items if not item.nodeid.startswith("tests/browser/")]
-    slow = [item for item in others if item.get_closest_marker("slow")]
-    short = [item for item in others if not item.get_closest_marker("slow")]
-    firsts = [browser, *(slow[at :: workers - 1] for at in range(workers - 1))]
-    share, rest = len(items) // workers, iter(short)
-    items[:] = [
-        item for first in firsts for item in (*first, *islice(rest, max(0, share - len(first))))
-    ]
-    items.extend(rest)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Function) -> Iterator[None]:
+    programs.enter(item.fixturenames)
+    result = yield
+    programs.enter()
+    return result
 
 
 class ShiftedClock:
@@ -179,6 +116,23 @@ class SharedWarehouse(Warehouse):
 
     def close(self) -> None:
         pass
+
+
+class NoConnection:
+    """A connection on which every statement fails."""
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreUnavailable("This test does not name the fixture `warehouse`.")
+
+
+class UnreachableWarehouse(SharedWarehouse):
+    """A warehouse that cannot be reached."""
+
+    def _connect(self, answer_s: int = 0) -> Any:
+        return NoConnection()
 
 
 def _empty(warehouse: Warehouse) -> None:
@@ -210,7 +164,21 @@ def plain_tracebacks() -> None:
 
 
 @pytest.fixture(scope="session")
-def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
+def starts_service() -> None:
+    """Named by tests that start a Penstock service or command."""
+    programs.allow("starts_service")
+
+
+@pytest.fixture(scope="session")
+def starts_database() -> None:
+    """Named by tests that start a PostgreSQL or ClickHouse server."""
+    programs.allow("starts_database")
+
+
+@pytest.fixture(scope="session")
+def clickhouse(
+    starts_database: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClickHouseServer]:
     """A ClickHouse server."""
     server = ClickHouseServer(tmp_path_factory.mktemp("clickhouse"))
     yield server
@@ -219,7 +187,7 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
 
 @pytest.fixture(scope="session")
 def shards(
-    tmp_path_factory: pytest.TempPathFactory,
+    starts_database: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
     """Two ClickHouse servers, which are the shards of a cluster."""
     with two_shards(tmp_path_factory.mktemp("shards")) as servers:
@@ -273,8 +241,8 @@ def warehouse(_shared_warehouse: Warehouse) -> Iterator[Warehouse]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    folder = programs()
+def postgres_server(starts_database: None) -> Iterator[PostgresServer]:
+    folder = program_folder()
     if folder is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
     server = PostgresServer(folder)
@@ -390,11 +358,22 @@ def settings(tmp_path: Path, metadb_url: str, _settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> Iterator[Services]:
+def event_store(request: pytest.FixtureRequest, tmp_path: Path) -> Warehouse:
+    """The event store of the application. In `make quick`, it cannot be reached: tests that use it
+    name the fixture `warehouse`, and are left out there.
+    """
+    if tiers.TIER is tiers.Tier.QUICK:
+        return UnreachableWarehouse(data=tmp_path, url=None)
+    warehouse: Warehouse = request.getfixturevalue("warehouse")
+    return warehouse
+
+
+@pytest.fixture
+def services(settings: Settings, clock: ShiftedClock, event_store: Warehouse) -> Iterator[Services]:
     database = Database(settings.metadb_url, settings.limits.database_timeout_s)
     if compiled := _compiled.get(database.engine.name):
         compiled.share(database.engine)
-    open_services = build_services(settings, clock, stores=Stores(database, warehouse))
+    open_services = build_services(settings, clock, stores=Stores(database, event_store))
     yield open_services
     open_services.database.close()
 

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests import programs
 from tests.waiting import PATIENCE_S
 
 _START_S = 30
@@ -28,7 +29,7 @@ _QUICK = (
 )
 
 
-def programs() -> Path | None:
+def program_folder() -> Path | None:
     """The folder with `initdb` and `postgres`; None if PostgreSQL is not installed."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = debian[-1] if debian else shutil.which("initdb")
@@ -39,6 +40,7 @@ class PostgresServer:
     """A running server. `fresh()` returns the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
+        programs.require("starts_database")
         # The path must be short, because a Unix socket's path has at most about 100 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
         self._numbers = count(1)

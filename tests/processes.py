@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO, cast
 
+from tests import programs
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.preloaded"])
 
@@ -34,6 +36,7 @@ def new_python(
     """Like `ForkedProcess`, but start a new interpreter that imports everything itself, as in real
     use.
     """
+    programs.require("starts_service")
     with stdout.open("ab") as output, stderr.open("ab") as errors:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -63,6 +66,7 @@ class ForkedProcess:
 
         descriptors: soft and hard limit of open files.
         """
+        programs.require("starts_service")
         stdout.touch()
         stderr.touch()
         self._process = _CONTEXT.Process(

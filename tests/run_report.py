@@ -1,26 +1,29 @@
 """Reports a test run: prints long counting tests as they finish, then a summary table.
 
-The report also names slow tests that do not give a reason. A test that counts something adds the
+The report also names slow tests that do not give a reason, and the files that took most of the
+processor. A test that counts something adds the
 number to its user properties: `("examples", 400)`, `("kills", 20)`. If a test is split into shares,
-the `tests` column shows how many. `PENSTOCK_RUNS` names a file for several runs in a row: each run
-appends its results, and the last one prints the combined table.
+the `tests` column shows how many. `PENSTOCK_RESULT` names a file for the totals, which
+`make test-full` reads.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from msgspec import json
 
+from tests import cpu_times
+from tests.tiers import TIER, Tier
+
 SLOW_S = 5.0
 COUNTED = ("examples", "kills")
 
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
-_RUNS = Path(file) if (file := os.environ.get("PENSTOCK_RUNS")) else None
-_ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "embedded")
+_RESULT = os.environ.get("PENSTOCK_RESULT")
 _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
 
@@ -55,18 +58,19 @@ class RunReport:
         self._config = config
         self.tests = defaultdict[str, Tally](Tally)
         self.slow: list[tuple[float, str]] = []
+        self.cpu_s = defaultdict[str, float](float)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Copy the reason given in the `slow` marker, because workers report properties but not
         markers.
         """
-        if mark := item.get_closest_marker("slow"):
-            if not (mark.args and isinstance(mark.args[0], str)):
-                raise pytest.UsageError(f"{item.nodeid}: pytest.mark.slow needs a reason")
+        if (mark := item.get_closest_marker("slow")) and mark.args:
             item.user_properties.append(("slow", mark.args[0]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties = dict(report.user_properties)
+        if report.when == "teardown":
+            self.cpu_s[report.nodeid.partition("::")[0]] += cpu_times.reported_cpu_s(report)
         tally = self.tests[report.nodeid]
         tally.tests = 1
         tally.seconds += report.duration
@@ -98,39 +102,50 @@ class RunReport:
                 f"warning: {test} took {seconds:.1f} s; say why with pytest.mark.slow(reason)",
                 yellow=True,
             )
+        if TIER is not Tier.FULL:
+            for warning in cpu_times.warnings(self.cpu_s):
+                terminalreporter.write_line(warning, yellow=True)
+        if len(self.cpu_s) > 1:
+            terminalreporter.section("processor time, in seconds")
+            for line in cpu_times.dearest(self.cpu_s):
+                terminalreporter.write_line(line)
         if len(self.tests) > 1:
             terminalreporter.section("what ran")
-            runs = {**_earlier_runs(), _ENGINE: self.tests}
-            for line in _table(runs):
+            for line in _table(self.tests):
                 terminalreporter.write_line(line)
-            if _RUNS is not None:
-                _RUNS.write_bytes(json.encode(runs))
+        if _RESULT is not None:
+            self._write_result(Path(_RESULT), terminalreporter.stats)
 
-
-def _earlier_runs() -> dict[str, dict[str, Tally]]:
-    """Return the tallies of earlier runs, by event store and test."""
-    if _RUNS is None or not _RUNS.exists():
-        return {}
-    return json.decode(_RUNS.read_bytes(), type=dict[str, dict[str, Tally]])
-
-
-def _table(runs: Mapping[str, Mapping[str, Tally]]) -> Iterator[str]:
-    """For each run, yield a line per folder and per test that counts something, then the total."""
-    rows: list[tuple[str, list[str]]] = [("", ["tests", "failed", "skipped", "seconds", *COUNTED])]
-    total = Tally()
-    for engine, tests in runs.items():
-        if len(runs) > 1:
-            rows.append((f"event store: {engine}", []))
-        folders, functions = defaultdict[str, Tally](Tally), defaultdict[str, Tally](Tally)
-        for test, tally in tests.items():
-            path, _, name = test.partition("::")
-            folders[path.rpartition("/")[0]].add(tally)
-            if tally.counts:
-                functions[name.partition("[")[0]].add(tally)
+    def _write_result(self, file: Path, stats: Mapping[str, Sequence[object]]) -> None:
+        total = Tally()
+        for tally in self.tests.values():
             total.add(tally)
-        rows += [(name, tally.cells()) for name, tally in sorted(folders.items())]
-        rows += [(f"  {name}", tally.cells()) for name, tally in sorted(functions.items())]
-    rows.append(("total", total.cells()))
+        failed = max(total.failed, len(stats.get("failed", ())) + len(stats.get("error", ())))
+        result = {
+            "passed": total.tests - total.failed - total.skipped,
+            "failed": failed,
+            "skipped": total.skipped,
+            "counts": total.counts,
+        }
+        file.write_bytes(json.encode(result))
+
+
+def _table(tests: Mapping[str, Tally]) -> Iterator[str]:
+    """Yield a line per folder and per test that counts something, then the total."""
+    folders, functions = defaultdict[str, Tally](Tally), defaultdict[str, Tally](Tally)
+    total = Tally()
+    for test, tally in tests.items():
+        path, _, name = test.partition("::")
+        folders[path.rpartition("/")[0]].add(tally)
+        if tally.counts:
+            functions[name.partition("[")[0]].add(tally)
+        total.add(tally)
+    rows = [
+        ("", ["tests", "failed", "skipped", "seconds", *COUNTED]),
+        *((name, tally.cells()) for name, tally in sorted(folders.items())),
+        *((f"  {name}", tally.cells()) for name, tally in sorted(functions.items())),
+        ("total", total.cells()),
+    ]
     width = max(len(name) for name, _ in rows)
     for name, cells in rows:
         yield f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)

@@ -23,7 +23,7 @@ def rows_below(heading: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def service(tmp_path: Path):
+def service(starts_service, tmp_path: Path):
     running = Service(tmp_path / "data")
     yield running
     running.close()

@@ -184,6 +184,7 @@ def test_the_last_use_is_listed_at_once_and_stored(server, workspace, services, 
     assert record(workspace, new_key["id"])["lastUsedAt"] == last_used
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_last_use_survives_a_clean_stop(tmp_path):
     with Served(tmp_path / "data") as service:
         form = {"email": "ada@example.com", "password": "correct horse", "workspaceName": "Acme"}

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import _migrated as migrate
-from tests.postgres import PostgresServer, programs
+from tests.postgres import PostgresServer, program_folder
 
 
 @pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    folder = programs()
+def own_server(starts_database: None) -> Iterator[PostgresServer]:
+    folder = program_folder()
     if folder is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
     server = PostgresServer(folder)

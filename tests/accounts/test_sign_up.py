@@ -68,12 +68,14 @@ def sign_up(
     return client.post("/api/auth/signup", json=FORM | form, headers=headers)
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_local_client_can_create_the_first_account(tmp_path):
     with Served(tmp_path / "data") as service:
         assert sign_up(service.client).status_code == 201
         assert sign_up(service.client, email="second@example.com").json()["code"] == "signup_closed"
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_printed_setup_token_allows_the_first_sign_up_from_elsewhere(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

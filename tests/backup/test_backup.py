@@ -134,6 +134,7 @@ def without_last_event(answer: Any) -> Any:
     return answer
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts two services and runs seven commands")
 def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
     tmp_path: Path, quickly: Command
@@ -175,6 +176,7 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
     assert not any((data / "warehouse" / "shadow").glob("penstock_*"))
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts two services")
 def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
     """Segments, internal traffic, cohorts, saved mappings, traits, folders and names of steps."""
@@ -231,7 +233,7 @@ def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a stopped service with some events."""
     data = tmp_path_factory.mktemp("stopped") / "data"
     with Served(data) as service:
@@ -242,7 +244,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def backup(stopped: Path) -> Path:
+def backup(starts_service: None, stopped: Path) -> Path:
     folder = stopped.parent / "backup"
     ran("backup", str(folder), "--data", str(stopped))
     return folder
@@ -554,6 +556,7 @@ def test_a_killed_restore_is_never_served_and_can_be_repeated(
         assert penstock("verify", *data).returncode == 0
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.skipif(not ALL, reason="make faults runs it")
 @pytest.mark.slow("kills two backups of a running service")
 def test_a_killed_backup_does_not_disturb_the_service(tmp_path: Path, quickly: Command) -> None:
@@ -578,6 +581,7 @@ def failing_workers(service: Served) -> list[str]:
     return [worker["name"] for worker in workers if worker["failingSince"]]
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.skipif(sys.platform != "linux", reason="limits another process, as only Linux can")
 def test_a_service_out_of_descriptors_goes_on_and_takes_the_next_backup(tmp_path: Path) -> None:
     with Served(tmp_path / "data") as service:
@@ -598,6 +602,7 @@ def test_a_service_out_of_descriptors_goes_on_and_takes_the_next_backup(tmp_path
         assert service.stop() == 0
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("runs six commands over PostgreSQL")
 def test_postgresql_is_dumped_at_the_time_of_the_fence(
     tmp_path: Path, postgres_server: Any

@@ -81,14 +81,14 @@ def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
 
 
 @pytest.fixture
-def service(tmp_path) -> Iterator[Served]:
+def service(starts_service: None, tmp_path) -> Iterator[Served]:
     """A running service on a new data folder, without an account."""
     with Served(tmp_path / "data") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def shared_service(tmp_path_factory) -> Iterator[Served]:
+def shared_service(starts_service: None, tmp_path_factory) -> Iterator[Served]:
     """A running service with open sign-up. It is shared because starting it takes two seconds."""
     with Served(tmp_path_factory.mktemp("shared") / "data", PENSTOCK_SIGNUP_OPEN="true") as running:
         yield running
@@ -110,7 +110,7 @@ def signed_in(account, page, watch) -> Page:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory) -> Iterator[Demo]:
+def demo(starts_service: None, tmp_path_factory) -> Iterator[Demo]:
     """The demo data. Tests must only read it."""
     running = Demo(tmp_path_factory.mktemp("demo"))
     yield running

@@ -61,7 +61,7 @@ summary of a comparison."""
 
 
 @pytest.fixture(scope="module")
-def workspaces(tmp_path_factory):
+def workspaces(starts_service, tmp_path_factory):
     """A workspace for each text. Its owner also belongs to the one before: pages offer both."""
     with Served(
         tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true"

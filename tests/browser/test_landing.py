@@ -31,7 +31,7 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def landing(tmp_path_factory) -> Iterator[str]:
+def landing(starts_service: None, tmp_path_factory) -> Iterator[str]:
     """The address of links: `web` with a fallback, `bare`, a disabled `off`, one for each name."""
     served = Served(tmp_path_factory.mktemp("landing") / "data")
     try:

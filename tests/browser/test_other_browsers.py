@@ -51,7 +51,7 @@ def tab(request: pytest.FixtureRequest) -> Iterator[Tab]:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Served]:
+def service(starts_service: None, tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path / "data") as running:
         yield running
 

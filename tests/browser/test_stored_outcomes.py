@@ -10,7 +10,7 @@ from tests.waiting import eventually
 
 
 @pytest.fixture
-def service(tmp_path):
+def service(starts_service, tmp_path):
     program = ("tests.browser.endless_builds",)
     limits = {"stored_outcomes_after_ms": 0}
     with Served(tmp_path / "data", program=program, limits=limits) as running:

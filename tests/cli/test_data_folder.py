@@ -46,6 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     ("flags", "settings"),
     [
@@ -63,6 +64,7 @@ def test_an_empty_path_is_wrong_use_and_touches_nothing(home, flags, settings):
     assert modes(home) == before
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     "command", [("serve", "--port", "0"), ("migrate",), ("demo", "--port", "0"), *NEEDS_DATA]
 )
@@ -74,6 +76,7 @@ def test_the_folder_of_somebody_else_is_refused_and_keeps_its_modes(home, comman
     assert modes(home) == before
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_refusal_says_the_way_out(home):
     [line] = penstock("migrate", "--data", str(home)).stderr.splitlines()
     assert f"{home} is not empty and not a data folder of Penstock" in line
@@ -81,6 +84,7 @@ def test_the_refusal_says_the_way_out(home):
     assert f"touch {home / 'penstock.lock'}" in line
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("command", NEEDS_DATA)
 def test_a_command_that_needs_data_creates_no_folder(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
@@ -92,6 +96,7 @@ def test_a_command_that_needs_data_creates_no_folder(tmp_path, monkeypatch, comm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_metadata_database_elsewhere_is_not_created_either(tmp_path):
     url = f"sqlite:///{tmp_path}/elsewhere/penstock.sqlite3"
     run = penstock("reset-password", "a@b.example", PENSTOCK_DATABASE_URL=url)
@@ -99,6 +104,7 @@ def test_a_metadata_database_elsewhere_is_not_created_either(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_new_file_system_is_as_good_as_an_empty_folder(tmp_path):
     data = tmp_path / "data"
     (data / "lost+found").mkdir(parents=True)

@@ -45,7 +45,7 @@ internalTraffic:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("definitions") / "data") as running:
         running.key, running.website = running.first_account()
         app = {"name": "Acme Shop", "kind": "mobile"}

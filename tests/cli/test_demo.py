@@ -17,7 +17,7 @@ START = Path(__file__).parents[2] / "docs/start.md"
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
+def demo(starts_service, tmp_path_factory):
     # The demo must ignore the operator's stores: to write into them would be a disaster.
     elsewhere = {
         "PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none",
@@ -183,6 +183,7 @@ def test_its_login_works(demo):
         assert browser.get("/api/auth/session").status_code == 200
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_folder_with_files_is_refused(tmp_path):
     (tmp_path / "note.txt").write_text("mine", "utf-8")
     run = penstock("demo", "--port", "0", "--data", str(tmp_path))

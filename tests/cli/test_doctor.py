@@ -7,6 +7,8 @@ import pytest
 from tests.mail_server import mail_server
 from tests.serving import Served, penstock
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 SECRET = "canary-6f1d"
 
 

@@ -30,7 +30,7 @@ FIRST_DAY, LAST_DAY = "2026-09-21", "2026-09-25"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     data = tmp_path_factory.mktemp("export") / "data"
     with Served(data, program=("tests.cli.few_units",)) as running:
         running.key, running.website = running.first_account()
@@ -287,7 +287,7 @@ def read_by_duckdb(statement, folder):
 
 
 @pytest.fixture(scope="module")
-def shop(service, tmp_path_factory):
+def shop(starts_service, service, tmp_path_factory):
     """An export with orders on two days and a visitor of two devices, and its funnel."""
     website_id = new_website(service)
     for number, (day, visitor, amount) in enumerate(
@@ -458,7 +458,7 @@ class ReplyingProxy(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def behind_proxy(service):
+def behind_proxy(starts_service, service):
     """Exports through a proxy that replies to requests whose path contains a text."""
 
     def export(folder, text, replies):

@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("export") / "data") as running:
         running.key, running.website = running.first_account()
         yield running
@@ -134,6 +134,7 @@ def test_pauses_grow_after_failures_and_the_rhythm_stays_after_success():
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600, 86_390, 86_390]
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("interval", ["", "0h", "24", "h", "-1h", "1w", "1.5h"])
 def test_a_wrong_interval_is_refused(tmp_path, interval):
     result = penstock("export", str(tmp_path / "export"), f"--every={interval}")

@@ -97,7 +97,7 @@ def storage(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("export") / "data") as running:
         running.key, running.website = running.first_account()
         yield running

@@ -36,7 +36,7 @@ def written(path, lines):
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("import") / "data") as running:
         running.key, running.website = running.first_account()
         yield running
@@ -308,6 +308,7 @@ def follow(service, file, website_id, key, log):
     return command.wait(PATIENCE_S)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", LARGE_BATCH_LINES)])
 @pytest.mark.slow("starts a service twice")
 def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
@@ -352,6 +353,7 @@ def amplitude_archive(number):
     return content.getvalue()
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service twice")
 def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
     file, lines = tmp_path / "export.zip", 40_000
@@ -373,6 +375,7 @@ def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (lines,)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("moment", ["Uploading", "Importing"])
 @pytest.mark.slow("starts a service and three commands")
 def test_a_command_that_was_killed_and_runs_again_stores_nothing_twice(tmp_path, moment):

@@ -8,6 +8,8 @@ import pytest
 from tests.events.imports.exported import FILES
 from tests.serving import penstock
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 
 def dry_run(path, content, name):
     path.write_bytes(content)

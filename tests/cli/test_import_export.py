@@ -9,6 +9,8 @@ import pytest
 
 from tests.serving import Served, penstock
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 DAY_MS = 86_400_000
 FIRST_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
 PERIOD = {"startAt": "2026-09-20T00:00:00Z", "endAt": "2026-10-01T00:00:00Z"}

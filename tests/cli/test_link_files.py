@@ -7,7 +7,7 @@ from tests.serving import Served, penstock
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("link_files") / "data") as running:
         running.key, _ = running.first_account()
         app = running.client.post("/api/settings/websites", json=APP | {"kind": "mobile"})

@@ -12,6 +12,7 @@ ACCOUNT = {"email": "ann@example.com", "password": "correct horse battery"}
 NEW = "another horse battery"
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service and five commands")
 def test_the_operator_lets_people_in_again_while_the_service_runs(tmp_path: Path) -> None:
     data = str(tmp_path / "data")

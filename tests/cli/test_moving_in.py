@@ -18,7 +18,7 @@ COMMANDS = [command for command in ALL_COMMANDS if " --from " in command]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("moving-in") / "data") as running:
         running.key, _ = running.first_account()
         yield running
@@ -100,6 +100,7 @@ def test_the_table_of_the_page_is_guessed_and_imported_with_the_mapping_of_the_p
     assert total["medianCompletionMinutes"] == 1.5
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_mapping_that_is_not_complete_is_an_error_that_names_what_is_missing(tmp_path):
     table, mapping = tmp_path / "table.csv", tmp_path / "mapping.toml"
     table.write_text("a,b\n1,2\n")

@@ -40,6 +40,7 @@ def modes(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts two services")
 def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: Path) -> None:
     data = tmp_path / "data"

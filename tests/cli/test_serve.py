@@ -17,6 +17,8 @@ from tests.processes import new_python
 from tests.serving import Served, penstock
 from tests.stores.schema_versions import DATABASE_VERSIONS, UP_TO_DATE, WAREHOUSE_VERSIONS
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 
 @pytest.mark.slow("imports the whole service")
 def test_serves_until_sigterm_and_stops_with_0(tmp_path):

@@ -20,6 +20,7 @@ WAREHOUSE = (
 PUBLIC = "PENSTOCK_PUBLIC_URL: Must be a URL such as https://penstock.example.com."
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     ("setting", "url", "message"),
     [
@@ -66,6 +67,7 @@ def test_what_is_not_the_url_of_a_database_is_refused(url):
         Database(url)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     ("address", "meant"),
     [
@@ -80,6 +82,7 @@ def test_a_public_url_without_scheme_is_refused_with_the_right_spelling(tmp_path
     assert (run.returncode, run.stderr) == (2, f"penstock: {expected}\n")
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_postgres_means_postgresql(tmp_path):
     url = "postgres://user:password@127.0.0.1:1/none?sslmode=prefer"
     run = penstock("migrate", "--data", str(tmp_path / "data"), PENSTOCK_DATABASE_URL=url)
@@ -88,6 +91,7 @@ def test_postgres_means_postgresql(tmp_path):
     assert "Connection refused" in run.stderr
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_an_empty_url_is_the_default(tmp_path):
     names = ("DATABASE_URL", "WAREHOUSE_URL", "PUBLIC_URL", "OTLP_ENDPOINT")
     with Served(tmp_path / "data", **{f"PENSTOCK_{name}": "" for name in names}) as service:
@@ -95,6 +99,7 @@ def test_an_empty_url_is_the_default(tmp_path):
         assert (ready["database"], ready["warehouse"]) == (True, True)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "http://[::1", "http://a..b"])
 def test_a_wrong_address_of_the_service_is_one_line(tmp_path, url):
     (tmp_path / "events.ndjson").write_text("{}\n", "utf-8")
@@ -111,6 +116,7 @@ def warnings_of(output):
     return [line for line in lines if line["level"] == "warning"]
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("command", ["migrate", "verify"])
 def test_an_unknown_setting_is_one_warning_with_the_nearest_name(tmp_path, command):
     nearest = {
@@ -131,6 +137,7 @@ def test_an_unknown_setting_is_one_warning_with_the_nearest_name(tmp_path, comma
     assert "canary" not in run.stderr
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_removed_settings_are_one_warning_with_the_values_in_force(tmp_path):
     removed = {"PENSTOCK_MAX_ID_BYTES": "canary", "PENSTOCK_HEADER_TIMEOUT_S": "3"}
     unreachable = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
@@ -143,6 +150,7 @@ def test_removed_settings_are_one_warning_with_the_values_in_force(tmp_path):
     assert "canary" not in run.stderr
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_variables_that_kubernetes_sets_for_a_service_do_not_stop_the_start(tmp_path):
     links = {
         "PENSTOCK_PORT": "tcp://10.0.0.7:8000",

@@ -32,6 +32,7 @@ def lines_of(run):
     }
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_a_flag_overrides_the_environment_which_overrides_the_file_and_defaults(tmp_path):
     file = file_with(tmp_path, 'port = 1001\nhost = "10.0.0.1"\nsession_days = 7\n')
     run = penstock(
@@ -46,12 +47,14 @@ def test_a_flag_overrides_the_environment_which_overrides_the_file_and_defaults(
     assert tomllib.loads(run.stdout)["port"] == 1003
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_service_reads_its_file(tmp_path):
     file = file_with(tmp_path, 'signup_open = true\npublic_url = "https://go.example.com"\n')
     with Served(tmp_path / "data", "--config", file) as service:
         assert "serves https://go.example.com" in service.output()
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_an_unknown_name_in_the_file_is_a_failure_with_the_closest_name(tmp_path):
     file = file_with(tmp_path, "prot = 1\nclickhouse_url = 'x'\nxyzzy = 'canary'\n")
     run = penstock("migrate", "--data", str(tmp_path / "data"), "--config", file)
@@ -63,6 +66,7 @@ def test_an_unknown_name_in_the_file_is_a_failure_with_the_closest_name(tmp_path
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -79,11 +83,13 @@ def test_a_fault_of_the_file_is_one_line_with_its_path(tmp_path, text, fault):
     assert len(run.stderr.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_relative_paths_in_a_file_start_at_its_folder(tmp_path):
     shown = lines_of(penstock("config", "--config", file_with(tmp_path, "data = 'stores'")))
     assert shown["data"] == (f'"{tmp_path / "stores"}"', "file")
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_config_hides_secrets(tmp_path):
     file = file_with(
         tmp_path,
@@ -96,6 +102,7 @@ def test_config_hides_secrets(tmp_path):
     assert SECRET not in run.stdout + run.stderr
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_init_writes_a_file_that_the_service_can_use_without_a_terminal(tmp_path):
     file, data = tmp_path / "new.toml", tmp_path / "data"
     flags = (
@@ -120,6 +127,7 @@ def test_init_writes_a_file_that_the_service_can_use_without_a_terminal(tmp_path
     )
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_init_refuses_wrong_values_and_writes_nothing(tmp_path):
     file = tmp_path / "new.toml"
     run = penstock("init", "--config", str(file), "--smtp-url", f"smtp://u:{SECRET}@h")
@@ -129,6 +137,7 @@ def test_init_refuses_wrong_values_and_writes_nothing(tmp_path):
     assert not file.exists()
 
 
+@pytest.mark.usefixtures("starts_service")
 class TestDefaultDataFolder:
     def data_of(self, home, folder):
         """The default data folder of a command that runs in a folder, and its warnings."""

@@ -10,7 +10,7 @@ from tests.serving import Served, penstock
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("simulate") / "data") as running:
         running.key, _ = running.first_account()
         app = running.client.post("/api/settings/websites", json=APP | {"kind": "mobile"}).json()[
@@ -86,6 +86,7 @@ def test_an_error_names_its_cause(service, slug, settings, code, message):
     assert (result.returncode, message in result.stderr) == (code, True), result.stderr
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_help_says_what_a_slug_is():
     text = " ".join(penstock("links", "simulate", "--help").stdout.split())
     assert "Slug of the link: the part of its URL after /l/." in text

@@ -265,6 +265,7 @@ def test_the_documented_rights_of_a_cluster_are_those_of_the_tests() -> None:
     assert statements == list(CLUSTER_RIGHTS[-2:])
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("key", SETTINGS)
 def test_documented_settings_are_valid(key: Key, tmp_path: Path) -> None:
     text = block_at(key)
@@ -365,6 +366,7 @@ class Installation:
             assert '"status":4' not in process.stdout
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("runs twenty commands")
 def test_documented_commands_run_in_order(tmp_path: Path) -> None:
     """What one command writes, a later one reads. A service runs until the last one."""

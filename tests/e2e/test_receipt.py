@@ -29,7 +29,7 @@ def example(script, *arguments, **settings):
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory):
+def table(starts_service, tmp_path_factory):
     """What the documented commands print on a fresh service."""
     folder = tmp_path_factory.mktemp("receipt")
     (folder / "receipt.ndjson").write_text(example("receipt_to_ndjson.py", LOG), "utf-8")

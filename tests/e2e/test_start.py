@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.serving import Served, environment
 from tests.waiting import PATIENCE_S
 
@@ -50,6 +52,7 @@ def paste(commands, folder):
     )
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_first_funnel_by_curl_gives_the_answer_shown_also_when_it_is_pasted_again(tmp_path):
     commands = block("sh", "/api/funnels")
     assert commands.startswith(f"URL={SHOWN_URL}\n")
@@ -64,6 +67,7 @@ def test_the_first_funnel_by_curl_gives_the_answer_shown_also_when_it_is_pasted_
     assert "probably because you have run this before. Logging in" in again.stdout
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_first_funnel_on_the_service_of_somebody_else_says_what_is_wrong(tmp_path):
     with Served(tmp_path / "data") as service:
         service.first_account()

@@ -18,7 +18,7 @@ LIMIT = 4 * BODY
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def service(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(
         tmp_path_factory.mktemp("bodies") / "data", PENSTOCK_BODIES_BYTES=str(LIMIT)
     ) as service:

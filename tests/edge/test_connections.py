@@ -18,7 +18,7 @@ TAKEN_MB = 25
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     """Loopback is no trusted proxy here: its connections count."""
     with Served(
         tmp_path_factory.mktemp("edge") / "data",
@@ -295,6 +295,7 @@ def test_connections_leave_open_files_for_the_stores(monkeypatch, files, connect
     assert fit_connections(Settings()).connections == connections
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_connections_in_all_are_bounded_for_proxies_too(tmp_path):
     with Served(tmp_path / "data", PENSTOCK_CONNECTIONS="5") as service:
         first = [connect(service) for _ in range(5)]

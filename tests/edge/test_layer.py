@@ -13,7 +13,7 @@ PER_10_S = 20
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     """Loopback is the proxy, as by default; tests name addresses of clients."""
     with Served(
         tmp_path_factory.mktemp("edge") / "data",

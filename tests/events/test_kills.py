@@ -117,6 +117,7 @@ def posting(clients: list[Client], service: Service) -> Iterator[None]:
         raise failures[0]
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service again and again")
 def test_every_acknowledged_event_is_there_exactly_once_after_kills(
     tmp_path: Path, record_property: Callable[[str, object], None]

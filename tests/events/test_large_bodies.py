@@ -274,6 +274,7 @@ def test_a_refused_body_is_released_without_a_garbage_collection(
         assert eventually(lambda: not is_held())
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service, whose memory it measures")
 def test_eight_bodies_of_millions_of_objects_take_little_memory(tmp_path: Path) -> None:
     with Served(tmp_path / "data") as served:

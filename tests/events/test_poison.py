@@ -11,6 +11,8 @@ import pytest
 from penstock.cli.descriptors import NEEDED
 from tests.serving import PENSTOCK, Served, penstock, query_warehouse, run_module
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 PATIENCE_S = 120
 
 

@@ -108,6 +108,7 @@ def test_a_listed_refusal_has_10_faults(workspace: Tenant, site: str) -> None:
     assert len(long_name["errors"][0]["field"]) < 300
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service, whose memory it measures")
 def test_refusals_leave_the_memory_of_the_service_as_it_was(tmp_path: Path) -> None:
     with Served(tmp_path / "data") as served:

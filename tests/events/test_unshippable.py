@@ -214,6 +214,7 @@ def waiting_rows(data: Path) -> int:
     return rows
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills a service of its own")
 def test_the_counts_balance_after_kills(tmp_path: Path) -> None:
     data = tmp_path / "data"

@@ -24,6 +24,8 @@ from tests.processes import new_python
 from tests.proxy import FaultyProxy
 from tests.serving import Served
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
 
 

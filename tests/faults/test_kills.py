@@ -26,6 +26,7 @@ def cases() -> list[tuple[str, int]]:
     return [(boundary, number) for boundary in KILLS for number in PASSES]
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts two services")
 @pytest.mark.parametrize(("boundary", "number"), cases())
 def test_a_kill_at_a_boundary_loses_and_doubles_nothing(

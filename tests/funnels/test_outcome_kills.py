@@ -100,6 +100,7 @@ class Shop:
         assert saved == draft
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service again and again")
 def test_stored_outcomes_agree_with_the_events_after_kills(
     tmp_path: Path, record_property: Callable[[str, object], None]

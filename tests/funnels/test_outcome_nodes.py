@@ -94,6 +94,7 @@ def running_nodes(
         clickhouse.stop()
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts two nodes and kills one again and again")
 def test_two_nodes_agree_with_the_events_while_one_is_killed(
     tmp_path: Path,

@@ -42,7 +42,7 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def tested(tmp_path_factory, postgres_server):
+def tested(starts_service, tmp_path_factory, postgres_server):
     """On PostgreSQL: most other tests call each operation on SQLite."""
     folder = tmp_path_factory.mktemp("fuzz")
     with Served(

@@ -35,7 +35,7 @@ def logged(service: Served, event: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def service(starts_service, tmp_path_factory):
     with Served(tmp_path_factory.mktemp("metrics") / "data", PENSTOCK_METRICS_PORT="0") as service:
         service.first_account()
         yield service

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.serving import Served, penstock
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("starts_service")
 
 
 def damage(file: Path, first_page: int = 4) -> None:

@@ -55,7 +55,7 @@ process.exit(0);
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("javascript") / "data")
     yield running
     running.close()

@@ -40,7 +40,7 @@ AT = datetime(2026, 5, 1, 10, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("sdk") / "data") as running:
         running.first_account()
         yield running
@@ -538,6 +538,7 @@ for number in itertools.count(int(sys.argv[3])):
 """
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service and the sender again and again")
 def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> None:
     """What `track` returned for is stored once, after the last sender read its folder again."""

@@ -83,7 +83,7 @@ CALLS = journeys(12, datetime.now(UTC) - timedelta(hours=5))
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("segment") / "data")
     yield running
     running.close()

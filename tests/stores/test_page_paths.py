@@ -92,7 +92,7 @@ def insert_statement(rows: list[dict[str, Any]], token: str = "none") -> str:
 
 
 @pytest.fixture
-def old_data(release_0_1_0: Path) -> Path:
+def old_data(starts_service: None, release_0_1_0: Path) -> Path:
     """A data folder of 0.1.0 with paths as they were sent."""
     website = expected(release_0_1_0)["websiteId"]
     query_warehouse(release_0_1_0, insert_statement(stored_rows(website, website)))
@@ -149,6 +149,7 @@ def test_an_upgrade_of_paths_killed_after_each_statement_goes_on(old_data: Path)
     assert_canonical(old_data)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("upgrades both stores")
 def test_waiting_rows_get_their_form_and_a_shipment_that_arrived_is_not_stored_twice(
     release_0_1_0: Path,

@@ -14,6 +14,7 @@ __all__ = ["release_0_1_0"]
 USERS = 250  # more than a page of the migration
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("upgrades both stores")
 def test_an_upgrade_ships_the_traits_of_all_users(release_0_1_0: Path) -> None:
     release = expected(release_0_1_0)

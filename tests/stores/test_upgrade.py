@@ -14,6 +14,8 @@ from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import comparable
 from tests.stores.schema_versions import DATABASE_VERSIONS, UP_TO_DATE, WAREHOUSE_VERSIONS
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 BOUNDARIES = (
     *(f"database {version} inside" for version in DATABASE_VERSIONS[1:]),
     f"database {DATABASE_VERSIONS[-1]} after",

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
-def clickhouse(tmp_path: Path) -> Iterator[ClickHouseServer]:
+def clickhouse(starts_database: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
     """A server for this test only."""
     server = ClickHouseServer(tmp_path / "clickhouse")
     yield server

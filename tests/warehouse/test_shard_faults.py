@@ -222,6 +222,7 @@ def test_while_a_shard_is_down_events_are_accepted_and_reports_refused(
     assert_stored_once(warehouse, workspace, 2 * BATCH)
 
 
+@pytest.mark.usefixtures("starts_service")
 @only_in_test_shards
 @pytest.mark.slow("kills and restarts a server")
 def test_doctor_names_a_shard_that_is_down(

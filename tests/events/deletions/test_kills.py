@@ -15,6 +15,7 @@ VICTIMS = 4
 EVENTS = 60
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service four times")
 def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     seed = random.randrange(2**32)

@@ -87,6 +87,7 @@ LINE_OF: dict[str, Line] = {
 }
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("format_name", LINE_OF)
 @pytest.mark.slow("kills the service again and again")
 def test_each_line_is_stored_exactly_once_after_kills(

@@ -77,7 +77,7 @@ class Stopped:
 
 
 @pytest.fixture
-def stopped(tmp_path: Path) -> Stopped:
+def stopped(starts_service: None, tmp_path: Path) -> Stopped:
     return Stopped(tmp_path / "data")
 
 

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import delete, insert
 
 from penstock.events.losses import store
@@ -42,6 +43,7 @@ def said(*arguments: str) -> tuple[int, str]:
     return run.returncode, text
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_lost_entries_are_refused_until_they_are_accepted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Served(data) as service:
@@ -79,6 +81,7 @@ def test_lost_entries_are_refused_until_they_are_accepted(tmp_path: Path) -> Non
     assert said("verify", "--data", str(data))[0] == 0
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_an_older_event_store_is_named_and_its_events_are_a_loss(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Served(data) as service:

@@ -124,6 +124,7 @@ def test_an_unusable_file_is_an_error(unusable_file):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.usefixtures("starts_service")
 def test_the_service_does_not_start_with_an_unusable_file(tmp_path):
     process = penstock(
         *("serve", "--port", "0", "--data", str(tmp_path / "data")),
