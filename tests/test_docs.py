@@ -213,6 +213,7 @@ def test_the_documented_segment_and_internal_traffic_can_be_saved(workspace):
     assert f"may cost at most {MAX_INTERNAL_COST} in total" in page_text("reports.md")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_documented_cohort_can_be_saved(workspace):
     step = {"type": "Event", "value": "a"}
     funnel = workspace.client.post("/api/funnels", json={"name": "f", "steps": [step, step]}).json()

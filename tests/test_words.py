@@ -129,6 +129,7 @@ def _offences(text: str) -> list[str]:
     return [advice for pattern, advice in ADVICE.items() if re.search(pattern, text)]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("place", _places())
 def test_texts_in_code_are_plain_english(place: str) -> None:
     offenders = [

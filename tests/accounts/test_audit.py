@@ -45,6 +45,7 @@ def test_a_change_names_the_fields_that_differ_and_one_without_a_difference_is_n
     assert [entry["action"] for entry in entries(workspace)].count("website_changed") == 1
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
     workspace: Tenant, services: Services

@@ -64,6 +64,7 @@ def requests(website_id: str) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.usefixtures("warehouse")
 @cases("scope", ["ingest", "read", "manage"])
 def test_a_key_may_do_what_its_scope_says_and_nothing_else(
     holder: Any, workspace: Tenant, scope: str
@@ -106,6 +107,7 @@ def test_a_key_for_one_website_cannot_follow_or_cancel_an_import_of_another(
         assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key"), part
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_gets_no_job_that_it_could_not_read(
     holder: Any, workspace: Tenant
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_key_for_one_website_gets_no_job_that_it_could_not_read(
     assert (answer.status_code, answer.json()["data"]) == (200, [])
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
     holder: Any, workspace: Tenant, services: Services
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
     assert (record["scopes"], record["createdBy"]) == (["ingest", "read", "manage"], None)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: Tenant) -> None:
     own = workspace.website_id
     form = {"name": "Other", "kind": "web"}
@@ -155,6 +159,7 @@ def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: 
         assert client.get(address).status_code == 403, address
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     holder: Any, workspace: Tenant
 ) -> None:
@@ -177,6 +182,7 @@ def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     ] * 2
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
     holder: Any, workspace: Tenant
 ) -> None:

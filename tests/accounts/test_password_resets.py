@@ -161,6 +161,7 @@ def test_requests_of_strangers_do_not_block_the_owner(
     assert token_in(mails.text(3))
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_day_of_requests_by_strangers_leaves_the_owners_mails_and_is_bounded(
     workspace: Tenant, mails: MailServer, clock: ShiftedClock
 ) -> None:

@@ -9,6 +9,8 @@ from penstock.activity.live.cursor import BEHIND_MS, Cursor
 from tests.cases import cases
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 def send(tenant: Tenant, *names: str, **more: Any) -> None:
     items = [

@@ -26,6 +26,7 @@ def exported(tenant: Tenant, **who: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_the_file_has_identity_and_all_events_of_the_person_alone(workspace: Tenant) -> None:
     for visitor_id in ("phone", "laptop"):
@@ -69,6 +70,7 @@ def test_another_workspaces_website_is_refused(workspace: Tenant, other_workspac
     assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_reading_rejected_events_has_the_time_limit_of_queries(
     workspace: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

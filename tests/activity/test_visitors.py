@@ -14,6 +14,8 @@ from tests.cases import cases
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def metadb_url(database_url: str) -> str:

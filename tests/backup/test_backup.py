@@ -362,6 +362,7 @@ def test_counts_of_one_are_singular(backup: Path, tmp_path: Path, quickly: Comma
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_texts_about_the_stores_have_the_right_plurals(
     workspace: Tenant, services: Services
 ) -> None:
@@ -628,6 +629,7 @@ def test_postgresql_is_dumped_at_the_time_of_the_fence(
         assert connection.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (240,)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_running_deletion_explains_what_it_has_removed_so_far(
     workspace: Tenant, services: Services
 ) -> None:

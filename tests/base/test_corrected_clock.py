@@ -78,6 +78,7 @@ def test_event_ids_rise_after_a_correction_and_a_restart(
     assert len(set(event_ids)) == 7
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_events_of_the_future_are_named_and_not_counted(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:

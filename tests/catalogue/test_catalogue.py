@@ -17,6 +17,8 @@ from tests.cases import cases
 from tests.one_server import one_server
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 TRAIT = "$trait.email"
 
 

@@ -60,6 +60,7 @@ def test_a_schedule_exports_what_is_new_until_it_is_stopped(service, tmp_path):
     assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_schedule_survives_a_service_that_does_not_answer(tmp_path):
     log = tmp_path / "log"
     process = start(
@@ -89,6 +90,7 @@ class Portal(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_schedule_survives_an_answer_that_is_not_json(tmp_path):
     log, server = tmp_path / "log", ThreadingHTTPServer(("127.0.0.1", 0), Portal)
     Thread(target=server.serve_forever, daemon=True).start()

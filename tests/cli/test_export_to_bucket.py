@@ -235,6 +235,7 @@ def begin(stack, bucket):
     return stack.enter_context(open_export(bucket, RowFormat.NDJSON, ["web_1"]))
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
     shared: tuple[Bucket, Bucket], storage: Storage
 ) -> None:
@@ -249,6 +250,7 @@ def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
     assert storage.objects("shared") == before
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
     shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +275,7 @@ def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
     assert storage.objects("shared").keys() == {"acme/goals.ndjson", "acme/manifest.json"}
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_export_restores_its_list_that_an_earlier_one_removed(
     shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +299,7 @@ def test_an_export_restores_its_list_that_an_earlier_one_removed(
     assert storage.objects("shared").keys() == {"acme/manifest.json"}
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_stalled_export_fails_if_another_began_and_ended_meanwhile(
     shared: tuple[Bucket, Bucket], storage: Storage
 ) -> None:
@@ -313,6 +317,7 @@ def test_a_stalled_export_fails_if_another_began_and_ended_meanwhile(
     assert storage.objects("shared") == complete
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_another_has_changed_its_files(
     shared: tuple[Bucket, Bucket], storage: Storage
 ) -> None:
@@ -327,6 +332,7 @@ def test_an_export_fails_if_another_has_changed_its_files(
     assert "acme/manifest.json" not in storage.objects("shared")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +354,7 @@ def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
     assert len(storage.objects("signalled")["events.ndjson"]) == 3 * _UPLOAD_BYTES
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_full_bucket_is_refused_after_a_few_requests(
     shared: tuple[Bucket, Bucket], storage: Storage
 ) -> None:

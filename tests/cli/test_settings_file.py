@@ -164,6 +164,7 @@ class TestDefaultDataFolder:
         assert f"{old}, the default of earlier versions, is not used." in warning
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_init_asks_on_a_terminal_and_hides_secrets(tmp_path):
     file, (terminal, other_end) = tmp_path / "new.toml", pty.openpty()
     command = [sys.executable, "-m", "penstock.cli.main", "init", "--config", str(file)]

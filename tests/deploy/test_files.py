@@ -61,6 +61,7 @@ def test_only_settings_that_exist_are_set(file: Path) -> None:
     assert named <= settings
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_image_has_the_locked_packages_and_nothing_that_it_need_not_copy() -> None:
     steps = (DEPLOY / "Containerfile").read_text()
     assert "--require-hashes -r requirements.lock" in steps

@@ -31,6 +31,7 @@ def expect_current(name: str, picture: str) -> None:
     assert file.read_text("utf-8") == picture
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_the_picture_of_attempts_is_what_the_engine_decides(
     past: Scene, recent: Scene, name: str
@@ -38,6 +39,7 @@ def test_the_picture_of_attempts_is_what_the_engine_decides(
     expect_current(name, attempts_picture(past, recent, ATTEMPTS[name]))
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_picture_of_a_visitor_is_what_the_engine_decides(past: Scene) -> None:
     expect_current("visitor", visitor_picture(past))
 

@@ -69,6 +69,7 @@ def times(stored: Stored, began_ms: int) -> dict[str, float]:
     return {row["name"]: round((row["occurred_at"] - began_ms) / 1000, 1) for row in stored()}
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("delay_s", [15, 15 * 60, 8 * HOUR_S], ids=["15 s", "15 min", "8 h"])
 @pytest.mark.parametrize("path", ["/api/track", "/v1/batch"])
 @pytest.mark.parametrize("unit", ["visitor", "attempt", "sequence"])

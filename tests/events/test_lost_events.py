@@ -8,6 +8,8 @@ from penstock.base.clock import iso
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 DAY_MS = 86_400_000
 
 

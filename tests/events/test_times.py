@@ -82,6 +82,7 @@ def test_a_time_of_a_filter_beyond_the_years_is_refused_with_the_range(workspace
         assert error["message"] == "Must be in the years 1 to 9999."
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_unusual_time_of_a_filter_is_refused_or_answered(workspace: Tenant) -> None:
     for unusual in UNUSUAL_TIMES:
         filters = [{"property": "at", "operator": "before", "value": str(unusual)}]

@@ -12,6 +12,8 @@ from penstock.warehouse import work
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 MINUTE = "2026-05-0{}T10:{:02}:00.000Z"
 
 

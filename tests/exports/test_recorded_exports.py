@@ -10,6 +10,8 @@ from tests.exports.test_exports import send
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 Json = dict[str, Any]
 FOLDER = "backups.example.com:/backups/acme"
 

@@ -12,6 +12,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
 EVERY_KIND = ("results", "trend", "timing", "next", "compare", "units", "units/pro", "explain")
 

@@ -6,6 +6,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 PRO = [{"property": "plan", "operator": "equals", "value": "pro"}]
 
 

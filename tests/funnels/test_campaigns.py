@@ -16,6 +16,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene
 from tests.tenant import Tenant, visitor
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending")
 
 

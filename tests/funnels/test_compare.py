@@ -28,6 +28,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 Z_975 = 1.959963984540054
 
 

@@ -10,6 +10,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 Json = dict[str, Any]
 
 

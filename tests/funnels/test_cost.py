@@ -96,6 +96,7 @@ def test_a_goal_that_no_funnel_could_use_is_refused(client):
     assert (fault["field"], "this goal" in fault["message"]) == ("match.filters", True)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_saved_funnel_that_a_goal_made_too_costly_says_so_and_can_be_changed(client):
     match: Json = {"type": "Event", "value": "paid"}
     goal = client.post("/api/goals", json={"name": "Paid", "match": match}).json()

@@ -9,6 +9,8 @@ from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 NO_WINDOW = "No conversion window: unfinished visitors stay pending."
 
 

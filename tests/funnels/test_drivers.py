@@ -16,6 +16,8 @@ from tests.funnels.scenario import HOUR_S, Json, Scene
 from tests.funnels.test_visitor_filters import identify
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 SETS, MOST_FALSE_ALARMS = 1_000, 65
 MISSING = -1
 """The value of a trait that a visitor lacks."""

@@ -19,6 +19,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:

@@ -70,6 +70,7 @@ def test_story_in_the_reference_evaluation_and_in_a_trace(
     assert (path.reached, len(path.assumed), path.ties) == (reached, assumed, ties)
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("number", [1, 2, 7, 10, 11])
 def test_story_over_the_api(scene: Scene, number: int) -> None:
     rows, story, reached, assumed, ties, _ = STORIES[number]
@@ -86,6 +87,7 @@ def assert_counted(report: Json, reached: int, assumed: int, ties: int) -> None:
     assert (quality["assumedOrder"], quality["unorderedTies"]) == (assumed, ties)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_lists_and_traces_say_that_the_order_is_assumed(scene: Scene) -> None:
     scene.story("0/A 0/B", visitor="ann", attempt=None)
     scene.story("0/A 1/B", visitor="bob", attempt=None)

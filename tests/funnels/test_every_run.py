@@ -101,6 +101,7 @@ def test_story_in_the_reference_evaluation_and_in_traces(
     assert [path.reached for path in paths] == reached
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("number", [0, 3, 6, 13, 15])
 def test_story_over_the_api(scene: Scene, number: int) -> None:
     rows, story, reached, _ = STORIES[number]
@@ -303,6 +304,7 @@ def test_repeat_is_refused_where_runs_cannot_end_or_always_count(
     assert (answer.status_code, fault["field"], fault["code"]) == (422, "repeat", code)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_each_run_is_a_unit_with_a_name_a_trace_and_an_outcome(scene: Scene) -> None:
     scene.story("0/A 10/B 20/x 30/A 3700/B 3800/A 3810/B", attempt=None)
     funnel = shop_funnel(scene)
@@ -342,6 +344,7 @@ def test_each_run_is_a_unit_with_a_name_a_trace_and_an_outcome(scene: Scene) -> 
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_unknown_run_is_404(scene: Scene) -> None:
     scene.story("0/A 10/B", attempt=None)
     funnel = shop_funnel(scene)
@@ -351,6 +354,7 @@ def test_an_unknown_run_is_404(scene: Scene) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_event_is_explained_by_the_run_that_it_belongs_to(scene: Scene) -> None:
     scene.story("0/A 10/A 20/B 30/B 40/A", attempt=None)
     funnel = shop_funnel(scene)
@@ -368,6 +372,7 @@ def test_an_event_is_explained_by_the_run_that_it_belongs_to(scene: Scene) -> No
     assert [it["counts"] for it in explained] == [True, False, True, False, True]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_merge_of_visitors_changes_their_runs(scene: Scene) -> None:
     scene.story("0/A", visitor="phone", attempt=None)
     scene.story("5/A 10/B 20/A", visitor="laptop", attempt=None)
@@ -401,6 +406,7 @@ def test_the_period_and_filters_choose_runs_by_their_own_entry(scene: Scene) -> 
     assert get(scene, funnel, f"units/{first}", filters=plan)["selected"] is False
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_trend_of_runs_adds_up_to_the_report(scene: Scene) -> None:
     scene.story("0/A 10/B 100/A 110/B", attempt=None)
     scene.story(f"{DAY_S}/A {DAY_S + 10}/B {2 * DAY_S}/A", attempt=None)
@@ -430,6 +436,7 @@ def test_next_events_flows_and_drivers_count_each_run(scene: Scene) -> None:
     assert (drivers["atRisk"], drivers["lost"]) == (3, 2)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_data_quality_of_a_run_is_that_of_its_own_events(scene: Scene) -> None:
     for time, name, number in ((0, "A", 1), (10, "B", "x"), (20, "A", 1), (30, "B", 2)):
         scene.send_event(time, name, n=number)
@@ -464,6 +471,7 @@ def test_exports_and_the_verdict_count_runs(scene: Scene) -> None:
     assert "visitor" not in str(verdict["sentences"])
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_coverage_notes_that_runs_shift_where_earlier_events_were_removed(scene: Scene) -> None:
     scene.story("0/A 10/B", attempt=None)
     scene.story(f"{DAY_S}/A {DAY_S + 10}/B", attempt=None)

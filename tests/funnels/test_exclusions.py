@@ -16,6 +16,8 @@ from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.funnels.traces import matched_event
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 EXCLUDED = step("X", exclude=True)
 STRICT = step("B", strict=True)
 PRO = [{"property": "plan", "operator": "equals", "value": "pro"}]

@@ -15,6 +15,8 @@ from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 GOLDEN = '''\
 "row","plan","entered",\
 "step_1_name","step_1_count","step_1_pending","step_1_dropped_off","step_1_excluded",\

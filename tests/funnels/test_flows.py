@@ -8,6 +8,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:

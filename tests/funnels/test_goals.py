@@ -137,6 +137,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
 }
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     for name, (body, expected) in REFUSED.items():

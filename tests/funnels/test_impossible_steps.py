@@ -9,6 +9,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:

@@ -11,6 +11,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:

@@ -12,6 +12,8 @@ from tests.funnels.scenario import HOUR_S, Json, Scene, outcome, step
 from tests.funnels.test_segments import REPORTS, ask, code, faults
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 PATH = "/api/settings/internal-traffic"
 STAFF = {"property": "email", "operator": "ends_with", "value": "@example.com"}
 ALL_UNITS = {"won", "lost", "staff", "local"}

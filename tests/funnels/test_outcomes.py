@@ -25,7 +25,7 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = one_server("a cluster stores no outcomes")
+pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
 
 PATHS: dict[str, Json] = {
     "results": {"pageSize": 2},

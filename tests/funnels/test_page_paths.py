@@ -9,6 +9,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, by_cohort, outcome
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 CAFE = ["/café", "/caf%C3%A9", "/caf%c3%a9", "/cafe\u0301", "/cafe%CC%81"]
 
 

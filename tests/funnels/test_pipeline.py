@@ -12,6 +12,7 @@ from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_query_builds_each_statement_once(
     workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

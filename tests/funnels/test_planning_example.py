@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tenant import Tenant
 
 PAGE = (Path(__file__).parents[2] / "docs/planning-events.md").read_text("utf-8")
@@ -27,6 +29,7 @@ EVENTS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_worked_checkout_gives_the_stated_figures(workspace: Tenant) -> None:
     client = workspace.client
     common = {"websiteId": workspace.website_id}

@@ -74,6 +74,7 @@ def test_validation_returns_the_definition_and_saves_nothing(client: httpx.Clien
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_validation_names_every_fault_that_saving_would_name(client: httpx.Client) -> None:
     bad = {"property": "x", "operator": "matches_regex", "value": "("}
     body = {
@@ -179,6 +180,7 @@ def test_revisions_are_deleted_with_their_funnel(
     assert client.get(f"{path}/results", params={"revision": 1}).status_code == 404
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) -> None:
     scene, client = Scene(workspace, clock), workspace.client
     funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
@@ -208,6 +210,7 @@ def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) 
         ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_earlier_revision_counts_by_the_current_goals(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:

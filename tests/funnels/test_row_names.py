@@ -11,6 +11,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 ROWS = (
     step("A", name="Cart"),
     step("failed", diagnostic=True, name="Card declined"),

@@ -13,6 +13,8 @@ from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcom
 from tests.funnels.seed import store
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 WORKED_EXAMPLES = [
     ("0/A 10/B 20/C", 3, "plain"),
     ("0/B 5/A 10/C", 1, "B came before the entry"),

@@ -14,6 +14,8 @@ from tests.funnels.scenario import Json, Scene
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 every_database = pytest.mark.every_database
 
 LOST = {"step": "1", "outcome": "droppedOff"}

@@ -152,6 +152,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 }
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("body", REFUSED)
 def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, body: str) -> None:
     sent, expected = REFUSED[body]
@@ -209,6 +210,7 @@ def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> 
 # -- In reports ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_segment_chooses_units_by_their_entry_in_every_report(
     scene: Scene, funnel_id: str
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_segment_chooses_units_by_their_entry_in_every_report(
     assert not ask(scene, funnel_id, "units/lost", segment=segment["id"])["selected"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_segment_joins_the_filters_of_the_question(scene: Scene, funnel_id: str) -> None:
     segment = save(scene.client)
     question = {"segment": segment["id"], "filters": json.dumps([GERMAN])}
@@ -233,6 +236,7 @@ def test_a_segment_joins_the_filters_of_the_question(scene: Scene, funnel_id: st
     assert report["asked"]["filters"] == [GERMAN]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_changed_segment_changes_the_next_report(scene: Scene, funnel_id: str) -> None:
     segment = save(scene.client)
     assert ask(scene, funnel_id, segment=segment["id"])["aggregate"]["completed"] == 2
@@ -244,6 +248,7 @@ def test_a_changed_segment_changes_the_next_report(scene: Scene, funnel_id: str)
     assert report["asked"]["segment"]["revision"] == 2
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_deleted_segment_is_refused_with_the_way_out(
     scene: Scene, funnel_id: str, other_workspace: Tenant
 ) -> None:
@@ -258,6 +263,7 @@ def test_a_deleted_segment_is_refused_with_the_way_out(
             assert "GET /api/segments" in answer.json()["detail"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_filters_of_segment_question_and_funnel_cost_at_most_as_much_as_a_definition(
     scene: Scene, funnel_id: str
 ) -> None:

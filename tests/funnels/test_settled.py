@@ -12,6 +12,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 WEEK_S = 7 * DAY_S
 SETTLED = ("settled", "settledRate", "earlyCompletions")
 

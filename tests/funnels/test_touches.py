@@ -13,6 +13,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 FIRST, LAST = "$first_utm_source", "$last_utm_source"
 
 

@@ -10,6 +10,8 @@ from pyarrow import parquet
 from penstock.funnels.units import table as writer
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 AT = "2026-05-01T10:{:02}:00.000Z"
 STEPS = ["started", "paid", "shipped"]
 _numbers = count(1)

@@ -20,6 +20,8 @@ from tests.funnels.scenario import DAY_S, Json, Scene, step
 from tests.funnels.seed import store
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:

@@ -12,6 +12,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 Json = dict[str, Any]
 
 BEFORE = {"property": "at", "operator": "before", "value": "2026-05-01T12:00:00+05:75"}

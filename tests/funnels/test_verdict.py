@@ -378,6 +378,7 @@ def many(scene: Scene, start_s: float, name: str, count: int, completed: int, **
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
     many(scene, -DAY_S, "old", 1, 1)
     many(scene, 0, "before", 100, 80)
@@ -398,6 +399,7 @@ def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
     assert pro["sentences"][0]["text"].startswith("91.7% of 60 settled attempts completed")
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("unit", ["attempt", "visitor"])
 def test_the_period_before_is_compared_at_the_same_age(
     scene: Scene, clock: ShiftedClock, unit: str
@@ -416,6 +418,7 @@ def test_the_period_before_is_compared_at_the_same_age(
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_open_and_endless_windows_give_no_verdict(scene: Scene, clock: ShiftedClock) -> None:
     many(scene, 0, "old", 40, 20)
     endless = scene.funnel("A", "B", conversionWindowSeconds=None)

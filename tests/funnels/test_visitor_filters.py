@@ -10,6 +10,8 @@ from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 PLAN = "$trait.plan"
 FIRST = "$first_time"
 Filter = dict[str, Any]

@@ -9,6 +9,8 @@ from penstock.health import service
 from penstock.warehouse.client import Warehouse
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 WORKERS = {
     "key_last_use",
     "intake",

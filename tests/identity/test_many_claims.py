@@ -27,7 +27,7 @@ from tests.identity.test_identity import aliases, holds_together, identify_with
 from tests.tenant import Tenant, visitor
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.every_database
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("warehouse")]
 
 MANY = 3_000
 """More visitors than one transaction may change."""

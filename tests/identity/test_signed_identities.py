@@ -55,6 +55,7 @@ def owner_of(tenant: Tenant, visitor_id: str) -> str | None:
     return canonical
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_signed_claim_overrides_public_claims_but_not_the_reverse(
     anonymous: Browser, workspace: Tenant
 ) -> None:

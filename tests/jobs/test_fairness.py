@@ -79,6 +79,7 @@ def assert_busy(answer) -> None:
     assert int(answer.headers["retry-after"]) > 0
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
     workspace, other_workspace, services
 ):

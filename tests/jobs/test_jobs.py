@@ -39,6 +39,7 @@ def reaches_state(client, job, expected):
     return eventually(lambda: state(client, job) == expected)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, results):
     accepted = results(ASYNC)
     assert accepted.status_code == 202
@@ -58,6 +59,7 @@ def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, res
     assert fetched.json() | source == plain | source
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_preview_can_be_a_job_too(client, funnel, workspace):
     definition = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
     job = client.post("/api/funnels/preview", json=definition, headers=ASYNC).json()
@@ -150,6 +152,7 @@ def test_a_failed_job_has_the_problem_that_the_route_has(client, results):
     assert fetched.json() == plain.json()
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_finished_job_can_be_forgotten(client, results):
     job = results(ASYNC).json()
     reaches_state(client, job, "done")
@@ -157,6 +160,7 @@ def test_a_finished_job_can_be_forgotten(client, results):
     assert client.get(f"/api/jobs/{job['id']}").status_code == 404
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_finished_job_is_kept_for_an_hour(client, results, clock):
     job = results(ASYNC).json()
     reaches_state(client, job, "done")
@@ -180,6 +184,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_jobs(
         eventually(lambda: warehouse.running() == 0)
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other_workspace, method):
     job = results(ASYNC).json()
@@ -192,6 +197,7 @@ def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other
     assert state(client, job) == "done"
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     "header",
     [

@@ -8,6 +8,8 @@ from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.one_server import one_server
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 REFUSED_OVER_SHARDS = one_server("no tables over shards take this statement")
 
 

@@ -30,6 +30,7 @@ def on_host(server):
     return on_host
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_host_serves_links_association_files_and_health(make_link, on_host):
     slug = make_link(fallbackUrl="https://www.example.com/")["slug"]
     assert on_host(f"/l/{slug}").headers["location"] == "https://www.example.com/"

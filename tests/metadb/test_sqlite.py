@@ -82,6 +82,7 @@ def test_a_checkpoint_waits_for_no_reader(database: Database, log: Path) -> None
     assert log.stat().st_size > 2 * LONG, "the log has what the reader had not seen"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_service_copies_its_log_while_it_runs(workspace: Tenant, file: Path) -> None:
     before = file.stat().st_mtime_ns
     workspace.browser.post("/api/settings/api-keys", json={"name": "other"}).raise_for_status()

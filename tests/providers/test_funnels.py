@@ -9,6 +9,8 @@ import pytest
 from tests.funnels.scenario import Scene, outcome
 from tests.providers.conftest import Json, Sender
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 Stored = Callable[[], list[Json]]
 PURCHASE = {"type": "Transaction", "value": "purchase"}
 BEGAN_AGO_S = 1000

@@ -231,6 +231,7 @@ def test_the_users_of_a_batch_are_linked_in_its_order(
     assert profile["userId"] == "u", profile
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_traits_are_those_of_the_user(trusted: Client, workspace: Tenant) -> None:
     trusted.call("identify", userId="ada", traits={"plan": "b"})
     trusted.call("identify", userId="bob", context={"traits": {"plan": "b"}})

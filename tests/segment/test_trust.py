@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
@@ -65,6 +66,7 @@ def test_a_revoked_write_key_is_401(trusted: Client, workspace: Tenant) -> None:
     assert trusted.call("track", event="a").status_code == 401
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_public_key_overrides_no_backend_and_learns_nothing(
     public: Client, trusted: Client, workspace: Tenant
 ) -> None:

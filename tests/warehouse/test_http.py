@@ -159,6 +159,7 @@ def test_a_query_ends_when_its_client_disconnects(
     eventually(lambda: own_http.progress(work).rows_to_read == 0, within_s=10)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_each_reader_runs_a_query_at_the_same_time(over_http: Warehouse) -> None:
     work = [Work(owner=str(number)) for number in range(12)]
 

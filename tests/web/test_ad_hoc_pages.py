@@ -45,6 +45,7 @@ def link_of(html, text):
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
     question = {
         "period": "all",
@@ -80,6 +81,7 @@ def test_an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_units_behind_a_number_keep_the_question(workspace, funnel):
     question = {"period": "all", "filters": json.dumps([PRO]), "window": "1h"}
     html = html_of(workspace, f"/funnels/{funnel}", "overview", **question)
@@ -92,6 +94,7 @@ def test_units_behind_a_number_keep_the_question(workspace, funnel):
     assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', answer.text) == ["won"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_last_seven_settled_days_end_with_the_last_day_whose_units_are_settled(
     workspace, funnel, clock
 ):

@@ -10,6 +10,8 @@ from tests import user_agents
 from tests.funnels.scenario import Scene, step
 from tests.tenant import visitor
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def funnel(workspace, clock):

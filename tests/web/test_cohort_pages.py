@@ -9,6 +9,8 @@ import pytest
 from tests.funnels.scenario import Scene
 from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def funnel(workspace, clock):

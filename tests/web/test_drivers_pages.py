@@ -11,6 +11,8 @@ from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_visitor_filters import identify
 from tests.web.test_settled_pages import text_of
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def path(workspace, clock):

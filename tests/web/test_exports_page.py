@@ -1,5 +1,7 @@
 """The page of exports names each destination, and those that may have deleted people."""
 
+import pytest
+
 from penstock.base.paging import MAX_PAGE_SIZE
 from tests.tenant import Tenant
 from tests.waiting import eventually
@@ -26,6 +28,7 @@ def test_without_exports_the_page_says_how_to_make_one(workspace: Tenant) -> Non
     assert "penstock export s3://bucket/acme --every 24h" in text
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_each_destination_has_its_last_export(workspace: Tenant) -> None:
     event = {"websiteId": workspace.website_id, "event": "a", "visitorId": "v"}
     event["timestamp"] = "2026-05-01T10:00:00Z"
@@ -45,6 +48,7 @@ def test_each_destination_has_its_last_export(workspace: Tenant) -> None:
     assert page(workspace).count("people you have deleted") == 2
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_one_name_of_two_destinations_is_marked_only_where_people_can_remain(
     workspace: Tenant,
 ) -> None:

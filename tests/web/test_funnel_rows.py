@@ -24,6 +24,7 @@ def row(workspace):
     return f"/funnels/{workspace.client.post('/api/funnels', json=FUNNEL).json()['id']}/row"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_list_asks_for_the_figures_of_each_row(workspace, row):
     page = workspace.browser.get("/funnels").text
     assert f'hx-get="{row}?period=30d"' in page
@@ -39,6 +40,7 @@ def test_the_period_of_the_list_is_that_of_its_rows_and_reports(workspace, row):
     assert f'href="{row.removesuffix("/row")}?period=settled"' in shown
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_totals_of_a_row_are_those_of_the_report(workspace, row, clock):
     """A visitor who signs up daily and pays once counts once, though on three days of the trend."""
     now_ms = clock()

@@ -74,6 +74,7 @@ def test_an_invalid_parameter_is_named(workspace, funnel, query, name):
     assert f"<code>{name}</code>:" in text
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     "path", ["/live", "/refused", "/visitors", "/imports", "/deletions", "/links"]
 )
@@ -82,6 +83,7 @@ def test_a_website_of_another_workspace_is_named(workspace, path):
     assert "This workspace has no website or app with this ID." in text
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("path", ["", "/units"])
 def test_a_report_of_a_website_that_is_gone_is_that_of_all(workspace, funnel, path):
     address = f"/funnels/{funnel}{path}?websiteId=web_gone"
@@ -98,6 +100,7 @@ def test_a_valid_address_has_no_notice(workspace, funnel):
     assert "ignored" not in workspace.browser.get(f"/funnels/{funnel}?{query}").text
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_pending_note_is_about_the_cohort_that_is_shown(workspace, clock):
     scene = Scene(workspace, clock, ago_s=60)
     for number, plan in enumerate(("pro", "pro", "free")):
@@ -110,6 +113,7 @@ def test_the_pending_note_is_about_the_cohort_that_is_shown(workspace, clock):
     assert "3 attempts" not in cohort
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     ("target", "show"),
     [("overview", "times"), ("detail", "cohorts"), ("detail", "trend"), ("detail", "next")],
@@ -129,6 +133,7 @@ def test_without_a_conversion_window_nobody_is_pending_or_drops_off(workspace, s
     assert "Visitors that have not converted" in title
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_with_a_conversion_window_pending_and_dropped_off_are_shown(workspace, scene):
     scene.story("0/A")
     path = f"/funnels/{scene.attempts('A', 'B')}?period=all"

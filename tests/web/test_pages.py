@@ -66,6 +66,7 @@ def test_head_of_a_page_needs_a_session_like_get(server):
     assert visitor(server).head("/funnels").headers["location"] == "/login?next=/funnels"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
     event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
     workspace.client.post("/api/v1/events", json=event).raise_for_status()
@@ -92,6 +93,7 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
 FOREIGN = "of-the-other"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_no_page_shows_anything_of_another_workspace(services, workspace, other_workspace):
     """With the IDs of its records in every parameter that pages read, and as whole pages do."""
     website = {"name": FOREIGN, "kind": "web", "domain": f"{FOREIGN}.example.com"}
@@ -148,6 +150,7 @@ def test_readers_without_a_session_see_an_error_without_navigation(server):
     assert 'href="/goals"' not in answer.text
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("path", ["/funnels", "/goals", "/live", "/visitors", "/attribution"])
 def test_pages_of_an_empty_workspace_lead_back_to_the_set_up(workspace, path):
     set_up = f"/welcome/{workspace.website_id}"

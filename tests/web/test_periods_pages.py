@@ -56,6 +56,7 @@ def one_day(scene, day):
     return {"period": "custom", "start": date, "end": date, "timezone": "UTC"}
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, funnel):
     text = text_of(workspace, funnel, "periods", **one_day(scene, 4), compare="previous")
     assert (
@@ -71,12 +72,14 @@ def test_figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, sc
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_few_settled_units_are_too_early_to_say(workspace, scene, funnel):
     text = text_of(workspace, funnel, "periods", **one_day(scene, 5), compare="previous")
     assert "It is too early to compare" in text
     assert "Too early to say" in text
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, funnel):
     own = text_of(
         workspace,
@@ -118,6 +121,7 @@ def test_without_a_window_the_page_offers_one(workspace, scene):
     assert "window=30d" in page
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_verdict_leads_to_the_comparison(workspace, scene, funnel):
     page = html_of(workspace, funnel, "verdict", **one_day(scene, 4))
     href = unescape(re.search(r'href="([^"]*)"[^>]*><bdi>50.0 points more than', page)[1])

@@ -144,6 +144,7 @@ def test_a_cached_page_does_not_wait_for_a_turn_in_the_engine(workspace, funnel,
         assert report.entered == 1
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_tab_that_nobody_opened_yet_loads_beside_the_cached_bars(workspace, funnel):
     Report(workspace, funnel).load_parts()
     page = Report(workspace, funnel, f"{ALL_TIME}&show=next").page
@@ -156,6 +157,7 @@ def test_a_page_without_a_time_zone_loads_its_parts_in_the_readers(workspace, fu
     assert Report(workspace, funnel, "period=all").entered is None
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_new_events_take_the_figures_out_of_the_page(workspace, services, scene, funnel):
     report = Report(workspace, funnel)
     report.load_parts()
@@ -169,6 +171,7 @@ def test_new_events_take_the_figures_out_of_the_page(workspace, services, scene,
     assert report.entered == 2
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_merged_visitors_take_the_figures_out_of_the_page(workspace, services, scene, funnel):
     scene.story("0/A", visitor="bob")
     report = Report(workspace, funnel)
@@ -183,6 +186,7 @@ def test_merged_visitors_take_the_figures_out_of_the_page(workspace, services, s
     assert report.entered == 1
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_deletion_takes_the_figures_out_of_the_page(workspace, scene, funnel):
     scene.story("0/A", visitor="bob")
     report = Report(workspace, funnel)
@@ -205,6 +209,7 @@ def test_a_changed_funnel_takes_the_figures_out_of_the_page(workspace, funnel):
     assert report.entered is None
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_window_that_ends_takes_the_figures_out_of_the_page(workspace, clock):
     scene = Scene(workspace, clock, ago_s=60)
     scene.story("0/A")

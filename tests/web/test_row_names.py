@@ -5,6 +5,8 @@ import pytest
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.web.test_settled_pages import text_of
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def scene(workspace, clock):

@@ -9,6 +9,8 @@ from tests.funnels.test_internal_traffic import leave_out
 from tests.funnels.test_segments import save
 from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
 GERMAN = {"property": "lang", "operator": "equals", "value": "de"}
 STAFF = {"property": "staff", "operator": "is_true"}

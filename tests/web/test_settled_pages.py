@@ -6,6 +6,8 @@ import pytest
 
 from tests.funnels.scenario import DAY_S, Scene
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 WEEK_S = 7 * DAY_S
 
 

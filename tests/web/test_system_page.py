@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.tenant import join
 from tests.waiting import eventually
 
@@ -11,6 +13,7 @@ _GROWTH = re.compile(
 )
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_owners_see_how_the_node_is_and_what_became_of_events(workspace, services):
     event = {"websiteId": workspace.website_id, "userId": "ann", "event": "paid"}
     workspace.client.post("/api/v1/events", json=event)
@@ -24,6 +27,7 @@ def test_owners_see_how_the_node_is_and_what_became_of_events(workspace, service
     assert 'href="/system"' in workspace.browser.get("/goals").text
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_owners_see_how_much_both_stores_grew_since_the_start(workspace, clock):
     def growth_shown():
         return dict(_GROWTH.findall(" ".join(workspace.browser.get("/system").text.split())))

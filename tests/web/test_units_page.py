@@ -24,6 +24,7 @@ def listed(html):
     return re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', html)
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -102,6 +102,7 @@ def values(scene: Scene, name: str) -> list[tuple[Any, int]]:
 # What goes, what stays --------------------------------------------------------
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("named", ["visitorId", "userId"])
 def test_traits_are_deleted_from_the_event_store_and_later_ones_kept(
     scene: Scene, delete: Delete, services: Services, named: str
@@ -123,6 +124,7 @@ def test_traits_are_deleted_from_the_event_store_and_later_ones_kept(
     assert scene.results(funnel_id)["cohorts"]["data"] == []
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_engine_must_remove_replaced_traits_within_hours(services: Services) -> None:
     """A deletion does not find the visitor that was released from the user earlier."""
     create = "SELECT engine_full FROM system.tables WHERE name = 'visitor_traits'"
@@ -132,6 +134,7 @@ def test_the_engine_must_remove_replaced_traits_within_hours(services: Services)
     assert 0 < int(age.partition(",")[0]) <= 6 * 3600
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_lists_for_builders_forget_what_was_deleted(scene: Scene, delete: Delete) -> None:
     scene.story("0/A", visitor="ann", mail="ann@example.com")
     scene.story("0/A 5/B", visitor="ben", mail="ben@example.com")
@@ -250,6 +253,7 @@ def test_the_deletion_of_a_user_covers_events_of_other_visitors_that_name_the_us
     assert delete(userId="u-1")["eventsFound"] == 0
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
     """An absorbed ID too: neither the metadata DB nor a funnel leads it to the deleted visitor."""
     scene.story("0/A 10/B", visitor="laptop")
@@ -455,6 +459,7 @@ def test_a_late_repeat_does_not_bring_an_event_back(
     assert "warnings" not in scene.server_event(50, "B", visitorId="ben", eventId="order-2")
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
     scene: Scene, delete: Delete, services: Services
@@ -485,6 +490,7 @@ def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
 # Coverage ---------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_rule16_coverage_lists_deletions_that_affected_the_span(
     scene: Scene, delete: Delete
 ) -> None:
@@ -521,6 +527,7 @@ def test_rule16_coverage_lists_deletions_that_affected_the_span(
     }
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_rule16_several_deletions_are_each_a_gap_and_one_note(scene: Scene, delete: Delete) -> None:
     for number, name in enumerate(("ann", "ben", "cay")):
         scene.story("0/A", visitor=name, attempt=f"a{number}")
@@ -588,6 +595,7 @@ def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_
         ]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     ("body", "state", "notes"),
     [("whole", "done", 0), ("rejected", "done", 1), ("cut off", "failed", 1)],
@@ -615,6 +623,7 @@ def test_rule16_partial_imports_qualify_a_report_and_complete_ones_do_not(
     assert (len(coverage["notes"]), coverage["complete"]) == (notes, notes == 0)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_rule16_an_import_with_a_rejected_line_qualifies_reports_about_its_time(
     scene: Scene,
 ) -> None:
@@ -790,6 +799,7 @@ def test_deletions_beside_a_busy_intake_leave_identities_whole(
 # Reading and asking -----------------------------------------------------------
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_deletions_are_listed_newest_first_and_by_website(
     client: httpx.Client,
     workspace: Tenant,

@@ -8,6 +8,8 @@ from tests.events.deletions.conftest import Delete, Json
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 TABLE = b"""when;who;what;mail
 1714557600;ann;opened;ann@shop.example
 1714557660;bob;bought;bob@shop.example

@@ -20,6 +20,8 @@ from tests.events.test_quarantine import counted, refused
 from tests.funnels.scenario import DAY_S
 from tests.tenant import Tenant
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 DAY_MS = DAY_S * 1000
 
 

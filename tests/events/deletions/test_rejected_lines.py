@@ -20,6 +20,8 @@ from tests.events.conftest import finished
 from tests.events.deletions.conftest import Delete, Json
 from tests.tenant import Tenant, new_browser
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 @pytest.fixture
 def reject(workspace: Tenant) -> Callable[[str], Json]:

@@ -115,6 +115,7 @@ def test_days_are_whole_and_at_least_one(workspace: Tenant, days: object) -> Non
     assert workspace.client.get(address).json()["eventRetentionDays"] is None
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_a_deletion_says_what_it_removed_from_which_store(
     workspace: Tenant, server: TestClient[Any], delete: Any

@@ -8,6 +8,8 @@ from tests.events.conftest import finished, ndjson
 from tests.events.imports.test_formats import upload
 from tests.events.imports.test_imports import rejects, stored
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 
 def event(name="e", /, **more):
     return {

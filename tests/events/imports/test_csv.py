@@ -35,6 +35,7 @@ def rows(*names):
     return "\n".join([HEADER, *lines]) + "\n"
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_columns_are_fields_and_properties_and_empty_cells_are_left_out(
     import_csv, workspace, services
@@ -60,6 +61,7 @@ def test_columns_are_fields_and_properties_and_empty_cells_are_left_out(
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize("start", ["", "\ufeff", "\ufeff\r\n\n"], ids=["plain", "bom", "empty"])
@@ -73,6 +75,7 @@ def test_separators_line_ends_and_a_byte_order_mark_do_not_matter(
     assert sorted(stored(services, workspace.website_id)) == ["a", 'b, "c"; d', "x"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_row_has_the_line_in_which_it_begins(import_csv, client, workspace, services):
     row = '2024-05-01T10:00:00Z,a,u,"1\n\n  \n2"'
     job = import_csv(f"{HEADER},properties.text\n\n{row}\nnever,b,u,\n")
@@ -153,6 +156,7 @@ def test_a_header_that_the_upload_cannot_see_fails_the_import(import_csv):
     assert (nothing["state"], nothing["error"]) == ("failed", "The file is empty.")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_many_empty_lines_or_gzip_members_inside_a_file_are_bounded(import_csv, monkeypatch):
     monkeypatch.setattr(csv_rows, "_MAX_STEPS_IN_ROW", 3)
     lines = import_csv(gzip.compress(f"{HEADER}\n".encode() + b"\n" * 3_000_000, 1))

@@ -102,6 +102,7 @@ def test_a_fault_of_the_disk_delays_an_import_and_loses_no_line(
     assert (job["state"], job["error"], counts(job)) == ("done", None, (6, 6, 0, 0))
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_continues_between_empty_lines_and_counts_each_once(
     run_import: Import, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def slow(monkeypatch):
     monkeypatch.setattr(worker, "_SLICE_S", 0.0)
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("name", FILES)
 def test_the_story_has_the_figures_worked_out_by_hand(send, client, services, workspace, name):
     summary = summary_of(client, send(FILES[name](), name))
@@ -79,6 +80,7 @@ def test_the_story_has_the_figures_worked_out_by_hand(send, client, services, wo
     assert stored(services, workspace.website_id) == []
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_the_started_import_stores_the_file_and_the_summary_stays(
     send, client, services, workspace
@@ -220,6 +222,7 @@ TABLE = b"""when;who;what;basket
 """
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, services, workspace):
     job = send(TABLE, "csv")

@@ -51,6 +51,7 @@ def upload(workspace, content, media_type, **query):
     )
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_event_in_each_format_is_one_event(workspace, run_import, name):
     if name in ("ndjson", "csv"):

@@ -44,6 +44,7 @@ def test_a_repeated_file_is_done(run_import):
     assert (again["state"], again["duplicates"], again["error"]) == ("done", 1, None)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_coverage_of_funnels_is_complete_after_an_import_that_stored_nothing(
     run_import, workspace
 ):
@@ -108,6 +109,7 @@ def test_an_import_without_a_gap_has_nothing_to_dismiss(workspace, run_import):
     assert (answer.status_code, answer.json()["code"]) == (409, "no_gap")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_gap_of_an_open_import_cannot_be_dismissed(workspace):
     job = workspace.client.post(
         "/api/imports",
@@ -209,6 +211,7 @@ def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import, work
     assert "Some lines have a country that is not a two-letter code" in page.text
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_has_each_warning_once_across_batches(run_import):
     lines = [line(number, visitorId=number) for number in range(600)]
     job = run_import([*lines, line(601, country="Germany")])

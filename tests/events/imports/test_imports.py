@@ -40,6 +40,7 @@ def rejects(client, job):
     return client.get(f"/api/imports/{job['id']}/rejects").json()["data"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_events_of_a_file_are_stored_with_their_own_times(run_import, workspace, services):
     job = run_import([line(number) for number in range(3)])
     assert counts(job) == (3, 3, 0, 0)
@@ -54,6 +55,7 @@ def test_events_of_a_file_are_stored_with_their_own_times(run_import, workspace,
     assert events[2] == ("step 2", "2020-05-01 10:00:02.000", "v2", "import")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_line_of_each_type_is_stored_as_the_tracker_would(run_import, workspace, services):
     common = {"visitorId": "v", "timestamp": 1_588_327_200_000}
     job = run_import(
@@ -114,6 +116,7 @@ def test_a_line_of_each_type_is_stored_as_the_tracker_would(run_import, workspac
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_the_same_file_twice_stores_nothing_twice(run_import, workspace, services):
     lines = [line(1), line(2, dedupeKey="own"), line(1)]
@@ -170,6 +173,7 @@ def test_the_same_content_on_another_website_is_another_event(run_import, client
     assert counts(run_import([line(1)], website_id=other)) == (1, 1, 0, 0)
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_users_of_an_import_are_bound_like_any_others(run_import, workspace, services):
     run_import(
@@ -222,6 +226,7 @@ def members(content, size):
     return b"".join(gzip.compress(part, 1) for part in [*parts, b""])
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("size", [60, 7_000, 65_280], ids=["tiny", "small", "bgzip"])
 def test_a_file_of_many_gzip_members_is_read_whole(run_import, size):
     body = ndjson(line(number, properties={"n": number * 7919}) for number in range(3_000))
@@ -230,6 +235,7 @@ def test_a_file_of_many_gzip_members_is_read_whole(run_import, size):
     assert counts(run_import(body)) == (3_000, 0, 3_000, 0)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_events_before_and_after_105_000_empty_gzip_members_are_read(run_import):
     empty = gzip.compress(b"") * 105_000
     first, second = (gzip.compress(ndjson([line(number)])) for number in (1, 2))
@@ -307,6 +313,7 @@ def test_a_line_is_held_to_the_rules_of_every_event(run_import, client, change, 
     assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [(field, code)]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_timestamp_is_required(run_import, client):
     job = run_import([{"type": "event", "name": "a", "visitorId": "v"}])
     [reject] = rejects(client, job)
@@ -331,6 +338,7 @@ def test_rejects_are_paged(run_import, client):
     assert [reject["line"] for reject in page["data"]] == list(range(11, 21))
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_damaged_gzip_fails_the_import_and_events_read_before_stay(run_import):
     whole = gzip.compress(
         ndjson([line(number, properties={"n": number * 7919}) for number in range(3000)])
@@ -474,6 +482,7 @@ def test_rejected_lines_widen_the_affected_range_by_their_timestamps(
     assert span() == ("2020-05-01T10:00:09.000Z", "2299-12-31T23:59:59.999Z")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspace, services):
     lines = [line(number, properties={"n": str(number) * 300}) for number in range(3000)]
     job = run_import(gzip.compress(ndjson(lines))[:-200])
@@ -488,6 +497,7 @@ def test_a_stored_file_is_removed_when_its_import_is_done(run_import, settings):
     eventually(lambda: list((settings.data / "imports").iterdir()) == [])
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, workspace):
     headers = {"Content-Type": "application/x-ndjson"}
     other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()[

@@ -40,6 +40,7 @@ def import_table(workspace):
     return run
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_values_get_the_types_of_the_mapping(import_table, workspace, services):
     sent = mapping(
         column("order", "attempt", name="order_id"),
@@ -70,6 +71,7 @@ def test_values_get_the_types_of_the_mapping(import_table, workspace, services):
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     ("uses", "cell", "expected_ms"),
     [
@@ -124,6 +126,7 @@ def compressed_in_archive(content):
     return out.getvalue()
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress, compressed_in_archive])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -137,6 +140,7 @@ def test_the_form_of_the_file_does_not_matter(
     assert stored(services, workspace.website_id, "properties") == ['{"note":"x\\n\\"y\\"; z"}']
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_page_and_screen_views_have_the_event_name_as_path_and_screen(
     import_table, workspace, services
 ):
@@ -154,6 +158,7 @@ def test_page_and_screen_views_have_the_event_name_as_path_and_screen(
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
     import_table, workspace, services
 ):
@@ -196,6 +201,7 @@ def test_a_format_with_fields_of_its_own_accepts_no_mapping(workspace):
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "not_for_format")
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u3000"])
 def test_the_name_of_a_column_may_contain_any_space(import_table, workspace, services, space):
     header = f"ts,u,e,Order{space}total,{space}plan{space}"

@@ -55,6 +55,7 @@ MERGE = [
 ]
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(
     ("lines", "linked"),
@@ -73,6 +74,7 @@ def test_the_ids_of_a_person_are_one_visitor_in_any_order(
     assert record["user"]["userId"] == "u"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_device_of_another_user_is_a_conflict_and_merges_nothing(import_mixpanel, workspace):
     job = import_mixpanel(
         event(**{"distinct_id": "ann", "$device_id": "d", "$user_id": "ann"}),
@@ -83,6 +85,7 @@ def test_a_device_of_another_user_is_a_conflict_and_merges_nothing(import_mixpan
     assert "d" in workspace.client.get("/api/visitors/ann").json()["ids"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_properties_fill_fields_or_lose_their_sign_and_none_is_lost(
     import_mixpanel, workspace, services
 ):
@@ -116,6 +119,7 @@ def test_properties_fill_fields_or_lose_their_sign_and_none_is_lost(
     }
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_page_views_have_a_path_and_other_events_keep_their_name(
     import_mixpanel, workspace, services
 ):
@@ -134,6 +138,7 @@ def test_page_views_have_a_path_and_other_events_keep_their_name(
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_times_are_seconds_and_may_be_milliseconds(import_mixpanel, workspace, services):
     times = (1714557600, 1714557600.123, 1714557600456, "1714557601", "2024-05-01T10:00:02Z")
     import_mixpanel(*(event(str(n), time, distinct_id="v") for n, time in enumerate(times)))

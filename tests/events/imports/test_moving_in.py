@@ -25,6 +25,7 @@ def report(workspace, **more):
     return answer.json()
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 @pytest.mark.parametrize("name", [*FILES, *TABLES])
 def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, name):

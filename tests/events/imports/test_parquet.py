@@ -17,6 +17,8 @@ from tests.events.imports.test_dry_run import checked
 from tests.events.imports.test_formats import upload
 from tests.events.imports.test_imports import rejects, stored
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 NAMES = [
     {"column": "at", "use": "time", "unit": "text"},
     {"column": "who", "use": "user"},

@@ -12,6 +12,8 @@ from tests.events.imports.exported import PostHog, parquet
 from tests.events.imports.test_formats import upload
 from tests.events.imports.test_imports import counts, rejects, stored
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 TIME = "2024-05-01T10:00:00Z"
 
 

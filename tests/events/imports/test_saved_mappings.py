@@ -78,6 +78,7 @@ def test_a_workspace_has_a_limited_number_of_mappings(client, monkeypatch):
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_mappings")
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_uses_a_saved_mapping_and_keeps_it(workspace, services):
     mapping = saved(workspace.client)
     answer = upload(workspace, TABLE, "text/csv", mappingId=mapping["id"])

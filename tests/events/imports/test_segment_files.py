@@ -8,6 +8,8 @@ from tests.events.conftest import finished, ndjson
 from tests.events.imports.test_formats import upload
 from tests.events.imports.test_imports import rejects, stored
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 BROWSER = (
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/124.0.0.0 Safari/537.36"

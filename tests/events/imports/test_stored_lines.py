@@ -47,6 +47,7 @@ def faulty_fields(workspace: Tenant, **changes: Any) -> list[str]:
     return [fault["field"] for fault in reject["errors"]]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_event_keeps_its_source_times_and_ids_and_links_nobody(workspace: Tenant) -> None:
     assert imported(workspace, LINE)["accepted"] == 1
     query = {"websiteId": workspace.website_id, "day": "2026-05-01", "format": "ndjson"}
@@ -115,6 +116,7 @@ def test_only_a_key_that_may_manage_sends_stored_events(workspace: Tenant) -> No
     assert imported(workspace, forged, Authorization=f"Bearer {key}")["accepted"] == 1
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_time_of_receipt_is_never_in_the_future(workspace: Tenant) -> None:
     soon = system_clock() + 120_000
     assert imported(workspace, {**LINE, "receivedAt": soon})["accepted"] == 1

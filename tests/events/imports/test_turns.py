@@ -41,6 +41,7 @@ def paused_intake(services, monkeypatch):
     return may_continue
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_file_of_a_million_bad_lines_stops_after_ten_thousand(upload, client, workspace):
     began_s = time.monotonic()
     job = finished(client, upload(gzip.compress(b"{}\n" + b"x\n" * 1_000_000, 1))["id"])
@@ -51,6 +52,7 @@ def test_a_file_of_a_million_bad_lines_stops_after_ten_thousand(upload, client, 
     assert workspace.browser.get(f"/imports/{job['id']}").status_code == 200
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_import_goes_on_while_many_events_wait(upload, client, monkeypatch):
     monkeypatch.setattr(worker, "_MANY_WAITING", 0)
     monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 10)
@@ -79,6 +81,7 @@ def test_a_line_without_an_end_fails_the_import(upload, client):
     assert "Line 2 has more than 16,777,216 bytes" in job["error"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_long_import_of_one_workspace_holds_up_no_other(
     upload, client, other_workspace, monkeypatch
 ):
@@ -90,6 +93,7 @@ def test_a_long_import_of_one_workspace_holds_up_no_other(
     assert client.post(f"/api/imports/{long['id']}/cancel").status_code == 200
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_empty_lines_without_number_hold_up_no_other(upload, client, other_workspace):
     empty = upload(gzip.compress(ndjson([line(1)]) + b"\n" * 30_000_000, 1))
     short = upload(ndjson([line(1)]), other_workspace)
@@ -119,6 +123,7 @@ def test_imports_of_one_workspace_are_read_in_their_order(upload, client, paused
     assert client.get(f"/api/imports/{first['id']}").json()["state"] == "done"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_running_import_can_be_cancelled_and_its_counts_are_right(
     upload, client, paused_intake, services, settings, workspace, monkeypatch
 ):
@@ -161,6 +166,7 @@ def test_a_finished_import_cannot_be_cancelled_nor_one_of_another_workspace(
     assert other_workspace.client.post(f"/api/imports/{job['id']}/cancel").status_code == 404
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_a_workspace_has_at_most_twenty_unfinished_imports(
     upload, workspace, other_workspace, paused_intake
@@ -177,6 +183,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_imports(
     paused_intake.set()
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(("waiting", "most"), [(0, 5), (1, 2)])
 def test_a_commit_has_fewer_lines_while_other_senders_wait(
     upload, client, services, monkeypatch, waiting, most

@@ -50,6 +50,7 @@ PACKED = {
 }
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("name", PACKED)
 def test_each_event_of_a_packed_file_is_imported(run_import, workspace, services, name):
     job = run_import(PACKED[name], media_type="text/plain")
@@ -57,6 +58,7 @@ def test_each_event_of_a_packed_file_is_imported(run_import, workspace, services
     assert stored(services, workspace.website_id) == ["step 1", "step 2"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_large_archive_is_read_whole_and_equals_the_plain_file(run_import):
     numbers = [
         ndjson(line(number, properties={"n": os.urandom(20).hex()}) for number in range(1_500))
@@ -68,6 +70,7 @@ def test_a_large_archive_is_read_whole_and_equals_the_plain_file(run_import):
     assert counts(run_import(b"".join(numbers))) == (4_500, 0, 4_500, 0)
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_characters_outside_ascii_and_in_two_units_survive_utf_16(run_import, workspace, services):
     body = '{"type": "event", "name": "é😀", "timestamp": 1588327200000, "visitorId": "v"}\n'
     run_import((body * 3_000).encode("utf-16"))

@@ -59,6 +59,7 @@ def matches(client):
 # Events -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_first_open_is_an_install_with_its_link(phone, link, events):
     phone.open(clickToken=phone.tap(link), visitorId="ann", appVersion="2.1")
     assert events() == [
@@ -71,6 +72,7 @@ def test_a_first_open_is_an_install_with_its_link(phone, link, events):
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_organic_installs_and_opens_are_events_without_a_link(android, events, clock):
     android.open()
     clock.advance(1)
@@ -81,6 +83,7 @@ def test_organic_installs_and_opens_are_events_without_a_link(android, events, c
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_retries_store_one_event(android, link, events, clock):
     token = android.tap(link)
     for _ in range(3):
@@ -109,6 +112,7 @@ def test_retries_store_one_event(android, link, events, clock):
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_install_that_matches_a_link_later_adds_an_open(phone, link, events, clock):
     phone.open()
     clock.advance(1)
@@ -138,6 +142,7 @@ def test_an_install_is_always_the_same_visitor(phone, make_app, server, link, cl
     )  # the canonical one
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_funnels_filter_and_break_down_by_link_and_campaign(
     client, server, app_id, make_link, clock
 ):

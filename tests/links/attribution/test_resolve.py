@@ -341,6 +341,7 @@ def test_clicks_that_no_app_can_claim_are_not_stored(services, server, app_id, p
     assert stored_rows(services, link_clicks) == []
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_match_keys_never_reach_the_warehouse(services, android, link):
     android.tap(link)
     android.open()

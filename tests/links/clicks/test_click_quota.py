@@ -17,6 +17,7 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"clicks_per_minute": QUOTA})
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_clicks_over_the_quota_of_a_link_or_an_app_are_counted_and_not_stored(
     services, client, make_link, open_link, clicks
 ):

@@ -23,6 +23,8 @@ from tests.serving import Served, query_warehouse
 from tests.tenant import BASE_URL
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 SAFARI, CHROME, EDGE = (
     user_agents.IOS["safari"],
     user_agents.ANDROID["chrome"],

@@ -225,6 +225,7 @@ def test_the_export_is_narrowed_as_the_list_and_shows_no_foreign_links(
     assert rows_of(other_workspace.client.get(CSV)) == []
 
 
+@pytest.mark.usefixtures("warehouse")
 @pytest.mark.every_database
 def test_5_000_rows_are_created_at_once_and_clicks_and_history_work(
     client, app_id, upload, open_link

@@ -43,12 +43,14 @@ def history(client, record):
     return client.get(f"{LINKS}/{record['id']}/history").json()
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_one_link_is_read_with_its_statistics(client, make_link):
     record = make_link(tags=["Spring", "eu", "spring"])
     assert record["tags"] == ["eu", "spring"]
     assert client.get(f"{LINKS}/{record['id']}").json() == record
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_every_field_but_app_and_slug_can_be_edited(client, clock, make_link, edit):
     record = make_link()
     clock.advance(seconds=5)
@@ -64,6 +66,7 @@ def test_every_field_but_app_and_slug_can_be_edited(client, clock, make_link, ed
     assert (cleared["tags"], cleared["revision"]) == ([], 3)
 
 
+@pytest.mark.usefixtures("warehouse")
 @cases(
     ("field", "value", "code"),
     [
@@ -148,6 +151,7 @@ def test_an_edit_is_in_the_audit_log(workspace, client, make_link, edit):
     ]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_click_keeps_destination_and_utm_of_its_time(
     client, server, app_id, make_link, edit, clicks
 ):
@@ -181,6 +185,7 @@ def test_an_edit_applies_at_once(make_link, edit, open_link):
     assert open_link(record["slug"], desktop).headers["location"] == "https://www.example.com/2"
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_an_expired_link_leads_to_its_url_or_is_not_ids(
     server, app_id, clock, make_link, edit, open_link, client
 ):

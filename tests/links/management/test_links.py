@@ -61,6 +61,7 @@ def test_a_read_only_field_of_a_link_cannot_be_changed(client, make_link, field)
     assert client.get(LINKS).json()["data"][0]["isActive"] is True
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_created_link_has_all_its_fields(client, app_id):
     fields = link(
         app_id,
@@ -322,6 +323,7 @@ def test_a_taken_slug_is_a_conflict_in_every_workspace_and_after_disabling(
         assert "slug" in answer.json()["detail"]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_link_is_disabled_and_enabled_again(client, clock, make_link):
     record = make_link()
     clock.advance(seconds=5)
@@ -357,6 +359,7 @@ def test_a_malformed_change_is_reported(client, make_link):
         ) == (422, [(field, code)]), body
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_link_of_another_workspace_cannot_be_changed_or_read(client, other_workspace, make_link):
     record = make_link()
     for link_id in (record["id"], "lnk_unknown", "", "\x00"):

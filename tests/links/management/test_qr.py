@@ -96,6 +96,7 @@ def test_a_disabled_link_has_a_code(client, get_qr_code, make_link):
     assert get_qr_code(link).status_code == 200
 
 
+@pytest.mark.usefixtures("warehouse")
 @cases(
     ("query", "scanned"),
     [

@@ -86,6 +86,7 @@ def totals_by_slug(client: httpx.Client, **query):
     }
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_click_counts_at_once(client, make_link, open_link, get_statistics):
     link = make_link(slug="a", fallbackUrl="https://www.example.com/")
     assert link["stats"] == NONE
@@ -192,6 +193,7 @@ def test_each_interval_has_contiguous_buckets(
     ][1:]
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_without_a_period_buckets_run_from_creation_until_now(
     clock, make_link, open_link, get_statistics
 ):
