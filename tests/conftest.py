@@ -39,6 +39,7 @@ from tests.applications import BorrowedRoutes, application
 from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.cpu_times import FileTimer
 from tests.postgres import PostgresServer, program_folder
+from tests.processes import end_fork_server
 from tests.quick_passwords import hash_cheaply
 from tests.run_report import RunReport
 from tests.sharded import ShardedWarehouse
@@ -75,6 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    end_fork_server()
 
 
 @pytest.hookimpl(trylast=True)

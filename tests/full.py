@@ -160,7 +160,8 @@ def run_part(name: str) -> bool:
         skipped=f"{result.get('skipped', 0):,}",
         counted=", ".join(f"{n:,} {what}" for what, n in result.get("counts", {}).items()),
         minutes=f"{(time.monotonic() - started_s) / 60:.0f}",
-        cpu_s=f"{_children_cpu_s() - before_s:,.0f}",
+        # The kernel forgets programs that nobody waited for; the tests measure them while they run.
+        cpu_s=f"{max(_children_cpu_s() - before_s, result.get('cpu_s', 0)):,.0f}",
     )
     write_page({**read_page(), name: row})
     return not failed

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -23,6 +24,11 @@ from tests import programs
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.preloaded"])
+
+
+def end_fork_server() -> None:
+    """End the fork server, if it runs, and wait for it, so that its processor time counts."""
+    forkserver._forkserver._stop()
 
 
 def new_python(

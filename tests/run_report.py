@@ -126,6 +126,7 @@ class RunReport:
             "failed": failed,
             "skipped": total.skipped,
             "counts": total.counts,
+            "cpu_s": sum(self.cpu_s.values()),
         }
         file.write_bytes(json.encode(result))
 

@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import _migrated as migrate
 from tests.postgres import PostgresServer, program_folder
 
+pytestmark = pytest.mark.full("halts a PostgreSQL server of its own")
+
 
 @pytest.fixture
 def own_server(starts_database: None) -> Iterator[PostgresServer]:

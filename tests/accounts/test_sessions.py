@@ -61,6 +61,7 @@ def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(server, wor
     assert "set-cookie" not in wrong.headers
 
 
+@pytest.mark.full("measures real password hashes")
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service with real password hashes")
 def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):

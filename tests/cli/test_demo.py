@@ -124,19 +124,27 @@ def milliseconds(time):
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
+@pytest.fixture(scope="module")
+def attempts_by_hand(demo):
+    """The attempts of the checkout, followed by hand from all exported events."""
+    by_attempt = counted_by_hand.steps_by_attempt(exported_lines(demo))
+    return [attempt for attempt in map(counted_by_hand.follow, by_attempt) if attempt]
+
+
 @pytest.mark.parametrize("days", [None, 14, 7])
-def test_its_settled_figures_are_those_counted_by_hand_from_its_events(demo, days):
+def test_its_settled_figures_are_those_counted_by_hand_from_its_events(
+    demo, attempts_by_hand, days
+):
     funnel_ids, _ = checkout(demo)
     end = datetime.now(UTC)
     start = datetime.fromtimestamp(0, UTC) if days is None else end - timedelta(days=days)
     period = {} if days is None else {"startAt": start.isoformat(), "endAt": end.isoformat()}
     path = f"/api/funnels/{funnel_ids['Checkout']}/results"
     report = demo.client.get(path, params=period).json()
-    followed = map(counted_by_hand.follow, counted_by_hand.steps_by_attempt(exported_lines(demo)))
     attempts = [
         attempt
-        for attempt in followed
-        if attempt and start <= datetime.fromtimestamp(attempt.entered_at_ms / 1000, UTC) < end
+        for attempt in attempts_by_hand
+        if start <= datetime.fromtimestamp(attempt.entered_at_ms / 1000, UTC) < end
     ]
     total = report["aggregate"]
     by_hand = counted_by_hand.figures(attempts, milliseconds(report["evaluatedAt"]))

@@ -84,7 +84,9 @@ def rows_of(folder, table, website_id):
 
 
 @pytest.mark.slow("starts the service of this module")
-@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+@pytest.mark.parametrize(
+    "file_format", ["parquet", pytest.param("ndjson", marks=pytest.mark.full("another format"))]
+)
 def test_every_event_is_in_the_file_of_its_day(service, tmp_path, file_format):
     website_id = new_website(service)
     send(service, website_id, range(5))
@@ -367,6 +369,7 @@ def test_secrets_are_never_exported(service, tmp_path):
     assert folder.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.full("kills the command")
 def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
     website_id = new_website(service)
     send(service, website_id, range(60))

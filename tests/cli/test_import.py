@@ -309,7 +309,13 @@ def follow(service, file, website_id, key, log):
 
 
 @pytest.mark.usefixtures("starts_service")
-@pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", LARGE_BATCH_LINES)])
+@pytest.mark.parametrize(
+    ("end", "most_repeated"),
+    [
+        pytest.param("stop", 0, marks=pytest.mark.full("a stop loses less than a kill")),
+        ("kill", LARGE_BATCH_LINES),
+    ],
+)
 @pytest.mark.slow("starts a service twice")
 def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
     # Every line is in the file 15 times: equal lines must stay distinct across the restart.
@@ -353,6 +359,7 @@ def amplitude_archive(number):
     return content.getvalue()
 
 
+@pytest.mark.full("a kill during an import, of an archive")
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service twice")
 def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
@@ -376,7 +383,10 @@ def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
 
 
 @pytest.mark.usefixtures("starts_service")
-@pytest.mark.parametrize("moment", ["Uploading", "Importing"])
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param("Uploading", marks=pytest.mark.full("another moment of the kill")), "Importing"],
+)
 @pytest.mark.slow("starts a service and three commands")
 def test_a_command_that_was_killed_and_runs_again_stores_nothing_twice(tmp_path, moment):
     lines = [line(number) for number in range(3_000)]

@@ -268,6 +268,7 @@ def merged_visitors(service):
     }
 
 
+@pytest.mark.full("moves a whole workspace in each format of files")
 @pytest.mark.slow("starts two services")
 @pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
 def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):

@@ -15,7 +15,10 @@ from tests.serving import environment
 ROOT = Path(__file__).parents[2]
 NEXT = "99.0.0"
 
-pytestmark = pytest.mark.slow("builds packages and starts the demo from them")
+pytestmark = [
+    pytest.mark.slow("builds packages and starts the demo from them"),
+    pytest.mark.full("builds all packages"),
+]
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:

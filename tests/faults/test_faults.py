@@ -24,7 +24,10 @@ from tests.processes import new_python
 from tests.proxy import FaultyProxy
 from tests.serving import Served
 
-pytestmark = pytest.mark.usefixtures("starts_service")
+pytestmark = [
+    pytest.mark.usefixtures("starts_service"),
+    pytest.mark.full("disks and databases that fail"),
+]
 
 full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
 

@@ -15,6 +15,8 @@ from tests.faults.faulty_service import KILLS
 from tests.faults.workload import Workload
 from tests.serving import Served, penstock
 
+pytestmark = pytest.mark.full("kills at each boundary")
+
 ALL = os.environ.get("PENSTOCK_FAULTS") == "all"
 SAMPLE = ("shipment_after_insert",)
 PASSES = (1, 2, 5)

@@ -154,6 +154,7 @@ def _share(examples: int) -> list[str]:
     return number if BY_HAND else [*number, "--phases", "fuzzing", "--seed", "1", "--no-shrink"]
 
 
+@pytest.mark.full("random requests to every operation")
 @pytest.mark.slow("some requests to each of a hundred operations")
 def test_every_operation_does_what_the_document_says_with_a_key_that_may_do_everything(
     tested, tmp_path

@@ -20,6 +20,8 @@ from tests.fuzz.model import KeyModel, LinkModel, SentEvent, SiteModel, Workspac
 from tests.tenant import Tenant, join, new_browser, sign_up, visitor
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.full("random use beside a model")
+
 DAY_MS = 86_400_000
 SECOND_MS = 1000
 MOST_EVENTS = 90

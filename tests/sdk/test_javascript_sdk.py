@@ -98,6 +98,7 @@ def stored_names(site: Site) -> Counter[str]:
     return Counter(line["data"]["name"] for line in lines if line["type"] == "event")
 
 
+@pytest.mark.full("kills a service, a page and a backend")
 @pytest.mark.parametrize("program", [_NODE, _REACT_NATIVE], ids=["node", "react-native"])
 def test_every_event_is_stored_once_whatever_is_killed(
     service: Service, host: FaultyHost, tmp_path: Path, program: str

@@ -538,6 +538,7 @@ for number in itertools.count(int(sys.argv[3])):
 """
 
 
+@pytest.mark.full("kills a service and a sender")
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service and the sender again and again")
 def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> None:

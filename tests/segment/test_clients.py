@@ -182,6 +182,7 @@ def test_backends_count_as_native_events(
         expect_equal(f"{client} for {language}", site, native, funnel_id)
 
 
+@pytest.mark.full("each build of each client in a browser")
 @pytest.mark.parametrize("client", BUILDS)
 def test_browsers_count_as_native_events(
     service: Service, native: Site, funnel_id: str, browser: Browser, client: str

@@ -65,6 +65,7 @@ def rows(services, table):
         return db.execute(select(func.count()).select_from(table)).scalar_one()
 
 
+@pytest.mark.full("waits for time-outs of the pool")
 @pytest.mark.slow("waits for time-outs of the pool")
 def test_an_import_continues_after_a_pool_timeout(client, workspace, services, exhausted_pool):
     lines = [

@@ -10,6 +10,7 @@ from penstock.links.attribution.service import RESOLVES_PER_MINUTE
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
+from tests.cases import cases
 from tests.links.attribution.conftest import OTHER_NETWORK, Phone
 from tests.links.conftest import APP, LINKS
 from tests.tenant import BASE_URL
@@ -403,7 +404,7 @@ def test_bodies_that_are_not_json_too_large_or_not_for_an_app(phone, client, wor
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize(
+@cases(
     "hostile",
     [
         "%",

@@ -268,6 +268,7 @@ def test_names_of_removed_files_are_forgotten(services, make_link, open_link, cl
         assert len(db.execute(select(click_buffer_files)).all()) == 1
 
 
+@pytest.mark.full("kills the service")
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service three times")
 def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
