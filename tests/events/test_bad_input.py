@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from penstock.settings import Settings
+from tests.cases import cases
 from tests.events.conftest import Post, Stored, faults
 from tests.tenant import Tenant
 
@@ -27,18 +28,16 @@ def body(site: str, **fields: bytes) -> bytes:
     )
 
 
-@pytest.fixture(
-    params=[
+on_any_route = cases(
+    "any_route",
+    [
         "/api/v1/events",
         "/api/v1/transactions",
         "/api/v1/events/batch",
         "/api/track",
         "/api/identify",
-    ]
+    ],
 )
-def any_route(request: pytest.FixtureRequest) -> str:
-    path: str = request.param
-    return path
 
 
 NO_JSON = {
@@ -52,6 +51,7 @@ NO_JSON = {
 }  # fmt: skip
 
 
+@on_any_route
 def test_a_body_that_is_not_json_is_malformed(
     workspace: Tenant, stored: Stored, any_route: str
 ) -> None:
@@ -64,6 +64,7 @@ def test_a_body_that_is_not_json_is_malformed(
     assert stored() == []
 
 
+@on_any_route
 def test_a_body_that_is_not_an_object_is_rejected(
     workspace: Tenant, stored: Stored, any_route: str
 ) -> None:
@@ -74,57 +75,58 @@ def test_a_body_that_is_not_an_object_is_rejected(
     assert stored() == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "code"),
-    [
-        ({"visitorId": b"7.5"}, "visitorId", "wrong_type"),
-        ({"visitorId": b'["v"]'}, "visitorId", "wrong_type"),
-        ({"visitorId": b'""'}, "visitorId", "too_short"),
-        ({"visitorId": b'"a\\u0000b"'}, "visitorId", "nul_character"),
-        ({"userId": b"1" + b"0" * 40}, "userId", "wrong_type"),
-        ({"event": b'"\\u0000"'}, "event", "nul_character"),
-        ({"event": b"{}"}, "event", "wrong_type"),
-        ({"eventId": b'"\\u0000"'}, "eventId", "nul_character"),
-        ({"externalSessionId": b"[]"}, "externalSessionId", "wrong_type"),
-        ({"country": b'"\\u0000"'}, "country", "nul_character"),
-        ({"properties": b"[1]"}, "properties", "wrong_type"),
-        ({"properties": b'"x"'}, "properties", "wrong_type"),
-        ({"properties": b'{"n": NaN}'}, "properties.n", "not_finite"),
-        ({"properties": b'{"n": [1, -Infinity]}'}, "properties.n[1]", "not_finite"),
-        ({"properties": b'{"n": 1e999}'}, "properties.n", "not_finite"),
-        ({"properties": b'{"n": 18446744073709551616}'}, "properties.n", "integer_out_of_range"),
-        ({"properties": b'{"n": -9223372036854775809}'}, "properties.n", "integer_out_of_range"),
-        ({"properties": b'{"n": 1234567890123456789012}'}, "properties.n", "integer_out_of_range"),
-        ({"properties": b'{"a": {"b": "\\u0000"}}'}, "properties.a.b", "nul_character"),
-        ({"properties": b'{"a\\u0000": 1}'}, "properties.a\x00", "nul_character"),
-        ({"properties": b'{"$source": "x"}'}, "properties.$source", "reserved_property"),
-        ({"properties": b'{"a":{"b":{"c":{"d":{"e":[]}}}}}'}, "properties.a.b.c.d.e", "too_deep"),
-        ({"timestamp": b"1" + b"0" * 13}, "timestamp", "timestamp_in_future"),
-        ({"timestamp": b"1" + b"0" * 30}, "timestamp", "timestamp_in_future"),
-        ({"timestamp": b"NaN"}, "timestamp", "not_a_time"),
-        ({"sessionId": b"null"}, "sessionId", "session_id_not_accepted"),
-        ({"unheard": b"1"}, "unheard", "unknown_field"),
-    ],
-)  # fmt: skip
+WRONG_FIELDS: list[tuple[dict[str, bytes], str, str]] = [
+    ({"visitorId": b"7.5"}, "visitorId", "wrong_type"),
+    ({"visitorId": b'["v"]'}, "visitorId", "wrong_type"),
+    ({"visitorId": b'""'}, "visitorId", "too_short"),
+    ({"visitorId": b'"a\\u0000b"'}, "visitorId", "nul_character"),
+    ({"userId": b"1" + b"0" * 40}, "userId", "wrong_type"),
+    ({"event": b'"\\u0000"'}, "event", "nul_character"),
+    ({"event": b"{}"}, "event", "wrong_type"),
+    ({"eventId": b'"\\u0000"'}, "eventId", "nul_character"),
+    ({"externalSessionId": b"[]"}, "externalSessionId", "wrong_type"),
+    ({"country": b'"\\u0000"'}, "country", "nul_character"),
+    ({"properties": b"[1]"}, "properties", "wrong_type"),
+    ({"properties": b'"x"'}, "properties", "wrong_type"),
+    ({"properties": b'{"n": NaN}'}, "properties.n", "not_finite"),
+    ({"properties": b'{"n": [1, -Infinity]}'}, "properties.n[1]", "not_finite"),
+    ({"properties": b'{"n": 1e999}'}, "properties.n", "not_finite"),
+    ({"properties": b'{"n": 18446744073709551616}'}, "properties.n", "integer_out_of_range"),
+    ({"properties": b'{"n": -9223372036854775809}'}, "properties.n", "integer_out_of_range"),
+    ({"properties": b'{"n": 1234567890123456789012}'}, "properties.n", "integer_out_of_range"),
+    ({"properties": b'{"a": {"b": "\\u0000"}}'}, "properties.a.b", "nul_character"),
+    ({"properties": b'{"a\\u0000": 1}'}, "properties.a\x00", "nul_character"),
+    ({"properties": b'{"$source": "x"}'}, "properties.$source", "reserved_property"),
+    ({"properties": b'{"a":{"b":{"c":{"d":{"e":[]}}}}}'}, "properties.a.b.c.d.e", "too_deep"),
+    ({"timestamp": b"1" + b"0" * 13}, "timestamp", "timestamp_in_future"),
+    ({"timestamp": b"1" + b"0" * 30}, "timestamp", "timestamp_in_future"),
+    ({"timestamp": b"NaN"}, "timestamp", "not_a_time"),
+    ({"sessionId": b"null"}, "sessionId", "session_id_not_accepted"),
+    ({"unheard": b"1"}, "unheard", "unknown_field"),
+]  # fmt: skip
+
+
 def test_a_field_that_breaks_a_rule_is_named(
-    workspace: Tenant, site: str, stored: Stored, fields: dict[str, bytes], field: str, code: str
+    workspace: Tenant, site: str, stored: Stored, subtests: pytest.Subtests
 ) -> None:
-    answer = workspace.client.post("/api/v1/events", content=body(site, **fields), headers=JSON)
-    assert (answer.status_code, faults(answer)) == (422, {field: code})
     good = body(site)
-    batch = workspace.client.post(
-        "/api/v1/events/batch",
-        content=b'{"events": [%s, %s]}' % (body(site, **fields), good),
-        headers=JSON,
-    )
-    rejected, accepted = batch.json()["results"]
-    assert ([error["field"] for error in rejected["errors"]], accepted["status"]) == (
-        [field],
-        "accepted",
-    )
-    assert len(stored()) == 1, "the good item beside the bad one, and nothing else"
+    for fields, field, code in WRONG_FIELDS:
+        wrong = body(site, **fields)
+        with subtests.test(field=field, code=code):
+            answer = workspace.client.post("/api/v1/events", content=wrong, headers=JSON)
+            assert (answer.status_code, faults(answer)) == (422, {field: code})
+            batch = workspace.client.post(
+                "/api/v1/events/batch",
+                content=b'{"events": [%s, %s]}' % (wrong, good),
+                headers=JSON,
+            )
+            rejected, accepted = batch.json()["results"]
+            assert [error["field"] for error in rejected["errors"]] == [field]
+            assert accepted["status"] == "accepted"
+    assert len(stored()) == len(WRONG_FIELDS), "the good item beside each bad one, and nothing else"
 
 
+@on_any_route
 def test_a_body_that_is_not_labelled_json_is_unsupported(
     workspace: Tenant, site: str, stored: Stored, any_route: str
 ) -> None:
@@ -151,6 +153,7 @@ def test_only_the_tracker_accepts_plain_text(workspace: Tenant, site: str) -> No
     )
 
 
+@on_any_route
 def test_an_unknown_encoding_is_unsupported(
     workspace: Tenant, site: str, stored: Stored, any_route: str
 ) -> None:
@@ -202,6 +205,7 @@ def test_gzip_of_several_members_is_read_to_its_end(
     assert len(stored()) == 1
 
 
+@on_any_route
 def test_a_body_has_at_most_16_gzip_members(workspace: Tenant, site: str, any_route: str) -> None:
     for count in (17, 100_000):
         content = gzip.compress(b"") * count
@@ -217,6 +221,7 @@ def test_a_body_has_at_most_16_gzip_members(workspace: Tenant, site: str, any_ro
     assert workspace.client.post("/api/v1/events", content=content, headers=headers).is_success
 
 
+@on_any_route
 def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
     for broken in (b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")):
         answer = workspace.client.post(
@@ -225,6 +230,7 @@ def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
         assert (answer.status_code, answer.json()["code"]) == (400, "bad_gzip"), broken
 
 
+@on_any_route
 def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_route: str) -> None:
     bomb = gzip.compress(b" " * (settings.limits.max_inflated_bytes + 1))
     assert len(bomb) < 64 * 1024
@@ -234,15 +240,15 @@ def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_rou
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
-@pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
+@on_any_route
 def test_a_body_over_the_limit_is_too_large(
-    workspace: Tenant, settings: Settings, any_route: str, chunked: bool
+    workspace: Tenant, settings: Settings, any_route: str
 ) -> None:
+    """Whether its length is declared or it is sent in chunks."""
     text = b" " * (settings.limits.max_body_bytes + 1)
-    answer = workspace.client.post(
-        any_route, content=iter([text[:1000], text[1000:]]) if chunked else text, headers=JSON
-    )
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    for content in (text, iter([text[:1000], text[1000:]])):
+        answer = workspace.client.post(any_route, content=content, headers=JSON)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -268,11 +274,11 @@ class TestLimits:
         else:
             assert (answer.status_code, faults(answer)) == (422, {field: code})
 
-    @pytest.mark.parametrize("field", ["visitorId", "userId", "eventId", "externalSessionId"])
-    def test_an_id_has_200_bytes(self, post_event: Post, field: str) -> None:
-        for longest in ("x" * 200, "é" * 100, "𝄞" * 50):
-            self.check(post_event(**{field: longest}), None)
-            self.check(post_event(**{field: longest + "x"}), field)
+    def test_an_id_has_200_bytes(self, post_event: Post) -> None:
+        for field in ("visitorId", "userId", "eventId", "externalSessionId"):
+            for longest in ("x" * 200, "é" * 100, "𝄞" * 50):
+                self.check(post_event(**{field: longest}), None)
+                self.check(post_event(**{field: longest + "x"}), field)
 
     def test_a_website_id_over_the_limit_is_a_fault_of_its_field(self, post_event: Post) -> None:
         self.check(post_event(websiteId="w" * 201), "websiteId")

@@ -13,6 +13,7 @@ from penstock.events import routes
 from penstock.events.answers import batch_json
 from penstock.events.batch import ItemResult
 from penstock.events.intake import MOST_WAITING
+from tests.cases import cases
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
 
@@ -91,7 +92,7 @@ def test_a_thousand_events_are_stored_in_their_order(
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("events", "code"),
     [([], "too_few"), ([{}] * 1001, "too_many"), ({}, "wrong_type"), (None, "wrong_type")],
 )
@@ -102,7 +103,7 @@ def test_a_body_that_is_no_batch_is_rejected_as_a_whole(
     assert (answer.status_code, faults(answer)) == (422, {"events": code})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "expected"),
     [
         ({}, {"events": "required"}),

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
+from tests.cases import cases
 from tests.events.conftest import Stored, finished, ndjson
 from tests.tenant import Tenant
 
 
-@pytest.mark.parametrize(
+@cases(
     ("route", "fields", "client_event_id"),
     [
         ("/api/v1/events", {"event": "e", "eventId": "order-77"}, "order-77"),
@@ -25,33 +24,32 @@ def test_the_id_is_stored_as_sent(
     fields: dict[str, Any],
     client_event_id: str | None,
 ) -> None:
-    body = {"websiteId": workspace.website_id, "visitorId": "v", **fields}
+    own = f"visitor of {route} {fields}"
+    body = {"websiteId": workspace.website_id, "visitorId": own, **fields}
     assert workspace.client.post(route, json=body).status_code == 202
-    [event] = stored()
+    [event] = [event for event in stored() if event["visitor_id"] == own]
     assert event.get("client_event_id") == client_event_id
-    [recent] = workspace.client.get("/api/events/recent").json()["data"]
+    recents = workspace.client.get("/api/events/recent").json()["data"]
+    [recent] = [recent for recent in recents if recent["visitorId"] == own]
     assert recent["clientEventId"] == client_event_id
 
 
-@pytest.mark.parametrize(
-    ("fields", "client_event_id"),
-    [
+def test_the_ids_of_import_lines_are_stored(workspace: Tenant, stored: Stored) -> None:
+    lines: list[tuple[dict[str, Any], str | None]] = [
         ({"dedupeKey": "d-1"}, "d-1"),
         ({"type": "transaction", "transactionId": "t-1"}, "t-1"),
-        ({"type": "transaction", "transactionId": "t-1", "dedupeKey": "d-1"}, "d-1"),
+        ({"type": "transaction", "transactionId": "t-1", "dedupeKey": "d-2"}, "d-2"),
         ({}, None),
-    ],
-)
-def test_the_id_of_an_import_line_is_stored(
-    workspace: Tenant, stored: Stored, fields: dict[str, Any], client_event_id: str | None
-) -> None:
-    line = {"type": "event", "name": "e", "visitorId": "v", "timestamp": "2024-05-01T10:00:00Z"}
+    ]
+    line = {"type": "event", "name": "e", "visitorId": "v"}
     job = workspace.client.post(
         "/api/imports",
         params={"websiteId": workspace.website_id},
-        content=ndjson([line | fields]),
+        content=ndjson(
+            line | fields | {"timestamp": f"2024-05-01T10:00:0{second}Z"}
+            for second, (fields, _) in enumerate(lines)
+        ),
         headers={"Content-Type": "application/x-ndjson"},
     ).json()
-    assert finished(workspace.client, job["id"])["accepted"] == 1
-    [event] = stored()
-    assert event.get("client_event_id") == client_event_id
+    assert finished(workspace.client, job["id"])["accepted"] == len(lines)
+    assert [event.get("client_event_id") for event in stored()] == [own for _, own in lines]

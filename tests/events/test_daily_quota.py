@@ -146,7 +146,6 @@ class TestOnBothDatabases:
     def metadb_url(self, database_url: str) -> str:
         return database_url
 
-    @pytest.mark.every_database
     def test_the_count_is_on_disk(
         self, use_up: Callable[[], None], services: Services, site: str
     ) -> None:

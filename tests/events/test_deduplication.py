@@ -62,7 +62,6 @@ def test_a_rejected_request_uses_no_id(post_event: Post) -> None:
     assert post_event(eventId="1").json()["status"] == "accepted"
 
 
-@pytest.mark.every_database
 def test_the_second_of_two_equal_ids_in_one_batch_is_the_duplicate(
     workspace: Tenant, site: str, stored: Stored
 ) -> None:
@@ -104,7 +103,6 @@ def test_a_hundred_identical_concurrent_posts_store_one_event(
     assert len(stored()) == 1
 
 
-@pytest.mark.every_database
 def test_a_repeat_after_a_restart_is_a_duplicate(
     post_event: Post,
     settings: Settings,
@@ -123,6 +121,7 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
 
 
 @pytest.mark.every_database
+@pytest.mark.full("several nodes")
 def test_two_nodes_share_their_ids(
     post_event: Post, stored: Stored, settings: Settings, clock: ShiftedClock, warehouse: Warehouse,
     workspace: Tenant, site: str,
@@ -188,7 +187,6 @@ class TestKeptFor100Days:
     def settings(self, hundred_days: Settings) -> Settings:
         return hundred_days
 
-    @pytest.mark.every_database
     def test_ids_are_forgotten_after_that(
         self, post_event: Post, services: Services, clock: ShiftedClock
     ) -> None:
@@ -218,7 +216,6 @@ def track(site: str) -> Callable[..., dict[str, Any]]:
     return post
 
 
-@pytest.mark.every_database
 def test_a_stranger_uses_up_no_dedupe_key_of_a_backend(
     server: httpx.Client, workspace: Tenant, stored: Stored, track: Callable[..., dict[str, Any]]
 ) -> None:
@@ -251,7 +248,6 @@ def restarted(
         yield visitor(server, {}), visitor(server, key), services
 
 
-@pytest.mark.every_database
 def test_keyed_posts_are_duplicates_of_events_from_before_the_split_for_400_days(
     server: httpx.Client,
     services: Services,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +11,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.metadb.tables import device_clocks
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Stored
 from tests.events.test_deduplication import clean_up
@@ -69,15 +71,33 @@ def times(stored: Stored, began_ms: int) -> dict[str, float]:
     return {row["name"]: round((row["occurred_at"] - began_ms) / 1000, 1) for row in stored()}
 
 
+DELAYED = {("visitor", "/api/track", 15), ("attempt", "/v1/batch", 15 * 60)} | {
+    ("sequence", "/api/track", 8 * HOUR_S)
+}
+"""Cases of `make test`, which have each counting unit, route and delay once."""
+MORE_DELAYED = (
+    {"visitor", "attempt", "sequence"}, {"/api/track", "/v1/batch"}, {15, 15 * 60, 8 * HOUR_S},
+)  # fmt: skip
+
+
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("delay_s", [15, 15 * 60, 8 * HOUR_S], ids=["15 s", "15 min", "8 h"])
-@pytest.mark.parametrize("path", ["/api/track", "/v1/batch"])
-@pytest.mark.parametrize("unit", ["visitor", "attempt", "sequence"])
+@cases(
+    ("unit", "path", "delay_s"),
+    [
+        *sorted(DELAYED),
+        *(
+            pytest.param(*case, marks=pytest.mark.full("each unit on each route with each delay"))
+            for case in sorted(set(product(*MORE_DELAYED)) - DELAYED)
+        ),
+    ],
+)
 def test_a_delayed_request_of_a_right_clock_keeps_the_order(
     device: DeviceOf, workspace: Tenant, delay_s: int, path: str, unit: str
 ) -> None:
-    device(path=path).run({"A": (0, delay_s), "B": (3, 0.1)})
-    steps = [{"type": "Event", "value": name} for name in "AB"]
+    case = f"{unit} {path} {delay_s}"
+    names = [f"A {case}", f"B {case}"]
+    device(path=path, visitor_id=case).run({names[0]: (0, delay_s), names[1]: (3, 0.1)})
+    steps = [{"type": "Event", "value": name} for name in names]
     attempt: dict[str, Any] = {
         "countingUnit": "attempt",
         "attemptProperty": "order",
@@ -88,7 +108,7 @@ def test_a_delayed_request_of_a_right_clock_keeps_the_order(
         "attempt": attempt,
         "sequence": attempt | {"sequenceProperty": "n"},
     }
-    body = {"name": unit, "steps": steps, **units[unit]}
+    body = {"name": case, "steps": steps, **units[unit]}
     funnel = workspace.client.post("/api/funnels", json=body)
     assert funnel.status_code == 201, funnel.text
     report = workspace.client.get(f"/api/funnels/{funnel.json()['id']}/results").json()
@@ -114,8 +134,20 @@ def test_a_body_that_trickles_in_keeps_its_time(
     assert row["occurred_at"] == row["stated_at"] == began_ms
 
 
-@pytest.mark.parametrize("ahead_s", [10, 600, 24 * HOUR_S, -24 * HOUR_S])
-@pytest.mark.parametrize("path", ["/api/track", "/v1/batch"])
+@pytest.mark.parametrize(
+    ("path", "ahead_s"),
+    [
+        ("/api/track", 10),
+        ("/v1/batch", -24 * HOUR_S),
+        *(
+            pytest.param(path, ahead_s, marks=pytest.mark.full("each offset on each route"))
+            for path, ahead_s in [
+                *(("/api/track", ahead_s) for ahead_s in (600, 24 * HOUR_S, -24 * HOUR_S)),
+                *(("/v1/batch", ahead_s) for ahead_s in (10, 600, 24 * HOUR_S)),
+            ]
+        ),
+    ],
+)
 def test_one_offset_corrects_all_requests_of_a_device(
     device: DeviceOf, stored: Stored, ahead_s: int, path: str
 ) -> None:
@@ -179,7 +211,7 @@ def test_a_measured_offset_is_exact_and_holds_for_requests_that_measured_none(
     assert {row["stated_at"] for row in stored()} == {stated_ms, stated_ms + 1_000}
 
 
-@pytest.mark.parametrize("wrong", ["600", 1.5, True, 10**20])
+@cases("wrong", ["600", 1.5, True, 10**20])
 def test_an_offset_is_a_whole_number(
     server: TestClient[Litestar], site: str, wrong: object
 ) -> None:

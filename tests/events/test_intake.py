@@ -20,8 +20,6 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, outbox, visitors
 from tests import loops
 
-pytestmark = pytest.mark.every_database
-
 SITE = WebsiteId("web_1")
 
 
@@ -84,6 +82,7 @@ async def all_of(*submissions: Any) -> list[Any]:
     return await asyncio.gather(*submissions, return_exceptions=True)
 
 
+@pytest.mark.every_database
 def test_receipts_come_in_the_order_of_the_events(database: Database) -> None:
     receipts = run(
         database,
@@ -130,13 +129,17 @@ def test_a_commit_leaves_no_cycle_for_the_garbage_collector(database: Database) 
         finally:
             gc.enable()
 
-    async def rounds(intake: Intake) -> list[int]:
-        return [await garbage_of_commits(intake, round_number) for round_number in range(6)]
+    async def is_any_round_clean(intake: Intake) -> bool:
+        for round_number in range(6):
+            if await garbage_of_commits(intake, round_number) < 50:
+                return True
+        return False
 
     # Other threads of the process leave garbage too, now and then: not in every round.
-    assert min(run(database, rounds)) < 50
+    assert run(database, is_any_round_clean)
 
 
+@pytest.mark.every_database
 def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:
     poisonous = event("poison", visitor_id=object())
     outcomes = run(
@@ -214,6 +217,7 @@ def test_what_comes_without_a_key_leaves_room_for_backends(
     assert [isinstance(outcome, Unavailable) for outcome in outcomes] == [False, True, False, True]
 
 
+@pytest.mark.every_database
 def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:
     [outcome] = run(
         database,

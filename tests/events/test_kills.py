@@ -20,7 +20,7 @@ import pytest
 from tests.serving import Served, http_client, query_warehouse
 from tests.waiting import PATIENCE_S
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
 CLIENTS = 6
 BATCH = 10
 

@@ -55,7 +55,6 @@ def test_a_report_has_those_of_its_period_and_stays_complete(scene, clock):
         assert lost_in_report(scene, funnel, **period)[0] == lost
 
 
-@pytest.mark.every_database
 def test_a_report_has_those_of_its_websites(scene, workspace):
     other = workspace.client.post(
         "/api/settings/websites", json={"name": "Blog", "kind": "web"}
@@ -111,7 +110,6 @@ def test_the_page_of_a_report_shows_them(scene, workspace):
     assert "event lost on devices" in part.text
 
 
-@pytest.mark.every_database
 def test_the_largest_reports_add_up(scene):
     """Each is bounded by its field, so their sum fits into the column."""
     for _ in range(10):

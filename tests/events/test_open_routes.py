@@ -7,6 +7,7 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.cases import cases
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant, visitor
 
@@ -31,7 +32,7 @@ def test_no_key_and_the_right_key_are_accepted(
     assert workspace.client.post(open_route, json=body).is_success
 
 
-@pytest.mark.parametrize("authorization", ["Bearer psk_wrong", "Bearer ", "psk_wrong"])
+@cases("authorization", ["Bearer psk_wrong", "Bearer ", "psk_wrong"])
 def test_a_wrong_key_is_unauthorized(
     workspace: Tenant,
     server: TestClient[Litestar],

@@ -19,6 +19,7 @@ from penstock.events.model import NewEvent
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.http.bodies import parse_json
+from tests.tiers import TIER, Tier
 
 NOW_MS = 1_790_000_000_000
 SITE = Website(
@@ -113,7 +114,10 @@ def test_usual_items_are_plain(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("kind", READERS)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300 if TIER is Tier.FULL else 100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     changes=st.dictionaries(st.sampled_from(NAMES), VALUES | st.none(), max_size=2),
     properties=st.none() | PROPERTIES,

@@ -13,6 +13,7 @@ from penstock.events import intake
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.transaction import store_items
+from tests.cases import cases
 from tests.events.conftest import finished
 from tests.tenant import Tenant, new_browser, visitor
 
@@ -44,14 +45,14 @@ def codes(refusal: dict[str, Any]) -> set[tuple[str, str]]:
     return {(fault["field"], fault["code"]) for fault in refusal["errors"]}
 
 
-@pytest.mark.parametrize(
-    "route", ["/api/v1/events", "/api/v1/transactions", "/api/track", "/api/identify"]
-)
+@cases("route", ["/api/v1/events", "/api/v1/transactions", "/api/track", "/api/identify"])
 def test_a_rejected_item_is_listed_once_with_every_reason(workspace, route):
     body = {"websiteId": workspace.website_id} | BAD
+    before = len(refused(workspace))
     answer = workspace.client.post(route, json=body)
     assert answer.status_code == 422
-    [rejection] = refused(workspace)
+    rejection, *others = refused(workspace)
+    assert len(others) == before
     assert rejection["errors"] == answer.json()["errors"]
     assert (rejection["route"], rejection["code"], rejection["websiteId"]) == (
         route,
@@ -159,7 +160,7 @@ def test_a_website_keeps_the_newest_within_its_limits(workspace, limits):
     assert (counts["refused"], counts["dropped"]) == (300, 300 - page["total"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "value"),
     [
         ("password", "hunter2hunter2"),
@@ -178,7 +179,7 @@ def test_secrets_and_network_addresses_are_hidden(workspace, field, value):
         "/api/track",
         {"websiteId": workspace.website_id, "properties": {field: value, "plan": "pro"}},
     )
-    [rejection] = refused(workspace)
+    rejection, *_ = refused(workspace)
     shown = str(value).rpartition("=")[2]
     assert shown not in rejection["item"]
     assert '"plan":"pro"' in rejection["item"]

@@ -16,6 +16,14 @@ ITEM = {"type": "event", "name": "e", "visitorId": "v"}
 UNKNOWN = {f"x{number}": 0 for number in range(5_000)}
 MANY_UNKNOWN = {f"x{number}": 0 for number in range(300_000)}
 
+both_routes = cases(
+    "path",
+    [
+        "/api/track",
+        pytest.param("/api/v1/events/batch", marks=pytest.mark.full("the other route")),
+    ],
+)
+
 
 def zipped(body: Any) -> dict[str, Any]:
     content = gzip.compress(json.dumps(body, separators=(",", ":")).encode())
@@ -43,7 +51,7 @@ def test_few_faults_have_no_number_of_others(workspace: Tenant, site: str) -> No
     assert "moreErrors" not in answer.json()
 
 
-@pytest.mark.parametrize("path", ["/api/track", "/api/v1/events/batch"])
+@both_routes
 def test_a_body_is_answered_with_1000_faults_and_each_item_with_one_or_more(
     workspace: Tenant, path: str
 ) -> None:
@@ -67,7 +75,7 @@ def test_the_rejected_items_of_a_large_batch_have_all_their_faults(
     assert [len(result["errors"]) for result in results] == [0] * 900 + [60] * 10
 
 
-@pytest.mark.parametrize("path", ["/api/track", "/api/v1/events/batch"])
+@both_routes
 def test_the_size_of_an_item_is_checked_before_its_fields(
     workspace: Tenant, site: str, path: str
 ) -> None:
@@ -110,7 +118,8 @@ def test_a_listed_refusal_has_10_faults(workspace: Tenant, site: str) -> None:
 
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service, whose memory it measures")
-def test_refusals_leave_the_memory_of_the_service_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.full("more refusals"))])
+def test_refusals_leave_the_memory_of_the_service_as_it_was(tmp_path: Path, rounds: int) -> None:
     with Served(tmp_path / "data") as served:
         _, site = served.first_account()
         wide = {f"x{number}": 0 for number in range(1_000)}
@@ -118,7 +127,7 @@ def test_refusals_leave_the_memory_of_the_service_as_it_was(tmp_path: Path) -> N
         batch = zipped({"websiteId": site, "events": [wide] * 1000})
         assert served.client.post("/api/track", json={"websiteId": site, **ITEM}).is_success
         before_mb = memory_mb(served, "VmRSS")
-        for body in (single, batch, single, batch):
+        for body in (single, batch) * rounds:
             answer = served.client.post("/api/track", **body)
             assert answer.status_code in (202, 422)
             assert len(answer.content) < 500_000

@@ -23,8 +23,6 @@ from penstock.warehouse.errors import QueryFailed
 from tests import loops
 from tests.waiting import PATIENCE_S, eventually
 
-pytestmark = pytest.mark.every_database
-
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
@@ -103,6 +101,7 @@ def test_shipped_rows_leave_the_outbox(
 
 
 @pytest.mark.parametrize("failure", ["before", "after"])
+@pytest.mark.every_database
 def test_a_failed_shipment_is_repeated_with_the_same_rows_and_number(
     database: Database, warehouse: Warehouse, website: WebsiteId, failure: str
 ) -> None:
@@ -122,6 +121,7 @@ def test_a_failed_shipment_is_repeated_with_the_same_rows_and_number(
     )
 
 
+@pytest.mark.every_database
 def test_a_crash_between_cutting_and_sending_loses_nothing(
     database: Database, warehouse: Warehouse, website: WebsiteId
 ) -> None:
@@ -163,6 +163,7 @@ def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
 
 
 @pytest.mark.slow("ships forty shipments")
+@pytest.mark.full("several nodes")
 def test_shippers_of_several_nodes_share_the_outbox(
     postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
 ) -> None:

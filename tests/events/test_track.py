@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import httpx
@@ -71,7 +72,7 @@ def test_a_page_view_is_stored_with_all_its_fields(
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "path"),
     [
         ({"path": "/"}, "/"),
@@ -89,15 +90,15 @@ def test_a_page_view_is_stored_with_all_its_fields(
 def test_a_path_is_stored_without_query_fragment_and_trailing_slash(
     track: Track, stored: Stored, sent: dict[str, str], path: str
 ) -> None:
-    assert track(**sent).status_code == 202
-    [row] = stored()
+    own = f"visitor of {sent}"
+    assert track(**sent, visitorId=own).status_code == 202
+    [row] = [row for row in stored() if row["visitor_id"] == own]
     assert (row["name"], row["path"]) == (path, path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "field"),
     [("screenview", "screen"), ("event", "name"), ("transaction", "name")],
-    ids=["screenview", "event", "transaction"],
 )
 def test_the_other_types_are_named_by_their_own_field(
     track: Track, stored: Stored, kind: str, field: str
@@ -105,8 +106,8 @@ def test_the_other_types_are_named_by_their_own_field(
     assert (
         track(type=kind, **{field: "Checkout"}, url="https://shop.example/cart/").status_code == 202
     )
-    [row] = stored()
-    assert (row["kind"], row["name"], row["path"]) == (kind, "Checkout", "/cart")
+    [row] = [row for row in stored() if row["kind"] == kind]
+    assert (row["name"], row["path"]) == ("Checkout", "/cart")
 
 
 @cases(
@@ -215,7 +216,7 @@ def test_send_beacon_sends_text(server: TestClient[Litestar], site: str, stored:
     assert len(stored()) == 1
 
 
-@pytest.mark.parametrize("path", ["/api/track", "/api/identify"])
+@cases("path", ["/api/track", "/api/identify"])
 def test_any_page_may_call_without_credentials(server: TestClient[Litestar], path: str) -> None:
     headers = {
         "Origin": "https://shop.example",
@@ -246,25 +247,29 @@ def test_the_dedupe_key_recognises_a_retry_sent_at_another_time(
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize("skew_ms", [-DAY_MS, 6_000, DAY_MS])
+@cases("skew_ms", [-DAY_MS, 6_000, DAY_MS])
 def test_a_wrong_device_clock_is_corrected_and_both_times_stored(
     track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
 ) -> None:
     now_ms = clock()
     stated_ms = now_ms - 60_000 + skew_ms
-    assert track(path="/", timestamp=stated_ms, sentAt=now_ms + skew_ms).status_code == 202
-    [row] = stored()
+    own = f"device {skew_ms}"
+    sent = track(path="/", visitorId=own, timestamp=stated_ms, sentAt=now_ms + skew_ms)
+    assert sent.status_code == 202
+    [row] = [row for row in stored() if row["visitor_id"] == own]
     assert row["stated_at"] == stated_ms
     assert row["occurred_at"] == row["received_at"] - 60_000
 
 
-@pytest.mark.parametrize("skew_ms", [-DAY_MS // 2 + 1_000, -6_000, -4_000, 0, 4_000])
+@cases("skew_ms", [-DAY_MS // 2 + 1_000, -6_000, -4_000, 0, 4_000])
 def test_a_clock_that_may_be_right_is_believed(
     track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
 ) -> None:
     stated_ms = clock() - 60_000
-    assert track(path="/", timestamp=stated_ms, sentAt=clock() + skew_ms).status_code == 202
-    [row] = stored()
+    own = f"device {skew_ms}"
+    sent = track(path="/", visitorId=own, timestamp=stated_ms, sentAt=clock() + skew_ms)
+    assert sent.status_code == 202
+    [row] = [row for row in stored() if row["visitor_id"] == own]
     assert row["stated_at"] == row["occurred_at"] == stated_ms
 
 
@@ -293,7 +298,7 @@ PHONE = f"Mozilla/5.0 (Linux; Android 13; Pixel 7) {_WEBKIT} Chrome/112.0.0.0 Mo
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("user_agent", "device", "os", "browser"),
     [
         (CHROME, "desktop", "Windows", "Chrome"),
@@ -303,7 +308,6 @@ CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.ht
         (CRAWLER, "bot", None, "Googlebot"),
         ("", None, None, None),
     ],
-    ids=["desktop", "ipad", "tablet", "phone", "crawler", "none"],
 )
 def test_device_and_browser_come_from_the_user_agent(
     server: TestClient[Litestar],
@@ -314,9 +318,10 @@ def test_device_and_browser_come_from_the_user_agent(
     os: str | None,
     browser: str | None,
 ) -> None:
-    item = {"websiteId": site, "type": "pageview", "path": "/", "visitorId": "v"}
+    own = f"visitor with {user_agent}"
+    item = {"websiteId": site, "type": "pageview", "path": "/", "visitorId": own}
     visitor(server, {"User-Agent": user_agent}).post("/api/track", json=item)
-    [row] = stored()
+    [row] = [row for row in stored() if row["visitor_id"] == own]
     assert (row.get("device"), row.get("os"), row.get("browser")) == (device, os, browser)
 
 
@@ -351,16 +356,18 @@ def test_events_that_a_client_dropped_are_counted_once(
     assert (counts["stored"] + counts["waiting"], counts["lostOnDevices"]) == (1, 3)
 
 
-@pytest.mark.parametrize("purpose", ["prefetch", "prefetch;prerender"])
-@pytest.mark.parametrize("path", ["/api/track", "/v1/track"])
+@cases(
+    ("purpose", "path"), product(("prefetch", "prefetch;prerender"), ("/api/track", "/v1/track"))
+)
 def test_a_page_that_is_only_prefetched_stores_nothing(
     server: TestClient[Litestar], site: str, stored: Stored, purpose: str, path: str
 ) -> None:
     item = {"websiteId": site, "type": "event", "name": "a", "visitorId": "v"}
     call = {"writeKey": site, "event": "a", "anonymousId": "v"}
     body = item if path == "/api/track" else call
+    before = len(stored())
     for headers, rows in (({"Sec-Purpose": purpose}, 0), ({}, 1)):
         answer = visitor(server, headers).post(path, json=body)
         assert answer.is_success, answer.text
         assert answer.json().get("results") in ([], None) or rows
-        assert len(stored()) == rows
+        assert len(stored()) == before + rows

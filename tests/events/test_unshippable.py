@@ -100,7 +100,6 @@ def test_a_quarantined_row_is_stored_after_a_replay(
     assert (counts["stored"], counts["quarantined"], refused(workspace)) == (2, 0, [])
 
 
-@pytest.mark.every_database
 @pytest.mark.parametrize("limits", [{"quarantine_rows": 60}])
 def test_no_refused_event_takes_the_place_of_one_that_was_accepted(
     rejecting: RejectingWarehouse, workspace: Tenant, server: TestClient[Litestar], stored: Stored
@@ -150,11 +149,11 @@ def test_an_engine_that_can_write_nothing_quarantines_nothing(
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(36, id="bad settings"),
+        pytest.param(36, id="bad settings", marks=pytest.mark.full("each code")),
         pytest.param(60, id="no table"),
-        pytest.param(201, id="quota"),
+        pytest.param(201, id="quota", marks=pytest.mark.full("each code")),
         pytest.param(241, id="memory"),
-        pytest.param(469, id="constraint"),
+        pytest.param(469, id="constraint", marks=pytest.mark.full("each code")),
     ],
 )
 def test_no_row_is_quarantined_for_the_state_of_a_server(
@@ -171,7 +170,6 @@ def test_no_row_is_quarantined_for_the_state_of_a_server(
     assert (counts["received"], counts["stored"], counts["quarantined"]) == (3, 3, 0)
 
 
-@pytest.mark.every_database
 def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
     services: Services, workspace: Tenant, stored: Stored
 ) -> None:
@@ -216,6 +214,7 @@ def waiting_rows(data: Path) -> int:
 
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills a service of its own")
+@pytest.mark.full("kills beyond one of each store")
 def test_the_counts_balance_after_kills(tmp_path: Path) -> None:
     data = tmp_path / "data"
     accepted = 0

@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.events.conftest import Stored
 from tests.tenant import Tenant, visitor
@@ -38,24 +37,24 @@ def test_a_duplicate_has_the_warnings_of_its_own_body(workspace: Tenant) -> None
     assert warning_codes(repeat) == [NUMBER_WARNING]
 
 
-@pytest.mark.parametrize(
-    ("country", "codes"),
-    [
-        ("DE", []),
-        ("de", []),
-        ("Germany", [COUNTRY_WARNING]),
-        ("DEU", [COUNTRY_WARNING]),
-        ("D1", [COUNTRY_WARNING]),
-        ("ÄÖ", [COUNTRY_WARNING]),
-    ],
-)
-@pytest.mark.parametrize("route", ["/api/v1/events", "/api/v1/events/batch"])
+COUNTRIES = {
+    "DE": [],
+    "de": [],
+    "Germany": [COUNTRY_WARNING],
+    "DEU": [COUNTRY_WARNING],
+    "D1": [COUNTRY_WARNING],
+    "ÄÖ": [COUNTRY_WARNING],
+}
+
+
 def test_a_country_other_than_two_letters_is_stored_as_sent_with_a_warning(
-    workspace: Tenant, stored: Stored, route: str, country: str, codes: list[str]
+    workspace: Tenant, stored: Stored
 ) -> None:
-    result = send(workspace, route, country=country)
-    assert (result["status"], warning_codes(result)) == ("accepted", codes)
-    assert [event["country"] for event in stored()] == [country]
+    for route in ("/api/v1/events", "/api/v1/events/batch"):
+        for country, codes in COUNTRIES.items():
+            result = send(workspace, route, country=country)
+            assert (result["status"], warning_codes(result)) == ("accepted", codes), country
+    assert sorted(event["country"] for event in stored()) == sorted([*COUNTRIES, *COUNTRIES])
 
 
 def test_all_warnings_come_together(workspace: Tenant) -> None:

@@ -53,7 +53,6 @@ def names(shown: Json, field: str = "eventNames") -> list[str]:
     return sorted(each["name"] for each in shown[field])
 
 
-@pytest.mark.every_database
 def test_a_deletion_removes_what_summaries_say_about_the_person(
     workspace: Tenant, delete: Delete
 ) -> None:

@@ -17,6 +17,7 @@ EVENTS = 60
 
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("kills the service four times")
+@pytest.mark.full("kills beyond one of each store")
 def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")

@@ -14,6 +14,8 @@ from tests.funnels.scenario import Scene
 from tests.proxy import FaultyProxy
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.full("repeats deletions on a server, and with very many IDs")
+
 
 @pytest.fixture
 def metadb_url(sqlite_url: str) -> str:

@@ -151,7 +151,6 @@ def test_the_export_of_a_person_has_their_rejected_events_and_lines(workspace: T
     assert all("bob" not in line for line in by_type)
 
 
-@pytest.mark.every_database
 def test_a_deletion_searches_the_quarantine_outside_of_its_transaction(
     workspace: Tenant, services: Services, delete: Any
 ) -> None:

@@ -113,7 +113,6 @@ def test_nothing_is_prepared_for_very_many_ids_while_visitors_are_locked(
         assert time.thread_time() - began_s < 0.2
 
 
-@pytest.mark.every_database
 def test_lines_that_are_rejected_meanwhile_are_removed_too(
     workspace: Tenant,
     services: Services,

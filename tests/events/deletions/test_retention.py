@@ -8,6 +8,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.clock import iso
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.deletions.conftest import finished
 from tests.funnels.scenario import DAY_S, Scene
@@ -106,7 +107,7 @@ def test_another_website_keeps_its_events(
     assert len(stored_at(other.json()["id"])) == 1
 
 
-@pytest.mark.parametrize("days", [0, -1, 36_501, "5", 1.5])
+@cases("days", [0, -1, 36_501, "5", 1.5])
 def test_days_are_whole_and_at_least_one(workspace: Tenant, days: object) -> None:
     address = f"/api/settings/websites/{workspace.website_id}"
     answer = workspace.client.patch(address, json={"eventRetentionDays": days})
@@ -116,7 +117,6 @@ def test_days_are_whole_and_at_least_one(workspace: Tenant, days: object) -> Non
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.every_database
 def test_a_deletion_says_what_it_removed_from_which_store(
     workspace: Tenant, server: TestClient[Any], delete: Any
 ) -> None:

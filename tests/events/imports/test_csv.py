@@ -2,10 +2,12 @@
 
 import gzip
 import json
+from itertools import product
 
 import pytest
 
 from penstock.events.imports.formats import csv_rows
+from tests.cases import cases
 from tests.events.imports.test_imports import counts, rejects, stored
 
 HEADER = "timestamp,name,userId"
@@ -36,7 +38,6 @@ def rows(*names):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.every_database
 def test_columns_are_fields_and_properties_and_empty_cells_are_left_out(
     import_csv, workspace, services
 ):
@@ -61,10 +62,23 @@ def test_columns_are_fields_and_properties_and_empty_cells_are_left_out(
     ]
 
 
+FORMS = ((",", "\n", ""), (";", "\r\n", "\ufeff"), ("\t", "\n", "\ufeff\r\n\n"))
+"""Separators, line ends and starts of files, each of which `make test` reads once."""
+
+
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
-@pytest.mark.parametrize("start", ["", "\ufeff", "\ufeff\r\n\n"], ids=["plain", "bom", "empty"])
+@pytest.mark.parametrize(
+    ("separator", "newline", "start"),
+    [
+        *FORMS,
+        *(
+            pytest.param(*form, marks=pytest.mark.full("each separator with each line end"))
+            for form in product((",", ";", "\t"), ("\n", "\r\n"), ("", "\ufeff", "\ufeff\r\n\n"))
+            if form not in FORMS
+        ),
+    ],
+    ids=repr,
+)
 def test_separators_line_ends_and_a_byte_order_mark_do_not_matter(
     import_csv, workspace, services, separator, newline, start
 ):
@@ -92,28 +106,31 @@ def test_the_same_file_again_stores_nothing_and_equal_rows_are_events_of_their_o
     assert counts(import_csv(text)) == (4, 0, 3, 0)
 
 
-@pytest.mark.parametrize(
-    ("row", "code", "field"),
-    [
-        ('2024-05-01T10:00:00Z,"a"b,u', "not_csv", ""),
-        ("2024-05-01T10:00:00Z,a\rb,u", "not_csv", ""),
-        ("2024-05-01T10:00:00Z,a,u,,,extra", "too_many_cells", ""),
-        (b"2024-05-01T10:00:00Z,\xff,u", "not_utf8", ""),
-        ("2024-05-01T10:00:00Z,a,u,[1]", "wrong_type", "properties"),
-        ("2024-05-01T10:00:00Z,a,u,{", "wrong_type", "properties"),
-        ("2024-05-01T10:00:00Z,a,u," + "x" * 70_000, "too_large", ""),
-        ("2024-05-01T10:00:00Z,,u", "required", "name"),
-        ("2024-05-01T10:00:00Z,a", "identity_required", "visitorId"),
-    ],
-)
-def test_a_faulty_row_costs_no_other_row(import_csv, client, row, code, field):
-    row = row if isinstance(row, bytes) else row.encode()
+FAULTY: list[tuple[str | bytes, str, str]] = [
+    ('2024-05-01T10:00:00Z,"a"b,u', "not_csv", ""),
+    ("2024-05-01T10:00:00Z,a\rb,u", "not_csv", ""),
+    ("2024-05-01T10:00:00Z,a,u,,,extra", "too_many_cells", ""),
+    (b"2024-05-01T10:00:00Z,\xff,u", "not_utf8", ""),
+    ("2024-05-01T10:00:00Z,a,u,[1]", "wrong_type", "properties"),
+    ("2024-05-01T10:00:00Z,a,u,{", "wrong_type", "properties"),
+    ("2024-05-01T10:00:00Z,a,u," + "x" * 70_000, "too_large", ""),
+    ("2024-05-01T10:00:00Z,,u", "required", "name"),
+    ("2024-05-01T10:00:00Z,a", "identity_required", "visitorId"),
+]
+
+
+def test_a_faulty_row_costs_no_other_row(import_csv, client):
     good = b"2024-05-01T10:00:00Z,good,u"
-    job = import_csv(b"\n".join([HEADER.encode() + b",properties", good, row, good]))
-    assert counts(job) == (4, 2, 0, 1)
-    [reject] = rejects(client, job)
-    assert (reject["line"], reject["errors"][0]["code"]) == (3, code)
-    assert reject["errors"][0]["field"] in (field, "userId")
+    lines = [HEADER.encode() + b",properties", good]
+    for row, _, _ in FAULTY:
+        lines += [row if isinstance(row, bytes) else row.encode(), good]
+    job = import_csv(b"\n".join(lines))
+    assert counts(job) == (len(lines), len(FAULTY) + 1, 0, len(FAULTY))
+    for place, (reject, (row, code, field)) in enumerate(
+        zip(rejects(client, job), FAULTY, strict=True), 1
+    ):
+        assert (reject["line"], reject["errors"][0]["code"]) == (2 * place + 1, code), row
+        assert reject["errors"][0]["field"] in (field, "userId"), row
 
 
 def test_a_quote_that_is_not_closed_is_never_read_as_further_rows(import_csv, client):
@@ -125,7 +142,7 @@ def test_a_quote_that_is_not_closed_is_never_read_as_further_rows(import_csv, cl
     assert "line 3 is too long; perhaps a quote is not closed" in long["error"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "advice"),
     [
         ("timestamp,name", "neither visitorId nor userId"),
@@ -137,13 +154,13 @@ def test_a_quote_that_is_not_closed_is_never_read_as_further_rows(import_csv, cl
         ("timestamp userId", "timestamp userId"),
     ],
 )
-@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_a_header_that_names_no_event_is_rejected_at_the_upload(
-    workspace, settings, header, advice, compress
+    workspace, settings, header, advice
 ):
-    answer = upload(workspace, compress(f"{header}\n1,2,3\n".encode()))
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
-    assert advice in answer.json()["detail"]
+    for compress in (bytes, gzip.compress):
+        answer = upload(workspace, compress(f"{header}\n1,2,3\n".encode()))
+        assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+        assert advice in answer.json()["detail"]
     assert list((settings.data / "imports").iterdir()) == []
 
 

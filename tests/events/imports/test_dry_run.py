@@ -223,7 +223,6 @@ TABLE = b"""when;who;what;basket
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.every_database
 def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, services, workspace):
     job = send(TABLE, "csv")
     path = f"/api/imports/{job['id']}"
@@ -411,7 +410,6 @@ def test_a_problem_of_the_file_is_still_known_after_an_error_of_the_store(
     assert "truncated" in (summary["error"] or "")
 
 
-@pytest.mark.every_database
 @pytest.mark.parametrize("state", ["checking", "checked"])
 def test_an_import_that_cannot_be_read_does_not_stop_others(
     send, client, services, monkeypatch, state

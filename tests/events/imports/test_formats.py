@@ -7,6 +7,7 @@ import pytest
 from penstock.base.wording import listed
 from penstock.events.imports.formats.table import READERS, reader_of_request
 from penstock.events.imports.formats.unpacking import COMPRESSED_MEDIA_TYPES
+from tests.cases import cases
 from tests.events.conftest import finished, ndjson
 from tests.events.imports.exported import parquet
 
@@ -52,7 +53,15 @@ def upload(workspace, content, media_type, **query):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full("starts a process for each media type"))
+        if name == "parquet"
+        else name
+        for name in NAMES
+    ],
+)
 def test_the_same_event_in_each_format_is_one_event(workspace, run_import, name):
     if name in ("ndjson", "csv"):
         run_import([EVENT])
@@ -80,7 +89,7 @@ def test_an_unknown_format_is_an_error_that_names_the_formats(workspace):
     assert (fault["field"], fault["message"]) == ("format", f"Must be {listed(NAMES, 'or')}.")
 
 
-@pytest.mark.parametrize("media_type", ["application/json", "application/pdf", ""])
+@cases("media_type", ["application/json", "application/pdf", ""])
 def test_an_unknown_media_type_is_an_error_that_names_the_formats(workspace, media_type):
     answer = upload(workspace, FILES["csv"], media_type)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
@@ -115,7 +124,7 @@ def test_the_api_document_has_every_format(client):
         assert f"`{reader.name}` is {reader.description}" in parameter["description"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_a_session_may_upload_each_format_but_no_type_that_a_form_can_send(workspace, name):
     reader = next(reader for reader in READERS if reader.name == name)
 
@@ -156,7 +165,7 @@ LINES_BY_ID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LINES_BY_ID)
+@cases("name", LINES_BY_ID)
 def test_an_id_that_is_no_text_or_whole_number_rejects_its_line_only(workspace, name):
     lines = ndjson([LINES_BY_ID[name](sent) for sent in ("u", *NO_IDS, 7)])
     job_id = upload(workspace, lines, "application/x-ndjson", format=name).json()["id"]

@@ -143,7 +143,6 @@ def test_a_line_over_the_limit_has_no_text(run_import, workspace):
     assert [reject["excerpt"] for reject in rejects(workspace, job)] == [None]
 
 
-@pytest.mark.every_database
 def test_the_text_is_stored_in_its_own_column(run_import, workspace, services):
     job = run_import([line(1), line(2, name="")])
     [reject] = rejects(workspace, job)

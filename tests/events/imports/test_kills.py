@@ -90,6 +90,7 @@ LINE_OF: dict[str, Line] = {
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("format_name", LINE_OF)
 @pytest.mark.slow("kills the service again and again")
+@pytest.mark.full("kills beyond one of each store")
 def test_each_line_is_stored_exactly_once_after_kills(
     tmp_path: Path,
     format_name: str,

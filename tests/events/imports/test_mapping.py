@@ -4,9 +4,11 @@ import gzip
 import io
 import json
 import zipfile
+from itertools import product
 
 import pytest
 
+from tests.cases import cases
 from tests.events.conftest import finished
 from tests.events.imports.exported import Table
 from tests.events.imports.test_formats import upload
@@ -92,31 +94,31 @@ def test_times_have_the_unit_format_and_zone_of_the_mapping(
     ]
 
 
-@pytest.mark.parametrize(
-    ("row", "field", "code"),
-    [
-        ("soon,1,a,,", "ts", "not_a_time"),
-        ("1e999999999,1,a,,", "ts", "not_a_time"),
-        ("1714557600000,1,a,,", "ts", "not_a_time"),
-        ("1714557600,1,a,much,", "total", "wrong_type"),
-        ("1714557600,1,a,,perhaps", "new", "wrong_type"),
-        ("1714557600,,a,,", "visitorId", "identity_required"),
-        ("1714557600,1,,,", "name", "required"),
-        (",1,a,,", "timestamp", "required"),
-    ],
-)
-def test_a_faulty_row_costs_no_other_row_and_names_its_column(
-    import_table, client, row, field, code
-):
+FAULTY = [
+    ("soon,1,a,,", "ts", "not_a_time"),
+    ("1e999999999,1,a,,", "ts", "not_a_time"),
+    ("1714557600000,1,a,,", "ts", "not_a_time"),
+    ("1714557600,1,a,much,", "total", "wrong_type"),
+    ("1714557600,1,a,,perhaps", "new", "wrong_type"),
+    ("1714557600,,a,,", "visitorId", "identity_required"),
+    ("1714557600,1,,,", "name", "required"),
+    (",1,a,,", "timestamp", "required"),
+]
+
+
+def test_a_faulty_row_costs_no_other_row_and_names_its_column(import_table, client):
     sent = mapping(
         column("total", "property", type="number"), column("new", "property", type="boolean")
     )
     good = "1714557600,1,good,,"
-    job = import_table("\n".join(["ts,u,e,total,new", good, row, good]), sent)
-    assert counts(job) == (4, 2, 0, 1)
-    [reject] = rejects(client, job)
-    assert (reject["line"], reject["errors"][0]["code"]) == (3, code)
-    assert reject["errors"][0]["field"] in (field, "userId")
+    lines = ["ts,u,e,total,new", good, *(part for row, _, _ in FAULTY for part in (row, good))]
+    job = import_table("\n".join(lines), sent)
+    assert counts(job) == (len(lines), len(FAULTY) + 1, 0, len(FAULTY))
+    for place, (reject, (row, field, code)) in enumerate(
+        zip(rejects(client, job), FAULTY, strict=True), 1
+    ):
+        assert (reject["line"], reject["errors"][0]["code"]) == (2 * place + 1, code), row
+        assert reject["errors"][0]["field"] in (field, "userId"), row
 
 
 def compressed_in_archive(content):
@@ -126,10 +128,32 @@ def compressed_in_archive(content):
     return out.getvalue()
 
 
+FORMS = (
+    (bytes, "utf-8", ","),
+    (gzip.compress, "utf-8-sig", ";"),
+    (zstd.compress, "utf-16", "\t"),
+    (compressed_in_archive, "utf-8", ";"),
+)
+"""Forms of files, of which `make test` reads each part once."""
+ALL_FORMS = product(
+    (bytes, gzip.compress, zstd.compress, compressed_in_archive),
+    ("utf-8", "utf-8-sig", "utf-16"),
+    (",", ";", "\t"),
+)
+
+
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress, compressed_in_archive])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("pack", "encoding", "separator"),
+    [
+        *FORMS,
+        *(
+            pytest.param(*form, marks=pytest.mark.full("each form with each other"))
+            for form in ALL_FORMS
+            if form not in FORMS
+        ),
+    ],
+)
 def test_the_form_of_the_file_does_not_matter(
     import_table, workspace, services, pack, encoding, separator
 ):
@@ -171,7 +195,7 @@ def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "field"),
     [
         ({"columns": []}, "mapping.columns"),
@@ -211,7 +235,7 @@ def test_the_name_of_a_column_may_contain_any_space(import_table, workspace, ser
     assert json.loads(properties) == {f"Order{space}total": "5", "plan": "pro"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "advice"),
     [
         ("ts,u,e,plan", "does not list the column 'plan'"),

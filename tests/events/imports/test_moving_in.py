@@ -26,7 +26,6 @@ def report(workspace, **more):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.every_database
 @pytest.mark.parametrize("name", [*FILES, *TABLES])
 def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, name):
     """Ann, Ben, Cem, Dia and Eve enter; Ann, Ben and Dia start a checkout; Ann and Dia pay, Ann

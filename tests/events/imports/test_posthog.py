@@ -4,9 +4,11 @@ import csv
 import io
 import json
 from datetime import datetime
+from urllib.parse import quote
 
 import pytest
 
+from tests.cases import cases
 from tests.events.conftest import finished, ndjson
 from tests.events.imports.exported import PostHog, parquet
 from tests.events.imports.test_formats import upload
@@ -73,7 +75,9 @@ def test_a_column_of_csv_may_be_a_property(import_posthog, workspace, services):
     assert stored(services, workspace.website_id, "os, properties") == [("Linux", '{"plan":"pro"}')]
 
 
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    "backwards", [False, pytest.param(True, marks=pytest.mark.full("each kind of export"))]
+)
 @pytest.mark.parametrize(
     "link",
     [
@@ -95,7 +99,7 @@ def test_the_ids_of_a_person_are_one_visitor_in_any_order(
     assert record["user"]["userId"] == "u"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("marks", "user"),
     [
         ({"$is_identified": True}, "v"),
@@ -106,9 +110,12 @@ def test_the_ids_of_a_person_are_one_visitor_in_any_order(
     ],
 )
 def test_an_id_is_a_users_if_a_client_marked_it(import_posthog, services, workspace, marks, user):
-    import_posthog(event("e", "v", **marks))
+    own = f"visitor of {sorted(marks.items())}"
+    own_marks = {name: own if value == "v" else value for name, value in marks.items()}
+    import_posthog(event("e", own, **own_marks))
     stored(services, workspace.website_id)
-    record = workspace.client.get("/api/visitors/v").json()
+    record = workspace.client.get(f"/api/visitors/{quote(own)}").json()
+    user = own if user == "v" else user
     assert (record["user"] or {}).get("userId") == user
 
 
@@ -155,22 +162,22 @@ def test_views_and_fields(import_posthog, workspace, services):
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "field"),
-    [
-        ({"distinct_id": "v", "timestamp": TIME}, "event"),
-        ({"event": "e", "timestamp": TIME}, "distinct_id"),
-        ({"event": "e", "distinct_id": "v"}, "timestamp"),
-        (event(time="never"), "timestamp"),
-        (event() | {"properties": "nonsense"}, "properties"),
-        (event("$create_alias"), "properties.alias"),
-    ],
-)
-def test_a_faulty_line_costs_no_other_line(import_posthog, client, line, field):
-    job = import_posthog(event(), line, event())
-    assert (job["accepted"], job["rejected"]) == (2, 1)
-    [reject] = rejects(client, job)
-    assert (reject["line"], reject["errors"][0]["field"]) == (2, field)
+FAULTY = [
+    ({"distinct_id": "v", "timestamp": TIME}, "event"),
+    ({"event": "e", "timestamp": TIME}, "distinct_id"),
+    ({"event": "e", "distinct_id": "v"}, "timestamp"),
+    (event(time="never"), "timestamp"),
+    (event() | {"properties": "nonsense"}, "properties"),
+    (event("$create_alias"), "properties.alias"),
+]
+
+
+def test_a_faulty_line_costs_no_other_line(import_posthog, client):
+    job = import_posthog(event(), *(part for line, _ in FAULTY for part in (line, event())))
+    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
+    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
+        (2 * place, field) for place, (_, field) in enumerate(FAULTY, 1)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -73,18 +73,24 @@ def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, works
         assert json.loads(event[-1] or "{}") == json.loads(sent_event[-1] or "{}")
 
 
-@pytest.mark.parametrize("sent", [{"a": 1}, {}, ["a"], [], 1.5, True])
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [("identify", "anonymousId"), ("alias", "previousId"), ("identify", "userId")],
-)
-def test_an_id_that_is_no_text_rejects_its_line_only(import_calls, workspace, kind, field, sent):
-    ids = {"anonymousId": "v", "previousId": "v", "userId": "u", field: sent}
-    job = import_calls(call(), call(kind, **ids), call(event="after"))
-    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, 1)
-    [reject] = rejects(workspace.client, job)
-    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [
-        (field, "wrong_type")
+NO_IDS = ({"a": 1}, {}, ["a"], [], 1.5, True)
+IDS = (("identify", "anonymousId"), ("alias", "previousId"), ("identify", "userId"))
+
+
+def test_an_id_that_is_no_text_rejects_its_line_only(import_calls, workspace):
+    lines = [
+        call(kind, **{"anonymousId": "v", "previousId": "v", "userId": "u", field: sent})
+        for kind, field in IDS
+        for sent in NO_IDS
+    ]
+    job = import_calls(call(), *lines, call(event="after"))
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, len(lines))
+    assert [
+        (reject["line"], [(fault["field"], fault["code"]) for fault in reject["errors"]])
+        for reject in rejects(workspace.client, job)
+    ] == [
+        (number, [(IDS[(number - 2) // len(NO_IDS)][1], "wrong_type")])
+        for number in range(2, len(lines) + 2)
     ]
 
 
@@ -120,19 +126,19 @@ def test_signs_of_properties_fields_of_orders_and_missing_times(import_calls, wo
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "field"),
-    [
-        ({"type": "delete"}, "type"),
-        (call(timestamp=None), "timestamp"),
-        (call(anonymousId=None), "visitorId"),
-        (call(event=None), "name"),
-        (call("alias", userId="u"), "visitorId"),
-        (call(properties=[1]), "properties"),
-    ],
-)
-def test_a_faulty_line_costs_no_other_line(import_calls, client, line, field):
-    job = import_calls(call(), line, call())
-    assert (job["accepted"], job["rejected"]) == (2, 1)
-    [reject] = rejects(client, job)
-    assert (reject["line"], reject["errors"][0]["field"]) == (2, field)
+FAULTY = [
+    ({"type": "delete"}, "type"),
+    (call(timestamp=None), "timestamp"),
+    (call(anonymousId=None), "visitorId"),
+    (call(event=None), "name"),
+    (call("alias", userId="u"), "visitorId"),
+    (call(properties=[1]), "properties"),
+]
+
+
+def test_a_faulty_line_costs_no_other_line(import_calls, client):
+    job = import_calls(call(), *(part for line, _ in FAULTY for part in (line, call())))
+    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
+    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
+        (2 * place, field) for place, (_, field) in enumerate(FAULTY, 1)
+    ]

@@ -147,7 +147,6 @@ def test_a_running_import_can_be_cancelled_and_its_counts_are_right(
     assert counts(again) == (2_000, 1_500, 500, 0)
 
 
-@pytest.mark.every_database
 def test_a_waiting_import_can_be_cancelled(upload, client, paused_intake, settings):
     first, second = upload(ndjson([line(1)])), upload(ndjson([line(2)]))
     assert client.post(f"/api/imports/{second['id']}/cancel").json()["state"] == "cancelled"
@@ -167,7 +166,6 @@ def test_a_finished_import_cannot_be_cancelled_nor_one_of_another_workspace(
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.every_database
 def test_a_workspace_has_at_most_twenty_unfinished_imports(
     upload, workspace, other_workspace, paused_intake
 ):
