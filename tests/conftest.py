@@ -251,6 +251,7 @@ def postgres_server(starts_database: None) -> Iterator[PostgresServer]:
     folder = program_folder()
     if folder is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
+    programs.allow("starts_database")  # a test before this one may have requested that fixture
     server = PostgresServer(folder)
     yield server
     server.stop()

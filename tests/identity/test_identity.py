@@ -19,6 +19,7 @@ from penstock.metadb.tables import merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.applications import application
+from tests.cases import cases
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.tenant import Tenant, visitor
 from tests.waiting import PATIENCE_S
@@ -179,7 +180,6 @@ def test_websites_share_visitors_only_within_an_identity_scope(
     assert visitor_of(app, userId="u") == "v"
 
 
-@pytest.mark.every_database
 def test_the_last_traits_replace_earlier_ones(identify: SendClaim, services: Services) -> None:
     identify("v", "u", traits={"plan": "free", "since": 2020})
     identify("v", "u")
@@ -278,7 +278,7 @@ def test_links_older_than_trust_count_as_backend(
     assert event(visitorId="phone", userId="ada") == {"visitorId": "laptop"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "expected"),
     [
         ({"visitorId": None}, {"visitorId": "wrong_type"}),
@@ -346,7 +346,6 @@ def test_concurrent_merges_end_in_one_canonical_visitor(
     holds_together(services)
 
 
-@pytest.mark.every_database
 def test_concurrent_users_on_one_device_do_not_share_a_visitor(
     event: SendClaim, services: Services
 ) -> None:
@@ -357,7 +356,6 @@ def test_concurrent_users_on_one_device_do_not_share_a_visitor(
     holds_together(services)
 
 
-@pytest.mark.every_database
 def test_a_user_that_loses_its_visitor_gets_a_new_one(
     event: SendClaim, identify_publicly: SendClaim, workspace: Tenant, services: Services
 ) -> None:
@@ -371,7 +369,6 @@ def test_a_user_that_loses_its_visitor_gets_a_new_one(
     holds_together(services)
 
 
-@pytest.mark.every_database
 def test_an_upgrade_removes_links_that_an_earlier_version_left_behind(
     event: SendClaim, services: Services
 ) -> None:
@@ -389,6 +386,7 @@ def test_an_upgrade_removes_links_that_an_earlier_version_left_behind(
     assert event(visitorId="laptop", userId="first")["visitorId"] == "laptop"
 
 
+@pytest.mark.full("several nodes")
 class TestTwoNodes:
     """Two nodes that share a PostgreSQL database."""
 

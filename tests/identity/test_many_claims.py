@@ -27,7 +27,7 @@ from tests.identity.test_identity import aliases, holds_together, identify_with
 from tests.tenant import Tenant, visitor
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("warehouse")]
+pytestmark = pytest.mark.usefixtures("warehouse")
 
 MANY = 3_000
 """More visitors than one transaction may change."""
@@ -90,6 +90,7 @@ def page(workspace: Tenant, visitor_id: str) -> dict[str, Any]:
     return detail if answer.status_code == 200 else {"status": answer.status_code}
 
 
+@pytest.mark.every_database
 def test_a_public_claim_beyond_the_limit_is_stored_unlinked_with_a_warning(
     services: Services, workspace: Tenant, server: TestClient[Litestar]
 ) -> None:
@@ -195,7 +196,7 @@ def test_a_deletion_removes_any_number_of_visitors_in_bounded_transactions(
     assert not open_rows(services)
 
 
-def test_a_visitor_lists_the_first_merged_ids_and_counts_them_all(
+def test_a_visitor_and_its_page_list_the_first_merged_ids_and_count_them_all(
     services: Services, workspace: Tenant
 ) -> None:
     plant(services, workspace.website_id, MANY)
@@ -203,12 +204,6 @@ def test_a_visitor_lists_the_first_merged_ids_and_counts_them_all(
     assert detail["ids"] == [stranger_id(at) for at in range(1_001)]
     assert [merge["visitorId"] for merge in detail["merges"]] == detail["ids"][1:]
     assert detail["mergedVisitors"] == MANY - 1
-
-
-def test_the_page_of_a_visitor_shows_some_merged_ids_and_counts_the_rest(
-    services: Services, workspace: Tenant
-) -> None:
-    plant(services, workspace.website_id, MANY)
     html = workspace.browser.get(f"/visitors/{stranger_id(0)}").text
     assert len(html) < 200_000
     assert stranger_id(100) in html

@@ -118,7 +118,6 @@ def test_secrets_are_stored_encrypted_and_shown_once(workspace: Tenant, services
     assert secret not in workspace.browser.get(secrets_path(workspace)).text
 
 
-@pytest.mark.every_database
 def test_the_secret_key_of_the_installation_can_be_rotated(
     anonymous: Browser,
     workspace: Tenant,

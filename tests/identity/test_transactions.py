@@ -17,8 +17,6 @@ from penstock.identity.service import any_open_release, release_some, resolve
 from penstock.metadb.database import Database
 from penstock.metadb.tables import merges, user_links, visitors
 
-pytestmark = pytest.mark.every_database
-
 VISITORS = st.none() | st.sampled_from(["a", "b", "c"])
 USERS = st.none() | st.sampled_from(["user-a", "user-b", "user-c"])
 TRUSTS = st.sampled_from([Trust.PUBLIC, Trust.SIGNED, Trust.BACKEND, Trust.PROVIDER])
@@ -65,6 +63,7 @@ def test_claims_resolve_alike_in_one_transaction_and_in_many(
     assert {user_id: names[visitor_id] for user_id, visitor_id in links} == homes
 
 
+@pytest.mark.every_database
 def test_a_user_keeps_its_link_when_another_claim_takes_its_visitor(
     database: Database,
 ) -> None:

@@ -24,39 +24,35 @@ def event(website_id: str, name: str) -> dict[str, str]:
     return {"websiteId": website_id, "userId": "u", "event": name, "eventId": name}
 
 
-def test_a_damaged_database_is_named_at_the_start_and_by_verify(tmp_path: Path) -> None:
-    with Served(tmp_path / "data") as service:
-        service.first_account()
-        assert service.stop() == 0
-    damage(tmp_path / "data" / "penstock.sqlite3")
-    for command in (("serve", "--port", "0"), ("verify",)):
-        run = penstock(*command, "--data", str(tmp_path / "data"))
-        assert run.returncode == 1
-        message = " ".join((run.stdout + run.stderr).split())
-        assert "metadata database" in message
-        assert "damaged" in message
-        assert "restore a backup" in message
-        assert "Traceback" not in message
-
-
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    with Served(tmp_path / "data") as service:
-        assert service.stop() == 0
-    file = tmp_path / "data" / "penstock.sqlite3"
-    file.write_bytes(b"\x5a" * file.stat().st_size)
-    for command in (("serve", "--port", "0"), ("verify",)):
-        run = penstock(*command, "--data", str(tmp_path / "data"))
-        message = " ".join((run.stdout + run.stderr).split())
-        assert (run.returncode, "Traceback" in message) == (1, False)
-        assert "restore a backup" in message
-
-
-def test_damage_beside_a_running_service_makes_it_unready(tmp_path: Path) -> None:
+def test_damage_is_named_by_a_running_service_at_the_start_and_by_verify(tmp_path: Path) -> None:
+    """Pages that are overwritten, and a file that is no database."""
     with Served(tmp_path / "data") as service:
         key, website_id = service.first_account()
         assert service.client.post("/api/v1/events", json=event(website_id, "a")).is_success
         assert service.stop() == 0
-    with Served(tmp_path / "data") as service:
+    assert_damage_makes_a_running_service_unready(tmp_path / "data", key, website_id)
+    for message in refusals(tmp_path / "data"):
+        assert "metadata database" in message
+        assert "damaged" in message
+    file = tmp_path / "data" / "penstock.sqlite3"
+    file.write_bytes(b"\x5a" * file.stat().st_size)
+    assert all(refusals(tmp_path / "data"))
+
+
+def refusals(data: Path) -> list[str]:
+    """What the commands say that do not accept the database."""
+    messages = list[str]()
+    for command in (("serve", "--port", "0"), ("verify",)):
+        run = penstock(*command, "--data", str(data))
+        message = " ".join((run.stdout + run.stderr).split())
+        assert (run.returncode, "Traceback" in message) == (1, False)
+        assert "restore a backup" in message
+        messages.append(message)
+    return messages
+
+
+def assert_damage_makes_a_running_service_unready(data: Path, key: str, website_id: str) -> None:
+    with Served(data) as service:
         service.client.headers["Authorization"] = f"Bearer {key}"
         damage(service.data / "penstock.sqlite3")
         answer = eventually(lambda: refused_post(service, website_id))

@@ -20,8 +20,6 @@ from tests.identity.test_many_claims import open_rows, plant, stranger_id
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.every_database
-
 LARGE = ("visitors", "user_links", "merges", "dedupe_keys", "provider_customers", "visitor_touches")
 """Tables that grow with what is sent."""
 MANY = 6_000

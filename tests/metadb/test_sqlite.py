@@ -66,7 +66,7 @@ def test_the_next_checkpoint_is_soon_only_while_much_is_written(database: Databa
 
 
 def test_a_long_log_begins_again_after_a_checkpoint(database: Database, log: Path) -> None:
-    for _ in range(5):
+    for _ in range(3):
         write(database, LONG)
         database.checkpoint()
     assert log.stat().st_size < 2 * LONG

@@ -137,6 +137,7 @@ def test_an_upgrade_gives_stored_paths_their_form_and_says_how_much_disk_it_need
 
 
 @pytest.mark.slow("a process for each statement")
+@pytest.mark.full("kills beyond one of each store")
 def test_an_upgrade_of_paths_killed_after_each_statement_goes_on(old_data: Path) -> None:
     kills = 0
     while True:
@@ -204,10 +205,17 @@ def test_waiting_and_quarantined_rows_get_their_form_and_keep_all_else(
 
 
 @pytest.mark.slow("upgrades three forms of the event store")
+@pytest.mark.usefixtures("starts_database")
 class TestEngines:
     """The upgrade alone, over each form of the event store."""
 
-    @pytest.fixture(params=["embedded", "server", "shards"])
+    @pytest.fixture(
+        params=[
+            "embedded",
+            pytest.param("server", marks=pytest.mark.full("repeats the upgrade on a server")),
+            pytest.param("shards", marks=pytest.mark.full("several shards")),
+        ]
+    )
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Warehouse]:
         if request.param == "embedded":
             yield request.getfixturevalue("warehouse")

@@ -30,7 +30,7 @@ def migrated(url: str, data: Path) -> Iterator[Warehouse]:
 
 @pytest.fixture(scope="session")
 def clickhouse_url(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    starts_database: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The URL of a new database, on the server at `PENSTOCK_TEST_CLICKHOUSE_URL` if it is set."""
     if not clickhouse_database.URL:

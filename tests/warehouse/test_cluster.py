@@ -63,6 +63,7 @@ def test_changes_and_reads_reach_every_shard(statement: str, on_the_cluster: str
     assert CLUSTER.render(statement) == on_the_cluster
 
 
+@pytest.mark.full("several shards")
 def test_a_shipment_is_stored_once_over_both_shards(sharded: Warehouse) -> None:
     website = uuid4().hex
     rows = "\n".join(
@@ -85,6 +86,7 @@ def test_a_shipment_is_stored_once_over_both_shards(sharded: Warehouse) -> None:
 
 @pytest.mark.parametrize("unit", CountingUnit)
 @pytest.mark.slow("runs random examples")
+@pytest.mark.full("several shards")
 def test_a_funnel_over_two_shards_matches_the_reference(
     sharded: Warehouse, unit: CountingUnit
 ) -> None:

@@ -31,7 +31,8 @@ def insert_order(warehouse: Warehouse) -> Iterator[None]:
 
 @pytest.mark.usefixtures("insert_order")
 @pytest.mark.slow("inserts from many threads")
-def test_no_insert_appears_below_a_newer_insert(warehouse: Warehouse) -> None:
+@pytest.mark.parametrize("inserts", [40, pytest.param(200, marks=pytest.mark.full("more inserts"))])
+def test_no_insert_appears_below_a_newer_insert(warehouse: Warehouse, inserts: int) -> None:
     """Several threads insert blocks of different sizes while the engine merges."""
     done = Event()
 
@@ -48,7 +49,7 @@ def test_no_insert_appears_below_a_newer_insert(warehouse: Warehouse) -> None:
         thread.start()
     newest, looks = 0, 0
     try:
-        while looks < 20 or newest < 200:
+        while looks < 20 or newest < inserts:
             newest = number(_NEWEST)
             counts = [number(_UP_TO, newest=newest) for _ in range(2)]
             assert counts[0] == counts[1]

@@ -81,6 +81,7 @@ def test_events_are_accepted_and_reports_fail_while_the_server_is_down(
 
 
 @pytest.mark.slow("restarts a server four times under load")
+@pytest.mark.full("faults of a server")
 def test_events_that_arrive_during_a_restart_are_stored_once(
     workspace: Tenant, warehouse: Warehouse, clickhouse: ClickHouseServer
 ) -> None:
@@ -109,7 +110,14 @@ def test_events_that_arrive_during_a_restart_are_stored_once(
     eventually(lambda: warehouse.query(counted)[1] == [(count,)])
 
 
-@pytest.mark.parametrize("right", ["system.mutations", "system.parts", "system.processes"])
+@pytest.mark.parametrize(
+    "right",
+    [
+        "system.mutations",
+        pytest.param("system.parts", marks=pytest.mark.full("each right")),
+        pytest.param("system.processes", marks=pytest.mark.full("each right")),
+    ],
+)
 def test_a_right_that_the_server_refuses_is_named(
     server: TestClient[Litestar],
     clickhouse: ClickHouseServer,

@@ -32,6 +32,8 @@ from tests.tenant import Tenant
 from tests.waiting import PATIENCE_S, eventually
 from tests.warehouse.test_shards import post, results_of_a_funnel
 
+pytestmark = pytest.mark.full("faults of shards")
+
 Shards = tuple[ClickHouseServer, ClickHouseServer]
 
 BATCH = 20

@@ -26,6 +26,7 @@ def results_of_a_funnel(client: httpx.Client) -> str:
 
 
 @pytest.mark.slow("reads twenty reports of two servers")
+@pytest.mark.full("several shards")
 def test_a_report_has_every_event_accepted_before_it(workspace: Tenant) -> None:
     results = results_of_a_funnel(workspace.client)
     for number in range(1, 21):

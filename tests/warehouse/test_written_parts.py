@@ -71,7 +71,14 @@ def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
     return [after_failure, counts(warehouse)]
 
 
-@pytest.mark.parametrize("place", [0, 100, 1000])
+@pytest.mark.parametrize(
+    "place",
+    [
+        100,
+        pytest.param(0, marks=pytest.mark.full("other places")),
+        pytest.param(1000, marks=pytest.mark.full("other places")),
+    ],
+)
 def test_an_insert_that_was_not_written_fails_and_can_be_retried(
     tmp_path: Path, place: int
 ) -> None:
