@@ -17,6 +17,7 @@ from penstock.http import answers, bodies
 from penstock.http.answers import listing
 from penstock.links.attribution import service as attribution_service
 from penstock.segment import service as segment_service
+from tests.cases import cases
 from tests.tenant import Tenant
 from tests.wired import Wire
 
@@ -101,7 +102,7 @@ def post(wire: Wire, workspace: Tenant) -> Callable[..., httpx.Response]:
     return post
 
 
-@pytest.mark.parametrize("path", ROUTES)
+@cases("path", ROUTES)
 def test_a_heavy_body_is_read_in_a_thread(
     post: Callable[..., httpx.Response], read_on_the_loop: list[bool], path: str
 ) -> None:
@@ -112,11 +113,12 @@ def test_a_heavy_body_is_read_in_a_thread(
         assert set(read_on_the_loop) == {False}, name
 
 
-@pytest.mark.parametrize("path", ROUTES)
+@cases("path", ROUTES)
 def test_an_ordinary_body_is_read_on_the_loop(
     post: Callable[..., httpx.Response], read_on_the_loop: list[bool], path: str
 ) -> None:
     properties = {f"property{number}": "a text" * 10 for number in range(30)}
+    read_on_the_loop.clear()
     post(path, properties=properties)
     assert read_on_the_loop
     assert all(read_on_the_loop)
@@ -135,7 +137,7 @@ def test_ten_ordinary_events_of_a_browser_are_read_on_the_loop(
     assert read_on_the_loop == [True]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/events", "/api/track", "/api/auth/login"])
+@cases("path", ["/api/v1/events", "/api/track", "/api/auth/login"])
 def test_even_a_small_body_is_decompressed_in_a_thread(
     wire: Wire, read_on_the_loop: list[bool], workspace: Tenant, path: str
 ) -> None:

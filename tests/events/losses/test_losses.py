@@ -145,6 +145,7 @@ def test_a_report_over_lost_events_is_incomplete_and_stays_so_after_the_loss_is_
         assert missing(service) == 0
 
 
+@pytest.mark.full("faults of disks")
 def test_damage_that_only_a_query_meets_says_that_a_backup_is_needed(stopped: Stopped) -> None:
     for part in parts_of_events(stopped.data):
         file = next(part.glob("*data*.bin"))
