@@ -182,11 +182,13 @@ def test_a_visitor_is_deleted_with_all_its_events_from_the_disk_and_no_others(
     assert counts == [(1,)], "rows are not merely marked as deleted"
 
 
-@pytest.mark.every_database
+@pytest.mark.slow("goes through visitors and keys one by one")
 @cases(
     "target",
     [
-        pytest.param({"visitorId": "laptop"}, id="canonical"),
+        pytest.param(
+            {"visitorId": "laptop"}, id="canonical", marks=pytest.mark.full("each ID of a visitor")
+        ),
         pytest.param({"visitorId": "phone"}, id="absorbed"),
         pytest.param({"userId": "u-1"}, id="user"),
     ],
@@ -398,6 +400,7 @@ def test_another_workspace_with_the_same_ids_keeps_everything(
 # Repeats ----------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_requests_are_safe_to_repeat(scene: Scene, delete: Delete, names) -> None:
     scene.story("0/A", visitor="ann")
     scene.story("5/C", visitor="ben")
