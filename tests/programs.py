@@ -13,7 +13,7 @@ PROGRAMS = {
     "starts_database": "a PostgreSQL or ClickHouse server",
     "browser": "a browser",
 }
-"""What each fixture stands for."""
+"""Fixtures, with the program that each allows."""
 
 _fixtures = set(PROGRAMS)
 """Fixtures of the running test. Outside of tests, such as in scripts, everything may start."""
