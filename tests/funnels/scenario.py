@@ -128,6 +128,16 @@ class Scene:
         """Return the number of units that reached each step."""
         return [row["count"] for row in self.results(funnel_id, **query)["aggregate"]["steps"]]
 
+    def units(self, funnel_id: str, **query: Any) -> dict[str, Json]:
+        """Return the counted units, of which there are at most 100, by their names."""
+        answer = self.client.get(
+            f"/api/funnels/{funnel_id}/units", params={"pageSize": 100, **query}
+        )
+        assert answer.status_code == 200, answer.text
+        page: Json = answer.json()
+        assert len(page["data"]) == page["total"]
+        return {unit["unit"]: unit for unit in page["data"]}
+
 
 def outcome(part: Json) -> tuple[int, int, int, int]:
     """Return the numbers of entered, completed, pending and dropped-off units."""

@@ -11,6 +11,7 @@ from tests.tenant import join, visitor
 from tests.waiting import eventually
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
+of_full_tier = pytest.mark.full("more kinds of records, announced as a revoked key is")
 LINE = b'{"event":"A","visitorId":"v","timestamp":"2026-01-01T00:00:00Z"}\n'
 
 
@@ -45,6 +46,7 @@ def test_a_revoked_key_is_refused_by_every_node(nodes, workspace):
     eventually(lambda: post(second, workspace.website_id, key["key"]) == 401)
 
 
+@of_full_tier
 def test_the_keys_of_a_removed_member_are_refused_by_every_node(nodes, workspace):
     first, second = nodes
     member = join(workspace, "owner")
@@ -56,6 +58,7 @@ def test_the_keys_of_a_removed_member_are_refused_by_every_node(nodes, workspace
     eventually(lambda: post(second, workspace.website_id, key) == 401)
 
 
+@of_full_tier
 def test_a_deleted_website_is_refused_by_every_node(nodes):
     first, second = nodes
     website = {"name": "Second", "kind": "web"}
@@ -65,6 +68,7 @@ def test_a_deleted_website_is_refused_by_every_node(nodes):
     eventually(lambda: post(second, website_id) == 401)
 
 
+@of_full_tier
 def test_a_changed_website_is_known_to_every_node(nodes, workspace):
     first, second = nodes
     path = f"/api/settings/websites/{workspace.website_id}"
@@ -73,6 +77,7 @@ def test_a_changed_website_is_known_to_every_node(nodes, workspace):
     eventually(lambda: second.client.get(path).json()["name"] == "Store")
 
 
+@of_full_tier
 def test_apps_are_in_the_association_file_of_every_node(nodes):
     first, second = nodes
     path = "/.well-known/apple-app-site-association"
@@ -84,6 +89,7 @@ def test_apps_are_in_the_association_file_of_every_node(nodes):
     eventually(lambda: "ZZZZZZZZZZ" in second.server.get(path).text)
 
 
+@of_full_tier
 @pytest.mark.parametrize("by", ["form", "file"])
 def test_a_changed_link_leads_to_its_new_destination_at_every_node(nodes, by):
     first, second = nodes
@@ -108,6 +114,7 @@ def test_a_changed_link_leads_to_its_new_destination_at_every_node(nodes, by):
     eventually(lambda: target().startswith("https://acme.example/new"))
 
 
+@of_full_tier
 def test_the_limits_of_a_workspace_hold_at_every_node(nodes, workspace, servers):
     first, second = nodes
     limits = second.services.limits
@@ -118,6 +125,7 @@ def test_the_limits_of_a_workspace_hold_at_every_node(nodes, workspace, servers)
     eventually(lambda: limits.effective_limits(workspace.id)[0] == 5)
 
 
+@of_full_tier
 def test_a_change_that_is_rolled_back_is_not_announced(nodes):
     first, second = nodes
     announced = []
@@ -137,6 +145,7 @@ def test_a_change_that_is_rolled_back_is_not_announced(nodes):
     assert announced == ["committed"]
 
 
+@of_full_tier
 def test_a_node_whose_connection_broke_forgets_what_it_had_cached(
     nodes, workspace, postgres_server, monkeypatch
 ):
@@ -156,6 +165,7 @@ def test_a_node_whose_connection_broke_forgets_what_it_had_cached(
     eventually(lambda: second.client.get(path).json()["name"] == "Store")
 
 
+@of_full_tier
 def test_the_file_of_a_waiting_import_is_removed_when_another_node_cancels_it(nodes, workspace):
     first, second = nodes
     files = first.services.settings.data / "imports"

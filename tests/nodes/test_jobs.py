@@ -8,6 +8,7 @@ from tests.recording_warehouse import BURNING, ENDLESS
 from tests.waiting import eventually
 
 ASYNC = {"Prefer": "respond-async"}
+of_full_tier = pytest.mark.full("more ways in which a job of one node ends at another")
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def test_another_node_has_the_state_and_the_response_of_a_job(nodes, funnel):
     assert first.client.get(job).status_code == 404
 
 
+@of_full_tier
 @pytest.mark.parametrize("in_memory", [0, 1024**2])
 def test_another_node_has_the_file_of_a_job(nodes, funnel, monkeypatch, in_memory):
     monkeypatch.setattr(responses, "_IN_MEMORY_BYTES", in_memory)
@@ -61,6 +63,7 @@ def test_another_node_has_the_file_of_a_job(nodes, funnel, monkeypatch, in_memor
         assert fetched.headers[name] == plain.headers[name]
 
 
+@of_full_tier
 def test_another_node_has_the_problem_of_a_failed_job(nodes, funnel):
     first, second = nodes
     job = job_of(first, funnel, cohort='{"nope": 1}')
@@ -84,6 +87,7 @@ def test_another_node_shows_the_progress_of_a_job_and_cancels_it(nodes, funnel, 
     assert second.client.get(f"{job}/result").json()["code"] == "job_cancelled"
 
 
+@of_full_tier
 def test_a_waiting_job_that_another_node_cancels_never_runs(nodes, funnel, warehouse, scene):
     first, second = nodes
     with warehouse.running_before_reports(ENDLESS):
@@ -99,6 +103,7 @@ def test_a_waiting_job_that_another_node_cancels_never_runs(nodes, funnel, wareh
     assert [state(second, job) for job in jobs] == ["cancelled"] * 3
 
 
+@of_full_tier
 def test_a_job_ends_with_its_node(nodes, funnel, warehouse, clock):
     first, second = nodes
     with warehouse.running_before_reports(ENDLESS):
@@ -116,6 +121,7 @@ def test_a_job_ends_with_its_node(nodes, funnel, warehouse, clock):
         assert second.client.get(job).status_code == 404
 
 
+@of_full_tier
 def test_a_job_whose_node_stops_in_order_has_failed_at_once(nodes, funnel, warehouse):
     first, second = nodes
     with warehouse.running_before_reports(ENDLESS):
@@ -127,6 +133,7 @@ def test_a_job_whose_node_stops_in_order_has_failed_at_once(nodes, funnel, wareh
         assert warehouse.running() == 0
 
 
+@of_full_tier
 def test_a_response_that_is_too_long_is_a_failed_job(nodes, funnel, monkeypatch):
     monkeypatch.setattr(responses, "MAX_BYTES", 1000)
     first, second = nodes
@@ -136,6 +143,7 @@ def test_a_response_that_is_too_long_is_a_failed_job(nodes, funnel, monkeypatch)
     assert (result.status_code, result.json()["code"]) == (413, "result_too_large")
 
 
+@of_full_tier
 def test_a_deleted_visitor_is_in_no_response_of_a_job(nodes, funnel, workspace):
     first, second = nodes
     job = job_of(first, funnel, "units", step=2)

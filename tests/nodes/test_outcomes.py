@@ -24,6 +24,7 @@ from tests.waiting import eventually
 Json = dict[str, Any]
 
 pytestmark = one_server("a cluster stores no outcomes")
+of_full_tier = pytest.mark.full("nodes that wait for each other, die or lose their database")
 _DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt")
 _DISCONNECT = """
     SELECT pg_terminate_backend(pid) FROM pg_locks
@@ -122,6 +123,7 @@ def test_both_nodes_count_what_either_has_folded(funnel: Funnel) -> None:
     assert funnel.mark(first).build == funnel.mark(second).build
 
 
+@of_full_tier
 def test_a_node_that_waits_too_long_for_another_evaluates_directly(funnel: Funnel) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
@@ -134,6 +136,7 @@ def test_a_node_that_waits_too_long_for_another_evaluates_directly(funnel: Funne
     assert funnel.ask(second)["servedFrom"] == "outcomes"
 
 
+@of_full_tier
 def test_an_answer_knows_no_event_after_its_time_that_the_other_node_folded(
     funnel: Funnel, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ def test_an_answer_knows_no_event_after_its_time_that_the_other_node_folded(
     assert funnel.ask(first)["aggregate"]["entered"] == 3
 
 
+@of_full_tier
 def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +184,7 @@ def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
     assert (body["servedFrom"], body["aggregate"]["entered"]) == ("query", 2)
 
 
+@of_full_tier
 def test_a_fold_of_a_node_that_died_is_not_trusted(funnel: Funnel) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
@@ -197,6 +202,7 @@ def test_a_fold_of_a_node_that_died_is_not_trusted(funnel: Funnel) -> None:
         assert funnel.mark(second).build != before
 
 
+@of_full_tier
 def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     funnel: Funnel, metadb_url: str
 ) -> None:
@@ -222,6 +228,7 @@ def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     assert funnel.mark(first).build != mark.build
 
 
+@of_full_tier
 @pytest.mark.slow("builds outcomes on two nodes")
 def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number(
     funnel: Funnel, clock: ShiftedClock, metadb_url: str
@@ -270,6 +277,7 @@ class Building:
         assert self.began.wait(60)
 
 
+@of_full_tier
 def test_one_node_builds_and_the_other_shows_it(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +299,7 @@ def test_one_node_builds_and_the_other_shows_it(
     assert funnel.mark(first).build == funnel.mark(second).build
 
 
+@of_full_tier
 @pytest.mark.slow("builds outcomes on two nodes")
 def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: ShiftedClock) -> None:
     first, second = funnel.nodes
@@ -309,6 +318,7 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
     funnel.from_outcomes(second)
 
 
+@of_full_tier
 @pytest.mark.slow("builds outcomes on two nodes")
 def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     funnel: Funnel, clock: ShiftedClock
@@ -330,6 +340,7 @@ def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     assert funnel.status(first)["state"] == "none"
 
 
+@of_full_tier
 def test_outcomes_can_be_dropped_at_the_other_node(funnel: Funnel) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
@@ -339,6 +350,7 @@ def test_outcomes_can_be_dropped_at_the_other_node(funnel: Funnel) -> None:
         assert funnel.ask(node)["servedFrom"] == "query"
 
 
+@of_full_tier
 def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_url: str) -> None:
     first, second = funnel.nodes
     building = Building(funnel, first)
@@ -353,6 +365,7 @@ def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_u
     assert funnel.mark(first).build == funnel.mark(second).build == built.build
 
 
+@of_full_tier
 def test_a_build_whose_lock_was_lost_does_not_hold_when_its_rows_were_dropped(
     funnel: Funnel, metadb_url: str
 ) -> None:
@@ -370,6 +383,7 @@ def unavailable(*_: Any) -> Any:
     raise StoreUnavailable(reason="away")
 
 
+@of_full_tier
 @pytest.mark.parametrize("name", ["hold", "change"])
 def test_without_the_metadata_database_answers_come_from_events(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
@@ -383,6 +397,7 @@ def test_without_the_metadata_database_answers_come_from_events(
     assert funnel.ask(node)["servedFrom"] == "outcomes"
 
 
+@of_full_tier
 @pytest.mark.slow("two services fold again and again")
 def test_folds_of_many_threads_at_both_nodes_agree_with_the_events(funnel: Funnel) -> None:
     for node in funnel.nodes:
