@@ -17,6 +17,7 @@ from penstock.funnels.statements.query import Statement, StoredBuild
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
+from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.one_server import one_server
@@ -117,13 +118,13 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
     scene.story("0/A(1) 60/B(1) 90/B(2)", attempt="a2", plan="pro", lang="de")
     scene.story("5/A 5/B", attempt="a3", visitor="bob", plan="free", lang="de")
     scene.story("9/A", attempt="a4", visitor="eve")
-    scene.story("9/B", attempt=None, visitor="eve")
+    scene.story("9/B 80/X", attempt=None, visitor="eve")
     scene.story("70/A", attempt="a5", visitor="eve", plan="pro")
     scene.story("75/B", attempt="a5", visitor="bob", plan="free")
     return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
 
 
-def test_outcomes_stay_stored_when_a_row_gets_a_name(funnel: Stored) -> None:
+def outcomes_stay_stored_when_a_row_gets_a_name(funnel: Stored) -> None:
     funnel.from_outcomes()
     [before] = marks(funnel)
     path = f"/api/funnels/{funnel.id}"
@@ -136,18 +137,16 @@ def test_outcomes_stay_stored_when_a_row_gets_a_name(funnel: Stored) -> None:
     assert [mark.build for mark in marks(funnel)] == [before.build]
 
 
-def test_outcomes_of_older_counting_rules_are_rebuilt(
-    funnel: Stored, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def outcomes_of_older_counting_rules_are_rebuilt(funnel: Stored) -> None:
     funnel.from_outcomes()
     [before] = marks(funnel)
-    monkeypatch.setattr(model, "COUNTING_RULES", model.COUNTING_RULES + 1)
+    funnel.patch.setattr(model, "COUNTING_RULES", model.COUNTING_RULES + 1)
     assert funnel.ask()["servedFrom"] == "query"
     funnel.assert_equal()
     assert any(mark.outcome != before.outcome for mark in marks(funnel))
 
 
-def test_rows_answer_questions_about_the_saved_window_and_properties_only(funnel: Stored) -> None:
+def rows_answer_questions_about_the_saved_window_and_properties_only(funnel: Stored) -> None:
     funnel.from_outcomes()
     funnel.assert_equal(settled="true")
     funnel.assert_equal(breakdown="plan")
@@ -163,7 +162,7 @@ def test_rows_answer_questions_about_the_saved_window_and_properties_only(funnel
     assert funnel.ask()["servedFrom"] == "outcomes"
 
 
-def test_rows_answer_reports_that_include_internal_traffic(funnel: Stored) -> None:
+def rows_answer_reports_that_include_internal_traffic(funnel: Stored) -> None:
     funnel.from_outcomes()
     client, path = funnel.scene.client, "/api/settings/internal-traffic"
     free = {"property": "plan", "operator": "equals", "value": "free"}
@@ -179,55 +178,95 @@ def test_rows_answer_reports_that_include_internal_traffic(funnel: Stored) -> No
     assert funnel.from_outcomes()["aggregate"]["entered"] == 5
 
 
+OF_ALL_TIME = pytest.mark.full("the same reports without a period and a cohort")
+
+
+@cases(
+    ("path", "query", "is_limited"),
+    [
+        *((path, query, True) for path, query in PATHS.items()),
+        ("next", {"step": 1, "of": "visitor"}, False),
+        *(pytest.param(path, query, False, marks=OF_ALL_TIME) for path, query in PATHS.items()),
+    ],
+)
 @pytest.mark.slow("builds outcomes and asks every kind of report")
-def test_stored_and_direct_answers_are_equal(funnel: Stored) -> None:
-    scene = funnel.scene
-    period = {"startAt": scene.at(1), "endAt": scene.at(DAY_S)}
-    for path, query in PATHS.items():
+def test_stored_and_direct_answers_are_equal(
+    funnel: Stored, path: str, query: Json, is_limited: bool
+) -> None:
+    if is_limited:
         cohort = {} if path == "compare" else {"cohort": '{"plan": "pro"}'}
-        funnel.assert_equal(path, **query)
-        funnel.assert_equal(path, **period, **cohort, **query)
+        query = {**query, **cohort, "startAt": funnel.scene.at(1), "endAt": funnel.scene.at(DAY_S)}
+    body = funnel.assert_equal(path, **query)
+    assert "of" not in query or body["data"] != []
 
 
-def test_next_events_of_visitors_are_equal(funnel: Stored) -> None:
-    funnel.scene.story("80/X", attempt=None, visitor="eve")
-    body = funnel.assert_equal("next", step=1, of="visitor")
-    assert [event["name"] for event in body["data"]] != []
-
-
-def test_a_later_page_includes_no_event_after_the_first_page(
-    funnel: Stored, workspace: Tenant, clock: ShiftedClock
+@pytest.mark.slow("builds outcomes three times and asks forty questions")
+def test_what_stored_rows_answer_and_for_how_long(
+    funnel: Stored, subtests: pytest.Subtests
 ) -> None:
     funnel.from_outcomes()
-    first = funnel.ask("units", pageSize=2)
-    assert first["servedFrom"] == "outcomes"
-    clock.advance(seconds=60)
-    Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
-    assert funnel.ask()["aggregate"]["entered"] == 6
-    second = funnel.ask("units", pageSize=2, cursor=first["nextCursor"])
-    assert (second["total"], second["evaluatedAt"]) == (first["total"], first["evaluatedAt"])
+    for rule in (
+        rows_answer_questions_about_the_saved_window_and_properties_only,
+        rows_answer_reports_that_include_internal_traffic,
+        outcomes_stay_stored_when_a_row_gets_a_name,
+        verifying_repairs_what_differs,
+        an_export_reads_stored_outcomes,
+        outcomes_of_older_counting_rules_are_rebuilt,
+    ):
+        with subtests.test(rule.__name__):
+            rule(funnel)
 
 
-def test_a_response_includes_no_later_event_that_another_query_folded(
-    funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    funnel.from_outcomes()
-    outcomes = funnel.services.outcomes
-    keep = outcomes.keep
+class Later:
+    """Events that come in while an earlier question is being answered."""
+
+    def __init__(self, funnel: Stored, clock: ShiftedClock, entered: int) -> None:
+        self.funnel, self.clock, self.entered = funnel, clock, entered
+
+    def happens(self) -> None:
+        """An attempt enters, and another query folds it."""
+        self.clock.advance(seconds=60)
+        attempt = f"later {self.entered}"
+        Scene(self.funnel.scene.tenant, self.clock, ago_s=30).story("0/A", attempt=attempt)
+        self.entered += 1
+        assert self.funnel.ask()["aggregate"]["entered"] == self.entered
 
     @contextmanager
-    def after_another_question(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "keep", keep)
-        clock.advance(seconds=60)
-        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
-        assert funnel.ask()["aggregate"]["entered"] == 6
-        with keep(build):
+    def before_the_next_statement(self) -> Iterator[None]:
+        outcomes = self.funnel.services.outcomes
+        keep = outcomes.keep
+
+        @contextmanager
+        def after_another_query(build: Any) -> Iterator[None]:
+            patch.setattr(outcomes, "keep", keep)
+            self.happens()
+            with keep(build):
+                yield
+
+        with self.funnel.patch.context() as patch:
+            patch.setattr(outcomes, "keep", after_another_query)
             yield
 
-    monkeypatch.setattr(outcomes, "keep", after_another_question)
-    period = {"startAt": funnel.scene.at(-60), "endAt": funnel.scene.at(101 * DAY_S)}
-    assert funnel.ask(**period)["aggregate"]["entered"] == 5
-    assert funnel.ask()["aggregate"]["entered"] == 6
+
+def test_an_answer_includes_no_later_event_that_another_query_folded(
+    funnel: Stored, clock: ShiftedClock, subtests: pytest.Subtests
+) -> None:
+    later = Later(funnel, clock, funnel.from_outcomes()["aggregate"]["entered"])
+    with subtests.test("a report"):
+        period = {"startAt": funnel.scene.at(-60), "endAt": funnel.scene.at(101 * DAY_S)}
+        with later.before_the_next_statement():
+            assert funnel.ask(**period)["aggregate"]["entered"] == 5
+        assert funnel.ask()["aggregate"]["entered"] == 6
+    with subtests.test("an export"):
+        expected = exported(funnel, directly=True)
+        with later.before_the_next_statement():
+            assert exported(funnel) == expected
+    with subtests.test("a later page"):
+        first = funnel.ask("units", pageSize=2)
+        assert first["servedFrom"] == "outcomes"
+        later.happens()
+        second = funnel.ask("units", pageSize=2, cursor=first["nextCursor"])
+        assert (second["total"], second["evaluatedAt"]) == (first["total"], first["evaluatedAt"])
 
 
 def test_rows_that_a_statement_reads_are_not_dropped(
@@ -254,13 +293,14 @@ def exported(funnel: Stored, *, directly: bool = False) -> bytes:
     return answer.content
 
 
-def test_an_export_reads_stored_outcomes(funnel: Stored, warehouse: Warehouse) -> None:
+def an_export_reads_stored_outcomes(funnel: Stored) -> None:
     funnel.from_outcomes()
     assert exported(funnel) == exported(funnel, directly=True)
-    damage(warehouse)
+    damage(funnel.services.warehouse)
     assert exported(funnel) != exported(funnel, directly=True)
 
 
+@pytest.mark.full("a failure between two steps")
 def test_an_export_is_written_from_events_if_stored_outcomes_fail_halfway(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,35 +325,48 @@ def test_an_export_is_written_from_events_if_stored_outcomes_fail_halfway(
     assert marks(funnel) == []
 
 
-def test_an_export_includes_no_later_event_that_another_query_folded(
-    funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+def test_every_change_of_events_is_counted_at_once(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock, subtests: pytest.Subtests
 ) -> None:
-    funnel.from_outcomes()
-    outcomes, expected = funnel.services.outcomes, exported(funnel, directly=True)
-    keep = outcomes.keep
-
-    @contextmanager
-    def after_another_query(build: Any) -> Iterator[None]:
-        monkeypatch.setattr(outcomes, "keep", keep)
-        clock.advance(seconds=60)
-        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
-        assert funnel.ask()["aggregate"]["entered"] == 6
-        with keep(build):
-            yield
-
-    monkeypatch.setattr(outcomes, "keep", after_another_query)
-    assert exported(funnel) == expected
-
-
-def test_a_new_event_is_counted_at_once(funnel: Stored) -> None:
-    funnel.from_outcomes()
-    for number in range(3):
-        funnel.scene.story("100/C", attempt="a2", plan="pro") if number == 0 else None
-        funnel.scene.story("0/A 60/B", attempt=f"new{number}", plan=f"new {number}")
-        body = funnel.ask()
-        assert body["servedFrom"] == "outcomes"
-        assert body["aggregate"]["entered"] == 6 + number
-    assert funnel.assert_equal()["aggregate"]["completed"] == 2
+    """Each part of this story checks that stored and direct figures are equal."""
+    scene = funnel.scene
+    before = funnel.from_outcomes()
+    assert before["aggregate"]["entered"] == 5
+    assert before["dataQuality"]["attemptsWithSeveralVisitors"] == 1
+    with subtests.test("new events, folded one after the other"):
+        scene.story("100/C", attempt="a2", plan="pro")
+        for number in range(2):
+            scene.story("0/A 60/B", attempt=f"new{number}", plan=f"new {number}")
+            body = funnel.ask()
+            assert body["servedFrom"] == "outcomes"
+            assert body["aggregate"]["entered"] == 6 + number
+        assert funnel.assert_equal()["aggregate"]["completed"] == 2
+    with subtests.test("a late event moves the entry"):
+        scene.track([scene.item(-60, "A", "eve", attempt="a4", plan="early")])
+        period = {"startAt": scene.at(-61), "endAt": scene.at(-59)}
+        assert funnel.assert_equal(**period)["aggregate"]["entered"] == 1
+    with subtests.test("events before a late entry are known"):
+        scene.story("50/B 60/C", attempt="late")
+        assert funnel.ask()["aggregate"]["entered"] == 7
+        scene.story("500/X", attempt="late")
+        assert funnel.ask()["servedFrom"] == "outcomes"
+        scene.story("0/A", attempt="late")
+        report = funnel.assert_equal()["aggregate"]
+        assert (report["entered"], report["completed"]) == (8, 3)
+    with subtests.test("a merge changes what depends on visitors"):
+        for visitor in ("eve", "bob"):
+            body = {"websiteId": workspace.website_id, "visitorId": visitor, "userId": "one person"}
+            assert scene.client.post("/api/identify", json=body).status_code == 200
+        assert funnel.assert_equal()["dataQuality"]["attemptsWithSeveralVisitors"] == 0
+    with subtests.test("an event in the future counts once its time has come"):
+        soon = Scene(workspace, clock, ago_s=0)
+        soon.story("200/A", attempt="future", plan="pro")
+        soon.story("220/A", attempt=None)
+        assert funnel.assert_equal()["aggregate"]["entered"] == 8
+        clock.advance(seconds=240)
+        after = funnel.assert_equal()
+        assert after["aggregate"]["entered"] == 9
+        assert after["dataQuality"]["eventsWithoutAttemptId"] == 2
 
 
 def test_several_funnels_over_the_same_attempts_keep_their_own_rows(
@@ -327,100 +380,48 @@ def test_several_funnels_over_the_same_attempts_keep_their_own_rows(
         assert each.assert_equal()["aggregate"]["entered"] == 5
 
 
-def test_a_late_event_moves_the_entry(funnel: Stored) -> None:
-    funnel.from_outcomes()
-    funnel.scene.track([funnel.scene.item(-60, "A", "eve", attempt="a4", plan="early")])
-    period = {"startAt": funnel.scene.at(-61), "endAt": funnel.scene.at(-59)}
-    assert funnel.assert_equal(**period)["aggregate"]["entered"] == 1
-
-
-def test_events_before_a_late_entry_are_known(funnel: Stored) -> None:
-    funnel.scene.story("50/B 60/C", attempt="late")
+@pytest.mark.slow("builds outcomes twice and waits for a deletion")
+def test_rows_are_dropped_with_events_definitions_and_funnels(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, subtests: pytest.Subtests
+) -> None:
+    client, path = funnel.scene.client, f"/api/funnels/{funnel.id}"
     assert funnel.from_outcomes()["aggregate"]["entered"] == 5
-    funnel.scene.story("500/X", attempt="late")
-    assert funnel.ask()["servedFrom"] == "outcomes"
-    funnel.scene.story("0/A", attempt="late")
-    report = funnel.assert_equal()["aggregate"]
-    assert (report["entered"], report["completed"]) == (6, 2)
+    with subtests.test("deleted events no longer count"):
+        body = {"websiteId": funnel.scene.tenant.website_id, "visitorId": "ann"}
+        deletion = client.post("/api/deletions", json=body).json()
+        job = f"/api/deletions/{deletion['id']}"
+        eventually(lambda: client.get(job).json()["state"] == "done")
+        assert funnel.ask()["aggregate"]["entered"] == 3
+        assert funnel.assert_equal()["aggregate"]["entered"] == 3
+        later(funnel, clock)
+        eventually(lambda: funnel.rows(warehouse) == 3)
+    with subtests.test("a changed definition is rebuilt and its old rows go"):
+        body = client.get(path).json()
+        fields = ("name", "countingUnit", "attemptProperty")
+        changed = {name: body[name] for name in fields}
+        changed |= {"steps": body["steps"][:2], "conversionWindowSeconds": 3600}
+        answer = client.put(path, json=changed)
+        assert answer.status_code == 200, answer.text
+        assert len(funnel.assert_equal()["aggregate"]["steps"]) == 2
+        assert funnel.ask(revision=1)["servedFrom"] in ("query", "outcomes")
+        later(funnel, clock)
+        eventually(lambda: funnel.ask(revision=1)["servedFrom"] == "query")
+    with subtests.test("a deleted funnel leaves no rows"):
+        assert funnel.rows(warehouse) > 0
+        assert client.delete(path).status_code == 204
+        funnel.services.outcome_maintenance.worker.wake()
+        eventually(lambda: not marks(funnel))
+        later(funnel, clock)
+        eventually(lambda: funnel.rows(warehouse) == 0)
 
 
-def test_a_merge_changes_what_depends_on_visitors(funnel: Stored) -> None:
-    assert funnel.from_outcomes()["dataQuality"]["attemptsWithSeveralVisitors"] == 1
-    for visitor in ("eve", "bob"):
-        body = {
-            "websiteId": funnel.scene.tenant.website_id,
-            "visitorId": visitor,
-            "userId": "one person",
-        }
-        assert funnel.scene.client.post("/api/identify", json=body).status_code == 200
-    assert funnel.assert_equal()["dataQuality"]["attemptsWithSeveralVisitors"] == 0
-
-
-def test_an_event_in_the_future_counts_once_its_time_has_come(
-    funnel: Stored, workspace: Tenant, clock: ShiftedClock
-) -> None:
-    funnel.from_outcomes()
-    soon = Scene(workspace, clock, ago_s=0)
-    soon.story("200/A", attempt="future", plan="pro")
-    soon.story("220/A", attempt=None)
-    assert funnel.assert_equal()["aggregate"]["entered"] == 5
-    clock.advance(seconds=240)
-    after = funnel.assert_equal()
-    assert after["aggregate"]["entered"] == 6
-    assert after["dataQuality"]["eventsWithoutAttemptId"] == 2
-
-
-@pytest.mark.slow("builds outcomes and waits for a deletion")
-def test_deleted_events_no_longer_count_and_their_rows_are_dropped(
-    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
-) -> None:
-    assert funnel.from_outcomes()["aggregate"]["entered"] == 5
-    deletion = funnel.scene.client.post(
-        "/api/deletions",
-        json={"websiteId": funnel.scene.tenant.website_id, "visitorId": "ann"},
-    ).json()
-    eventually(
-        lambda: (
-            funnel.scene.client.get(f"/api/deletions/{deletion['id']}").json()["state"] == "done"
-        )
-    )
-    assert funnel.ask()["aggregate"]["entered"] == 3
-    assert funnel.assert_equal()["aggregate"]["entered"] == 3
+def later(funnel: Stored, clock: ShiftedClock) -> None:
+    """Rows that nothing reads any more are dropped after five minutes."""
     clock.advance(seconds=300)
     funnel.services.outcome_maintenance.worker.wake()
-    eventually(lambda: funnel.rows(warehouse) == 3)
 
 
-def test_a_changed_definition_is_rebuilt_and_old_rows_are_dropped(
-    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
-) -> None:
-    funnel.from_outcomes()
-    body = funnel.scene.client.get(f"/api/funnels/{funnel.id}").json()
-    changed = {name: body[name] for name in ("name", "steps", "countingUnit", "attemptProperty")}
-    changed |= {"steps": body["steps"][:2], "conversionWindowSeconds": 3600}
-    answer = funnel.scene.client.put(f"/api/funnels/{funnel.id}", json=changed)
-    assert answer.status_code == 200, answer.text
-    assert len(funnel.assert_equal()["aggregate"]["steps"]) == 2
-    old = funnel.ask(revision=1)
-    assert old["servedFrom"] in ("query", "outcomes")
-    clock.advance(seconds=300)
-    funnel.services.outcome_maintenance.worker.wake()
-    eventually(lambda: funnel.ask(revision=1)["servedFrom"] == "query")
-
-
-def test_a_deleted_funnel_leaves_no_rows(
-    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
-) -> None:
-    funnel.from_outcomes()
-    assert funnel.rows(warehouse) > 0
-    assert funnel.scene.client.delete(f"/api/funnels/{funnel.id}").status_code == 204
-    funnel.services.outcome_maintenance.worker.wake()
-    eventually(lambda: not marks(funnel))
-    clock.advance(seconds=300)
-    funnel.services.outcome_maintenance.worker.wake()
-    eventually(lambda: funnel.rows(warehouse) == 0)
-
-
+@pytest.mark.full("one more reason to drop rows")
 def test_a_funnel_without_queries_for_a_month_is_dropped(
     funnel: Stored, clock: ShiftedClock
 ) -> None:
@@ -437,6 +438,7 @@ def damage(warehouse: Warehouse) -> None:
     )
 
 
+@pytest.mark.full("damaged rows, which `verify` finds by the same comparison")
 def test_a_comparison_in_the_background_finds_a_difference(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -462,6 +464,7 @@ def test_a_comparison_in_the_background_finds_a_difference(
     assert "Stored outcomes of a funnel differed from its events" in page
 
 
+@pytest.mark.full("damaged rows, which `verify` finds by the same comparison")
 def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
     funnel: Stored, warehouse: Warehouse
 ) -> None:
@@ -474,15 +477,15 @@ def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
     assert funnel.services.outcome_maintenance.upkeep.compare(mark, (1, 0)) is False
 
 
-def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
+def verifying_repairs_what_differs(funnel: Stored) -> None:
     funnel.from_outcomes()
     assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, True)]
-    damage(warehouse)
+    damage(funnel.services.warehouse)
     assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, False)]
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
-def test_a_restart_keeps_stored_outcomes(
+def test_a_restart_keeps_stored_outcomes_unless_they_are_switched_off(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     report = funnel.from_outcomes()
@@ -500,6 +503,11 @@ def test_a_restart_keeps_stored_outcomes(
         assert body["aggregate"]["entered"] == report["aggregate"]["entered"] + 1
     [mark] = after.outcome_maintenance.registry.marks()
     assert mark.build == marks(funnel)[0].build
+    settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
+    off = build_services(settings, clock, warehouse)
+    with TestClient(build_app(off), base_url=BASE_URL):
+        eventually(lambda: funnel.rows(warehouse) == 0)
+        assert not off.outcome_maintenance.tables.marks()
 
 
 def test_events_of_payment_providers_that_match_are_counted_directly(
@@ -526,6 +534,7 @@ def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
     )
 
 
+@pytest.mark.full("an event that arrives and goes in the middle of a fold")
 def test_an_event_that_arrives_during_a_fold_and_is_deleted_does_not_count(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -550,6 +559,7 @@ def failing(*_: Any, **__: Any) -> Any:
     raise QueryFailed("broken", 0)
 
 
+@pytest.mark.full("a failure between two steps")
 @pytest.mark.slow("builds outcomes and waits for a deletion")
 def test_a_deleted_event_of_a_failed_fold_does_not_count(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
@@ -563,6 +573,7 @@ def test_a_deleted_event_of_a_failed_fold_does_not_count(
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
+@pytest.mark.full("one kill of stored outcomes is in test_outcome_kills.py")
 @pytest.mark.parametrize("rows", ["more", "none"])
 def test_marks_that_do_not_match_their_rows_are_dropped_after_a_kill(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, rows: str
@@ -583,6 +594,7 @@ def test_marks_that_do_not_match_their_rows_are_dropped_after_a_kill(
     assert funnel.rows(warehouse) == 0
 
 
+@pytest.mark.full("a failure between two steps")
 def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -610,17 +622,7 @@ def test_a_query_reads_events_if_its_stored_statement_fails(
     assert mark.build not in [each.build for each in marks(funnel)]
 
 
-def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
-    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
-) -> None:
-    funnel.from_outcomes()
-    settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
-    after = build_services(settings, clock, warehouse)
-    with TestClient(build_app(after), base_url=BASE_URL):
-        eventually(lambda: funnel.rows(warehouse) == 0)
-        assert not after.outcome_maintenance.tables.marks()
-
-
+@pytest.mark.full("a failure between two steps")
 def test_a_failed_build_delays_no_other_and_is_retried(
     funnel: Stored,
     scene: Scene,
@@ -704,18 +706,18 @@ def test_stored_outcomes_can_be_dropped(
     eventually(lambda: funnel.rows(warehouse) == 0)
 
 
-@pytest.mark.parametrize(("events_per_unit", "source"), [(2, "outcomes"), (100, "query")])
 def test_changed_attempts_are_folded_if_that_is_cheaper_than_reading_all_events(
-    funnel: Stored, scene: Scene, events_per_unit: int, source: str
+    funnel: Stored, scene: Scene
 ) -> None:
-    """Four attempts change, among 16 events in total."""
+    """Four attempts change each time, among at most 21 events in total."""
     funnel.from_outcomes()
     funnel.patch.setattr(policy, "_FEW_UNITS", 1)
-    funnel.patch.setattr(policy, "_EVENTS_PER_UNIT", events_per_unit)
-    for number in range(4):
-        scene.story("120/A", attempt=f"new{number}")
-    body = funnel.ask()
-    assert (body["servedFrom"], body["aggregate"]["entered"]) == (source, 9)
+    for entered, events_per_unit, source in ((9, 2, "outcomes"), (13, 100, "query")):
+        funnel.patch.setattr(policy, "_EVENTS_PER_UNIT", events_per_unit)
+        for number in range(4):
+            scene.story("120/A", attempt=f"new{entered}-{number}")
+        body = funnel.ask()
+        assert (body["servedFrom"], body["aggregate"]["entered"]) == (source, entered)
 
 
 def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
