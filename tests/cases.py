@@ -3,7 +3,7 @@
 Starting an application and signing up takes longer than checking most rules.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
@@ -14,6 +14,22 @@ from _pytest.mark import ParameterSet
 from tests.tiers import TIER, Tier, is_for_full_tier
 
 Test = Callable[..., None]
+
+
+def full_except(kept: Collection[Any], values: Iterable[Any], reason: str) -> list[ParameterSet]:
+    """Return the values as cases of which `make test` runs only those in `kept`.
+
+    reason: why the others belong to `make test-full`.
+    """
+    mark = pytest.mark.full(reason)
+    return [pytest.param(value, marks=() if value in kept else mark) for value in values]
+
+
+def every_database_in_full_tier(test: Test) -> Test:
+    """Like the mark `every_database`, but `make test` runs the test on SQLite alone."""
+    repetition = pytest.param("postgresql", marks=pytest.mark.full("repeated on PostgreSQL"))
+    parametrize = pytest.mark.parametrize("database_url", ["sqlite", repetition], indirect=True)
+    return pytest.mark.every_database(parametrize(test))
 
 
 def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:

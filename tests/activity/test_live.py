@@ -101,7 +101,15 @@ def test_a_cursor_stays_short_however_many_events_there_are(clock):
     assert after.after_ms == now_ms - 400
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def view_and_payment(workspace):
+    page = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "v"}
+    assert workspace.client.post("/api/track", json=page).status_code == 202
+    send(workspace, "paid", properties={"checkoutId": 7, "plan": 'p"ü'})
+
+
+@pytest.mark.usefixtures("view_and_payment")
+@cases(
     ("parameters", "expected"),
     [
         ({"name": "/"}, ["/"]),
@@ -116,9 +124,6 @@ def test_a_cursor_stays_short_however_many_events_there_are(clock):
     ],
 )
 def test_filters(workspace, parameters, expected):
-    page = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "v"}
-    assert workspace.client.post("/api/track", json=page).status_code == 202
-    send(workspace, "paid", properties={"checkoutId": 7, "plan": 'p"ü'})
     assert names(recent(workspace, **parameters)) == expected
 
 

@@ -10,7 +10,7 @@ from penstock.base.clock import system_clock
 from penstock.events.model import Kind, NewEvent, Source, Target
 from penstock.events.rows import event_row
 from penstock.events.service import ship_rows
-from tests.cases import cases
+from tests.cases import cases, every_database_in_full_tier
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -95,7 +95,7 @@ def test_visitors_are_listed_most_recently_active_first(workspace, clock):
     assert (ids(listed(workspace, page=9)), listed(workspace, page=9)["total"]) == ([], 3)
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 def test_a_merged_visitor_is_one_line_with_its_user(workspace, merged):
     send(workspace, visitorId="laptop")
     send(workspace, visitorId="phone")
@@ -123,14 +123,14 @@ def test_the_list_covers_recent_days_and_a_search_all_history(workspace, merged)
     assert listed(workspace, search="phone")["data"][0]["lastEventAt"] == "2026-03-02T10:00:00.000Z"
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 @cases("search", ["phone", "laptop", "ann"])
 def test_a_search_finds_by_visitor_id_absorbed_id_and_user_id(workspace, merged, search):
     page = listed(workspace, search=search)
     assert (ids(page), page["total"], page["data"][0]["events"]) == ([merged], 1, 2)
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 @cases("search", ["pho", "PHONE", "nobody", "%", "' OR 1=1"])
 def test_a_part_of_an_id_does_not_find_visitors_before_the_days(workspace, merged, search):
     assert listed(workspace, search=search)["total"] == 0
@@ -170,7 +170,7 @@ def test_filters_select_visitors_with_such_an_event(workspace):
         assert workspace.client.get("/api/visitors", params=query).status_code == 400, query
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 def test_a_trait_selects_visitors_by_their_user_of_today(workspace):
     for visitor_id, traits in (
         ("a", {"plan": "pro", "seats": 5, "trial": False}),
@@ -243,7 +243,7 @@ def test_a_visitor_known_from_identify_alone_has_no_times(workspace):
     assert visitor(workspace, "v").json()["lastEvent"] is None
 
 
-@pytest.mark.parametrize("visitor_id", ["phone", "laptop"])
+@cases("visitor_id", ["phone", "laptop"])
 def test_any_id_of_a_visitor_returns_its_details(workspace, merged, visitor_id):
     body = visitor(workspace, visitor_id).json()
     assert (body["visitorId"], body["ids"], body["events"]) == (merged, ["phone", "laptop"], 2)
@@ -363,7 +363,7 @@ def test_the_same_id_on_separate_websites_is_several_visitors(workspace):
     assert visitor(workspace, "v", websiteId=other).json()["lastEvent"]["websiteId"] == other
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 @cases("name", ["a/b", "a/events", "a b", "ü?#", "100%", "a%2Fb"])
 def test_an_id_may_have_any_characters(workspace, name):
     send(workspace, visitorId=name)

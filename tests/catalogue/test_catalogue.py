@@ -120,6 +120,12 @@ def test_names_have_kind_count_and_last_time(workspace):
 TRICKY = ["100%_off", "100x_off", "ключ", "кл", "a'b", "a\\nb", "a\tb", 'q"', "Upper"]
 
 
+@pytest.fixture
+def tricky(workspace):
+    take(workspace, *({"event": name, "properties": {name: name, "p": name}} for name in TRICKY))
+
+
+@pytest.mark.usefixtures("tricky")
 @cases(
     ("search", "expected"),
     [
@@ -139,7 +145,6 @@ TRICKY = ["100%_off", "100x_off", "ключ", "кл", "a'b", "a\\nb", "a\tb", 'q
     ],
 )
 def test_a_search_is_plain_text_of_either_case(workspace, search, expected):
-    take(workspace, *({"event": name, "properties": {name: name, "p": name}} for name in TRICKY))
     assert set(names(workspace, search=search)) == expected
     assert set(own_properties(workspace, search=search)) - {"p"} == expected
     assert {value for value, _ in values(workspace, "p", search=search)} == expected
@@ -292,16 +297,20 @@ def test_a_workspace_without_events_or_websites_has_empty_lists(workspace):
         workspace.client.delete(f"/api/settings/websites/{workspace.website_id}")
 
 
-@pytest.mark.parametrize(
-    ("what", "key"), [("events", "name"), ("properties", "property"), ("values", "value")]
-)
-def test_lists_are_paged_most_frequent_first(workspace, what, key):
+@pytest.fixture
+def ranked(workspace):
+    """Seven names, properties and values, the first of which is the most frequent."""
     shared = [
         {"event": f"x{n}", "properties": {f"x{n}": 1, "p": f"x{n}"}}
         for n in range(7)
         for _ in range(7 - n)
     ]
     take(workspace, *shared)
+
+
+@pytest.mark.usefixtures("ranked")
+@cases(("what", "key"), [("events", "name"), ("properties", "property"), ("values", "value")])
+def test_lists_are_paged_most_frequent_first(workspace, what, key):
     narrowed = {"search": "x"} | ({"property": "p"} if what == "values" else {})
     pages = [fetch(workspace, what, page=page, pageSize=3, **narrowed) for page in (1, 2, 3, 4)]
     assert [[seen[key] for seen in page["data"]] for page in pages] == [

@@ -24,7 +24,8 @@ def example_count(default: int) -> int:
 def shares_of(count: int, least: int) -> range:
     """Divide the `count` cases of a property into shares, which workers run in parallel.
 
-    A share has at most 50 cases, so that no worker of a long run starts an hour of work last.
+    A share has at most 50 cases, so that no worker of a long run starts an hour of work last. The
+    first case of each share is the simplest one, so small shares would try little else.
     """
     return range(max(least, count // 50))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.definitions.cost import MAX_COST
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome
 from tests.tenant import Tenant
@@ -15,6 +16,7 @@ from tests.tenant import Tenant
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
+MORE_WINDOWS = pytest.mark.full("more windows")
 EVERY_KIND = ("results", "trend", "timing", "next", "compare", "units", "units/pro", "explain")
 
 
@@ -112,7 +114,7 @@ def test_compare_takes_a_property_of_the_breakdown(scene: Scene, funnel_id: str)
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("breakdown", "code"),
     [
         ("a,b,c,d", "too_many"),
@@ -133,8 +135,15 @@ def test_a_breakdown_that_cannot_be_saved_cannot_be_asked(
 # -- Window --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("window", "completed"), [("1m", 1), ("10m", 2), ("1h", 2), ("2h", 3), ("366d", 3)]
+@cases(
+    ("window", "completed"),
+    [
+        ("1m", 1),
+        ("2h", 3),
+        pytest.param("10m", 2, marks=MORE_WINDOWS),
+        pytest.param("1h", 2, marks=MORE_WINDOWS),
+        pytest.param("366d", 3, marks=MORE_WINDOWS),
+    ],
 )
 def test_a_window_replaces_the_saved_one(
     scene: Scene, funnel_id: str, window: str, completed: int
@@ -151,9 +160,7 @@ def test_a_window_may_be_asked_of_a_funnel_without_one(scene: Scene) -> None:
     assert (total["droppedOff"], total["settled"]) == (total["entered"], total["entered"])
 
 
-@pytest.mark.parametrize(
-    "window", ["0m", "367d", "8785h", "1", "1w", "-1d", "1.5h", "", "99999999999999d", "1d "]
-)
+@cases("window", ["0m", "367d", "8785h", "1", "1w", "-1d", "1.5h", "", "99999999999999d", "1d "])
 def test_a_window_has_one_minute_to_366_days(scene: Scene, funnel_id: str, window: str) -> None:
     assert refused(scene, funnel_id, window=window) == ["window not_a_window"]
 
@@ -231,7 +238,7 @@ def test_an_explanation_says_that_an_entry_does_not_pass_the_filters(scene: Scen
     assert (explained["counts"], explained["decision"]) == (False, "noMatch")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("filters", "fault"),
     [
         ("plan", "filters not_a_list"),
@@ -328,7 +335,12 @@ def test_units_settle_while_a_result_is_cached(running: Scene, clock: ShiftedClo
 # -- All kinds of answers ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", EVERY_KIND)
+@cases(
+    "what",
+    full_except(
+        ("results", "compare", "units"), EVERY_KIND, "every answer writes the question in one way"
+    ),
+)
 def test_every_answer_says_what_was_asked(scene: Scene, funnel_id: str, what: str) -> None:
     event_id = ask(scene, funnel_id, "units/pro")["events"][0]["eventId"]
     more = {"explain": {"eventId": event_id}, "compare": {"property": "country"}}.get(what, {})

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.funnels.drivers.effects import Effect, Group, rank
 from penstock.funnels.drivers.service import Key, property_groups
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene
 from tests.funnels.test_visitor_filters import identify
@@ -365,8 +366,7 @@ def helped(scene: Scene) -> str:
     return funnel_id
 
 
-@pytest.mark.parametrize("of", ["unit", "visitor"])
-def test_the_units_of_an_event_are_listed(scene: Scene, helped: str, of: str) -> None:
+def the_units_of_an_event_are_listed(scene: Scene, helped: str, of: str) -> None:
     rows = read_drivers(scene, helped, of=of)["data"]
     [row] = [row for row in rows if row["name"] == "help"]
     query = {"eventName": "help", "of": of}
@@ -376,12 +376,12 @@ def test_the_units_of_an_event_are_listed(scene: Scene, helped: str, of: str) ->
     assert total(scene, helped, **query, hasEvent=False) == row["otherUnits"]
     assert total(scene, helped, **lost, hasEvent=False) == row["otherLost"]
     assert (row["units"], row["otherUnits"]) == ((75, 45) if of == "unit" else (90, 30))
+
+
+def the_units_of_an_event_meet_the_other_conditions_too(scene: Scene, helped: str) -> None:
+    odd = json.dumps([{"property": "odd", "operator": "equals", "value": "1"}])
     assert total(scene, helped, eventName="late") == 0  # after the median time
     assert total(scene, helped, eventName="help", kind="Pageview") == 0
-
-
-def test_the_units_of_an_event_meet_the_other_conditions_too(scene: Scene, helped: str) -> None:
-    odd = json.dumps([{"property": "odd", "operator": "equals", "value": "1"}])
     page = listed(scene, helped, eventName="help", filters=odd, pageSize=100)
     assert page["total"] == 0  # none of them continued, so there is no time to compare
     assert page["data"] == []
@@ -394,7 +394,7 @@ def test_the_units_of_an_event_meet_the_other_conditions_too(scene: Scene, helpe
     assert names == {"a0", "a1", "a4", "a5", "a6", "a8", "a9"}
 
 
-def test_pages_of_the_units_of_an_event_have_each_of_them_once(scene: Scene, helped: str) -> None:
+def pages_of_the_units_of_an_event_have_each_of_them_once(scene: Scene, helped: str) -> None:
     seen, cursor = [], {}
     while True:
         page = listed(scene, helped, eventName="help", pageSize=30, **cursor)
@@ -405,7 +405,25 @@ def test_pages_of_the_units_of_an_event_have_each_of_them_once(scene: Scene, hel
     assert len(seen) == len(set(seen)) == page["total"] == 75
 
 
-@pytest.mark.parametrize(("kind", "of"), [("list", "unit"), ("rule", "visitor")])
+def test_lists_of_units_by_an_event(scene: Scene, helped: str, subtests: pytest.Subtests) -> None:
+    for of in ("unit", "visitor"):
+        with subtests.test("of an event", of=of):
+            the_units_of_an_event_are_listed(scene, helped, of)
+    for rule in (
+        the_units_of_an_event_meet_the_other_conditions_too,
+        pages_of_the_units_of_an_event_have_each_of_them_once,
+    ):
+        with subtests.test(rule.__name__):
+            rule(scene, helped)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of"),
+    [
+        ("list", "unit"),
+        pytest.param("rule", "visitor", marks=pytest.mark.full("rules, as lists")),
+    ],
+)
 def test_a_file_and_a_cohort_have_the_units_of_an_event(
     scene: Scene, helped: str, kind: str, of: str
 ) -> None:
@@ -422,16 +440,16 @@ def test_a_file_and_a_cohort_have_the_units_of_an_event(
     assert report["aggregate"]["entered"] == units > 0
 
 
-def test_visitors_and_runs_are_listed_by_an_event(scene: Scene) -> None:
+@pytest.mark.parametrize("more", full_except([{}], ({}, {"repeat": True}), "runs, as visitors"))
+def test_visitors_and_runs_are_listed_by_an_event(scene: Scene, more: Json) -> None:
     items = []
     for number in range(80):
         items += track(scene, number, "0/A 5/help" if number % 2 else "0/A 60/B")
     send(scene, items)
-    for more in ({}, {"repeat": True}):
-        funnel_id = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, **more)
-        [row] = [row for row in read_drivers(scene, funnel_id)["data"] if row["name"] == "help"]
-        assert total(scene, funnel_id, eventName="help") == row["units"] == 40
-        assert total(scene, funnel_id, eventName="help", hasEvent=False) == 40
+    funnel_id = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, **more)
+    [row] = [row for row in read_drivers(scene, funnel_id)["data"] if row["name"] == "help"]
+    assert total(scene, funnel_id, eventName="help") == row["units"] == 40
+    assert total(scene, funnel_id, eventName="help", hasEvent=False) == 40
 
 
 def test_without_a_window_or_a_continuation_no_unit_is_listed_by_an_event(scene: Scene) -> None:
@@ -444,7 +462,7 @@ def test_without_a_window_or_a_continuation_no_unit_is_listed_by_an_event(scene:
             assert total(scene, funnel_id, eventName="help", hasEvent=has_event) == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "fields"),
     [
         ({"eventName": "help", "eventType": "Event"}, ["step"]),
@@ -471,9 +489,12 @@ def test_a_wrong_event_of_a_list_is_refused(scene: Scene, query: Json, fields: l
         assert sorted(fault["field"] for fault in answer.json()["errors"]) == fields
 
 
-def test_a_name_is_only_a_value(scene: Scene, helped: str) -> None:
-    for name in ("' OR 1=1 --", "%", "\\", "{x:String}", "🙂"):
-        assert total(scene, helped, eventName=name) == 0
+@cases(
+    "name",
+    full_except(["' OR 1=1 --"], ("' OR 1=1 --", "%", "\\", "{x:String}", "🙂"), "more names"),
+)
+def test_a_name_is_only_a_value(scene: Scene, helped: str, name: str) -> None:
+    assert total(scene, helped, eventName=name) == 0
 
 
 def test_tied_entries_count_with_the_values_on_which_they_agree(scene: Scene) -> None:
@@ -498,7 +519,7 @@ def test_without_a_window_or_units_nothing_is_found(scene: Scene) -> None:
         assert (record["atRisk"], record["tested"], record["data"]) == (0, 0, [])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "field"),
     [
         ({"step": 2}, "step"),

@@ -4,6 +4,7 @@ They include the last millisecond of the window, unusual names and values, and m
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -14,10 +15,11 @@ from penstock.app import build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.applications import application
-from tests.cases import cases
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
+from tests.tiers import TIER, Tier
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -130,7 +132,12 @@ UNUSUAL_KEYS = [
 ]
 
 
-@cases("key", UNUSUAL_KEYS)
+@cases(
+    "key",
+    full_except(
+        ["it's", "a.b", "ключ 😀", "{x:String}"], UNUSUAL_KEYS, "two statements for each key"
+    ),
+)
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
     scene.track(
         [
@@ -201,7 +208,8 @@ def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -
         for row in report["cohorts"]["data"]
     }
     assert entered == expected
-    for (_, value), count in expected.items():
+    chosen = expected if TIER is Tier.FULL else dict(islice(expected.items(), 0, None, 5))
+    for (_, value), count in chosen.items():
         assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, (
             value
         )
@@ -237,25 +245,22 @@ def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Sce
     assert {page["total"] for page in pages} == {5}
 
 
-@cases(
-    "name",
-    [
-        "it's",
-        'say "hi"',
-        "back`tick",
-        "😀 emoji",
-        "per%cent",
-        "back\\slash",
-        "{p0:String}",
-        "-- comment",
-        "line\nbreak\t",
-    ],
-)
-def test_event_names_with_unusual_characters(scene: Scene, name: str) -> None:
-    scene.track([scene.item(0, name, attempt="a1"), scene.item(9, "B", attempt="a1")])
-    report = scene.results(scene.attempts(name, "B"))
-    assert outcome(report["aggregate"]) == (1, 1, 0, 0)
-    assert report["aggregate"]["steps"][0]["value"] == name
+UNUSUAL_NAMES = [
+    "it's", 'say "hi"', "back`tick", "😀 emoji", "per%cent", "back\\slash", "{p0:String}",
+    "-- comment", "line\nbreak\t",
+]  # fmt: skip
+
+
+def test_event_names_with_unusual_characters(scene: Scene) -> None:
+    """Each is the name of a step, and no event of another name completes it."""
+    scene.track(
+        item
+        for place, name in enumerate(UNUSUAL_NAMES)
+        for item in (scene.item(place, name, attempt="all"), scene.item(0, name, attempt=name))
+    )
+    steps = scene.results(scene.attempts(*UNUSUAL_NAMES))["aggregate"]["steps"]
+    assert [row["value"] for row in steps] == UNUSUAL_NAMES
+    assert [row["count"] for row in steps] == [2, *[1] * (len(UNUSUAL_NAMES) - 1)]
 
 
 def test_page_paths_match_without_query_and_trailing_slash_and_with_stars(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.statements.units import UnitConditions, UnitOrder, units_page
 from penstock.funnels.units.trace import funnel_paths
 from penstock.warehouse.client import Warehouse
+from tests.cases import full_except
 from tests.conftest import ShiftedClock
 from tests.funnels import reference
 from tests.funnels.definitions import resolved
@@ -101,14 +102,31 @@ def test_story_in_the_reference_evaluation_and_in_traces(
     assert [path.reached for path in paths] == reached
 
 
+ROWS: list[list[str | Json]] = []
+for case in STORIES:
+    if case[0] not in ROWS:
+        ROWS.append(case[0])
+
+
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("number", [0, 3, 6, 13, 15])
-def test_story_over_the_api(scene: Scene, number: int) -> None:
-    rows, story, reached, _ = STORIES[number]
-    scene.story(story, attempt=None)
+@pytest.mark.parametrize("rows", ROWS)
+def test_stories_over_the_api(
+    scene: Scene, subtests: pytest.Subtests, rows: list[str | Json]
+) -> None:
+    told = {name: (story, reached) for own, story, reached, name in STORIES if own == rows}
+    visitors = [f"v{number}" for number in range(len(told))]
+    for visitor, (story, _) in zip(visitors, told.values(), strict=True):
+        scene.story(story, visitor=visitor, attempt=None)
     definition = funnel_of(rows)
-    report = scene.results(scene.funnel(*definition.pop("steps"), **definition))
-    assert counts(report) == counts_of(reached, len(report["aggregate"]["steps"]))
+    funnel = scene.funnel(*definition.pop("steps"), **definition)
+    runs = sorted(scene.units(funnel).items(), key=lambda item: item[1]["entryAt"])
+    for visitor, (name, (_, reached)) in zip(visitors, told.items(), strict=True):
+        with subtests.test(name):
+            own = [unit["reached"] for run, unit in runs if run.startswith(f"{visitor}@")]
+            assert own == reached
+    report = scene.results(funnel)
+    every = [step for _, reached in told.values() for step in reached]
+    assert counts(report) == counts_of(every, len(report["aggregate"]["steps"]))
 
 
 def counts(report: Json) -> list[int]:
@@ -149,7 +167,14 @@ VISITORS = 300
 START_MS = 1_704_164_640_000
 
 
-@pytest.mark.parametrize("name", FUNNELS)
+@pytest.mark.parametrize(
+    "name",
+    full_except(
+        ("plain", "a group first", "an exclusion", "strict", "step order"),
+        FUNNELS,
+        "more funnels over many visitors, as in the property tests",
+    ),
+)
 def test_runs_of_many_visitors_agree_with_the_reference_evaluation(
     warehouse: Warehouse, name: str
 ) -> None:
@@ -178,7 +203,9 @@ def test_runs_of_many_visitors_agree_with_the_reference_evaluation(
     assert len(expected) > VISITORS
 
 
-@pytest.mark.parametrize("number", [None, "n"], ids=["time decides", "numbers"])
+@pytest.mark.parametrize(
+    "number", full_except([None], [None, "n"], "as slow, with numbers"), ids=["time", "numbers"]
+)
 @pytest.mark.slow("follows 666 runs of 3,000 events")
 def test_a_report_and_a_trace_stop_at_the_same_run_of_a_very_large_visitor(
     warehouse: Warehouse, number: str | None

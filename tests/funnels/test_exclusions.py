@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.units.trace import chosen_path
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels import reference
 from tests.funnels.definitions import resolved
@@ -128,11 +129,40 @@ def test_story_in_a_trace(
     assert (path.reached, path.excluded_by is not None, path.ties) == (reached, excluded, ties)
 
 
-@pytest.mark.parametrize("number", [1, 9, 13, 15, 22, 28])
-def test_story_over_the_api(scene: Scene, number: int) -> None:
-    rows, story, reached, excluded, ties, _ = STORIES[number]
-    scene.story(story)
-    assert_counted(scene.results(scene.attempts(*rows)), reached, excluded, ties)
+FUNNELS: list[list[str | Json]] = []
+for case in STORIES:
+    if case[0] not in FUNNELS:
+        FUNNELS.append(case[0])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    full_except(
+        [["A", EXCLUDED, "B"], ["A", STRICT], STORIES[-1][0]],
+        FUNNELS,
+        "one more statement for each story",
+    ),
+)
+def test_stories_over_the_api(
+    scene: Scene, subtests: pytest.Subtests, rows: list[str | Json]
+) -> None:
+    told = {name: case for *case, name in STORIES if case[0] == rows}
+    for name, (_, story, *_) in told.items():
+        scene.story(story, attempt=name)
+    funnel = scene.attempts(*rows)
+    units = scene.units(funnel)
+    for name, (_, _, reached, excluded, ties) in told.items():
+        with subtests.test(name):
+            unit = units[name]
+            assert (unit["reached"], unit["outcome"] == "excluded") == (reached, excluded)
+            assert unit["unorderedTies"] == ties
+    report = scene.results(funnel)
+    for row in report["aggregate"]["steps"]:
+        own = [case for case in told.values() if case[2] >= row["step"]]
+        assert row["count"] == len(own)
+        assert row["excluded"] == sum(case[3] and case[2] == row["step"] for case in own)
+    assert report["aggregate"]["excluded"] == sum(case[3] for case in told.values())
+    assert report["dataQuality"]["unorderedTies"] == sum(case[4] for case in told.values())
 
 
 def assert_counted(report: Json, reached: int, excluded: bool, ties: int) -> None:
@@ -295,7 +325,7 @@ def test_a_trace_says_what_excluded_the_unit(
         assert trace["summary"].endswith(f"was excluded after step 1 of 2 at {scene.at(5)}.")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rows", "field", "code"),
     [
         ([EXCLUDED, "A", "B"], "steps[0].exclude", "misplaced"),

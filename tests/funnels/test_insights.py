@@ -2,11 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
 
-from tests.cases import cases
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
@@ -188,7 +189,12 @@ def looks_and_purchases(scene: Scene) -> None:
         scene.track(items[start : start + 100])
 
 
-@pytest.mark.parametrize("definition", [{}, {"sequenceProperty": "n"}])
+@pytest.mark.parametrize(
+    "definition",
+    full_except(
+        [{}], [{}, {"sequenceProperty": "n"}], "the same figures, with a sequence property"
+    ),
+)
 def test_each_bucket_of_a_trend_of_visitors_is_the_report_of_its_span(
     scene: Scene, definition: Json
 ) -> None:
@@ -263,12 +269,19 @@ def wrong_time(scene: Scene, name: str) -> None:
     scene.track([{**item, "timestamp": SECONDS_SENT_AS_MILLISECONDS}])
 
 
-@pytest.mark.parametrize("name", ["A", "unrelated"])
-@pytest.mark.parametrize("interval", ["hour", "day", "week", "month"])
-@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+@pytest.mark.parametrize(
+    "of",
+    full_except(
+        [("attempt", "hour", "A"), ("visitor", "day", "unrelated")],
+        product(("attempt", "visitor"), ("hour", "day", "week", "month"), ("A", "unrelated")),
+        "all combinations of units, intervals and events",
+    ),
+    ids=" - ".join,
+)
 def test_a_trend_survives_an_event_of_1970(
-    workspace: Tenant, clock: ShiftedClock, unit: str, interval: str, name: str
+    workspace: Tenant, clock: ShiftedClock, of: tuple[str, str, str]
 ) -> None:
+    unit, interval, name = of
     scene = Scene(workspace, clock, ago_s=80 * DAY_S)
     wrong_time(scene, name)
     attempts_every(scene, 40 * DAY_S, 2, completed=1)
@@ -363,7 +376,7 @@ def test_timing_without_units_has_nulls(scene: Scene) -> None:
     assert record["pair"] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "field"),
     [
         ({"from": 1}, "to"),
@@ -451,8 +464,7 @@ def test_a_day_that_a_time_zone_skipped_has_no_bucket(scene: Scene) -> None:
     assert buckets[:2] == [("2011-12-29T10", 1), ("2011-12-30T10", 1)]
 
 
-@pytest.mark.parametrize("name", ["startAt", "endAt"])
-@pytest.mark.parametrize("seconds", [1, 1_763_769_600, 99_999_999_999])
+@cases(("name", "seconds"), product(("startAt", "endAt"), (1, 1_763_769_600, 99_999_999_999)))
 def test_a_period_in_seconds_is_refused(scene: Scene, name: str, seconds: int) -> None:
     scene.story("0/A")
     funnel_id = scene.attempts("A", "B")

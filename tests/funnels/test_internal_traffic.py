@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.accounts.test_audit import entries
+from tests.cases import cases, every_database_in_full_tier, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, outcome, step
 from tests.funnels.test_segments import REPORTS, ask, code, faults
@@ -56,7 +57,7 @@ def entered(scene: Scene, funnel_id: str, **query: Any) -> int:
 # -- The setting ---------------------------------------------------------------------------------
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 def test_the_filters_are_set_read_and_removed(client: httpx.Client, clock: ShiftedClock) -> None:
     assert client.get(PATH).json() == {"filters": [], "revision": 0, "updatedAt": None}
     record = leave_out(client, STAFF, LOCAL)
@@ -97,7 +98,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("body", REFUSED)
+@cases("body", REFUSED)
 def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, body: str) -> None:
     sent, expected = REFUSED[body]
     assert faults(client.put(PATH, json=sent)) == expected
@@ -198,7 +199,12 @@ def test_any_filter_can_say_what_is_internal(
     assert units == (counted or ALL_UNITS)
 
 
-@pytest.mark.parametrize("what", REPORTS)
+@cases(
+    "what",
+    full_except(
+        ("results", "units", "units/pro", "export"), REPORTS, "every report asks in one way"
+    ),
+)
 def test_every_report_leaves_it_out_and_can_include_it(
     scene: Scene, funnel_id: str, what: str
 ) -> None:
@@ -224,7 +230,7 @@ def test_every_report_leaves_it_out_and_can_include_it(
             assert answer["asked"]["internalTraffic"] == expected
 
 
-@pytest.mark.parametrize(("file", "form"), [("unit-table", "ndjson"), ("export/units", "csv")])
+@cases(("file", "form"), [("unit-table", "ndjson"), ("export/units", "csv")])
 def test_files_of_units_leave_it_out_and_can_include_it(
     scene: Scene, funnel_id: str, file: str, form: str
 ) -> None:

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 pytestmark = one_server("a cluster stores no outcomes")
 
 HISTORIES = example_count(100) // 100
-ACTIONS = 12 if HISTORIES == 1 else 25
+ACTIONS = 6 if HISTORIES == 1 else 25
 _DIFFERS = ("servedFrom", "directReason", "computedAt", "nextCursor")
 _NAMES = ("A", "B", "C", "D")
 _GOAL = {"name": "Paid", "match": {"type": "Event", "value": "C"}}

@@ -24,7 +24,7 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-KILLS = max(2, int(os.environ.get("PENSTOCK_KILLS", "0")) // 10)
+KILLS = max(1, int(os.environ.get("PENSTOCK_KILLS", "0")) // 10)
 _HEAD = ("funnelId", "definitionRevision", "evaluatedAt", "computedAt", "servedFrom")
 SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50"}
 LIMITS = {"stored_outcomes_after_ms": 0}

@@ -95,6 +95,7 @@ def running_nodes(
 
 
 @pytest.mark.usefixtures("starts_service")
+@pytest.mark.full("kills of one of two nodes")
 @pytest.mark.slow("starts two nodes and kills one again and again")
 def test_two_nodes_agree_with_the_events_while_one_is_killed(
     tmp_path: Path,

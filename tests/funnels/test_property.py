@@ -30,7 +30,7 @@ from tests.funnels.strategies import START_MS, Case, cases
 from tests.funnels.traces import differing_traces
 
 EXAMPLES = example_count(80)
-SHARES = shares_of(EXAMPLES // 2, least=10)
+SHARES = shares_of(EXAMPLES // 2, least=2)
 """Of each kind of funnel."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")

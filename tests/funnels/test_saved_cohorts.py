@@ -9,6 +9,7 @@ import pytest
 
 from penstock.funnels.saved_cohorts import model, schema, service, store
 from penstock.funnels.statements import membership
+from tests.cases import cases, every_database_in_full_tier, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene
 from tests.tenant import Tenant
@@ -16,7 +17,10 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
-every_database = pytest.mark.every_database
+KINDS = ("list", "rule")
+lists = pytest.mark.parametrize("kind", full_except(["list"], KINDS, "rules, as lists"))
+rules = pytest.mark.parametrize("kind", full_except(["rule"], KINDS, "lists, as rules"))
+"""Marks of tests of both kinds: `make test` tries the one that the mark names."""
 
 LOST = {"step": "1", "outcome": "droppedOff"}
 
@@ -86,7 +90,7 @@ def fault(answer: Any) -> tuple[int, str, str]:
 # -- Lists ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@rules
 def test_the_visitors_of_several_runs_are_in_a_cohort_once(scene: Scene, kind: str) -> None:
     scene.story("4000/A 8000/A", visitor="bob")
     every_run = scene.funnel("A", "B", conversionWindowSeconds=3600, repeat=True)
@@ -96,7 +100,7 @@ def test_the_visitors_of_several_runs_are_in_a_cohort_once(scene: Scene, kind: s
     assert visitors(scene, cohort["id"]) == ["bob", "cid"]
 
 
-@every_database
+@pytest.mark.every_database
 def test_a_list_has_the_visitors_at_the_time_of_saving(scene: Scene, funnel_id: str) -> None:
     cohort = save(scene, funnel_id)
     assert {name: cohort[name] for name in ("name", "kind", "funnelId", "parameters")} == {
@@ -114,7 +118,7 @@ def test_a_list_has_the_visitors_at_the_time_of_saving(scene: Scene, funnel_id: 
     assert visitors(scene, cohort["id"]) == ["bob", "cid"]
 
 
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@lists
 def test_a_cohort_follows_the_filters_and_the_period_of_its_list(
     scene: Scene, funnel_id: str, kind: str
 ) -> None:
@@ -131,7 +135,7 @@ def test_a_cohort_follows_the_filters_and_the_period_of_its_list(
         assert visitors(scene, cohort["id"]) == expected, name
 
 
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@rules
 def test_the_visitors_of_attempts_are_those_of_their_entries(scene: Scene, kind: str) -> None:
     scene.story("0/X", visitor="fay", attempt="1")
     scene.story("9/X 10/Y", visitor="gus", attempt="1")
@@ -254,7 +258,7 @@ def test_a_rule_does_not_depend_on_another_cohort(scene: Scene, funnel_id: str) 
 # -- Filters -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@lists
 def test_a_filter_selects_units_by_the_visitor_of_their_entry(
     scene: Scene, funnel_id: str, all_c: str, kind: str
 ) -> None:
@@ -267,7 +271,14 @@ def test_a_filter_selects_units_by_the_visitor_of_their_entry(
     assert entered(scene, all_c, lost, first) == ["bob", "cid"]
 
 
-@pytest.mark.parametrize("what", ["results", "trend", "timing", "verdict", "units/bob"])
+@pytest.mark.parametrize(
+    "what",
+    full_except(
+        ("results", "units/bob"),
+        ("results", "trend", "timing", "verdict", "units/bob"),
+        "every report asks in one way",
+    ),
+)
 def test_any_report_accepts_the_filter(scene: Scene, funnel_id: str, all_c: str, what: str) -> None:
     lost = in_cohort(save(scene, funnel_id)["id"])
     answer = scene.client.get(
@@ -304,7 +315,7 @@ def test_an_empty_cohort_has_nobody(scene: Scene, funnel_id: str, all_c: str) ->
     assert len(entered(scene, all_c, {**nobody, "operator": "not_equals"})) == 4
 
 
-@every_database
+@every_database_in_full_tier
 def test_a_merge_moves_a_visitor_of_a_list(scene: Scene, funnel_id: str, all_c: str) -> None:
     cohort = save(scene, funnel_id)
     for visitor in ("new", "bob"):
@@ -319,7 +330,7 @@ def test_a_merge_moves_a_visitor_of_a_list(scene: Scene, funnel_id: str, all_c: 
     assert entered(scene, all_c, in_cohort(cohort["id"])) == sorted([merged, "cid"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("item", "expected"),
     [
         (in_cohort("coh_unknown"), "filters cohort_not_found"),
@@ -361,7 +372,7 @@ def test_saved_filters_do_not_name_a_cohort(scene: Scene, funnel_id: str) -> Non
 # -- Records -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "expected"),
     [
         ({"kind": "other"}, "kind not_one_of"),
@@ -387,7 +398,7 @@ def test_a_list_of_an_unknown_funnel_or_step_is_not_saved(scene: Scene, funnel_i
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "step")
 
 
-@every_database
+@every_database_in_full_tier
 def test_a_list_whose_deletion_was_interrupted_is_gone(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,7 +417,7 @@ def test_a_list_whose_deletion_was_interrupted_is_gone(
     assert visitors(scene, save(scene, funnel_id)["id"]) == ["bob", "cid"]
 
 
-@every_database
+@every_database_in_full_tier
 def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace: Tenant) -> None:
     cohort = save(scene, funnel_id)
     path = f"/api/cohorts/{cohort['id']}"
@@ -432,8 +443,8 @@ def test_a_cohort_is_renamed_and_deleted(scene: Scene, funnel_id: str, workspace
     ]
 
 
-@every_database
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@every_database_in_full_tier
+@lists
 def test_visitors_are_paged_and_exported(
     scene: Scene, funnel_id: str, kind: str, workspace: Tenant
 ) -> None:
@@ -458,7 +469,7 @@ def test_visitors_are_paged_and_exported(
 # -- Personal data -------------------------------------------------------------------------------
 
 
-@every_database
+@pytest.mark.every_database
 def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c: str) -> None:
     cohort = save(scene, funnel_id)
     other = save(scene, funnel_id, name="All", parameters={})
@@ -476,7 +487,7 @@ def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c:
     assert entered(scene, all_c, in_cohort(cohort["id"])) == ["cid"]
 
 
-@every_database
+@every_database_in_full_tier
 def test_a_person_who_was_deleted_is_not_saved(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,7 +503,7 @@ def test_a_person_who_was_deleted_is_not_saved(
     assert (cohort["visitors"], visitors(scene, cohort["id"])) == (1, ["cid"])
 
 
-@every_database
+@every_database_in_full_tier
 def test_an_export_of_a_person_names_the_lists(scene: Scene, funnel_id: str) -> None:
     cohort = save(scene, funnel_id)
     for visitor, expected in (("bob", [{"cohortId": cohort["id"], "name": "Lost"}]), ("ann", [])):
@@ -506,7 +517,7 @@ def test_an_export_of_a_person_names_the_lists(scene: Scene, funnel_id: str) -> 
 # -- Named visitors ------------------------------------------------------------------------------
 
 
-@every_database
+@every_database_in_full_tier
 def test_a_list_has_the_visitors_that_are_named_and_stored(
     scene: Scene, funnel_id: str, all_c: str
 ) -> None:

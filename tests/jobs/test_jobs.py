@@ -7,6 +7,7 @@ from litestar.testing import TestClient
 
 from penstock.base.errors import StoreUnavailable
 from tests.applications import application
+from tests.cases import cases
 from tests.funnels.scenario import DAY_S
 from tests.recording_warehouse import BURNING, ENDLESS
 from tests.tenant import BASE_URL, sign_up
@@ -185,7 +186,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_jobs(
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@cases("method", ["GET", "DELETE"])
 def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other_workspace, method):
     job = results(ASYNC).json()
     reaches_state(client, job, "done")
@@ -198,7 +199,7 @@ def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize(
+@cases(
     "header",
     [
         "",
@@ -217,7 +218,7 @@ def test_a_prefer_header_that_asks_for_no_job_is_ignored(results, header):
     assert "preference-applied" not in answer.headers
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
     [
         "Respond-Async",
