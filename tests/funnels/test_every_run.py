@@ -170,7 +170,7 @@ START_MS = 1_704_164_640_000
 @pytest.mark.parametrize(
     "name",
     full_except(
-        ("plain", "a group first", "an exclusion", "strict", "step order"),
+        ("plain", "a group first", "an exclusion"),
         FUNNELS,
         "more funnels over many visitors, as in the property tests",
     ),
@@ -203,9 +203,8 @@ def test_runs_of_many_visitors_agree_with_the_reference_evaluation(
     assert len(expected) > VISITORS
 
 
-@pytest.mark.parametrize(
-    "number", full_except([None], [None, "n"], "as slow, with numbers"), ids=["time", "numbers"]
-)
+@pytest.mark.full("thousands of events of one visitor; test_large_units.py tries ten thousand")
+@pytest.mark.parametrize("number", [None, "n"], ids=["time decides", "numbers"])
 @pytest.mark.slow("follows 666 runs of 3,000 events")
 def test_a_report_and_a_trace_stop_at_the_same_run_of_a_very_large_visitor(
     warehouse: Warehouse, number: str | None

@@ -2,7 +2,7 @@
 
 Compares every field of the counted report, and each unit's trace.
 
-`PENSTOCK_EXAMPLES` is the number of examples in all: 80 by default, 20,000 in `make test-full`.
+`PENSTOCK_EXAMPLES` is the number of examples in all: 90 by default, 20,000 in `make test-full`.
 An example takes 0.45 s of CPU time. Nearly all of it is the engine's analysis of the statement:
 storing the case takes 0.02 s.
 """
@@ -29,7 +29,7 @@ from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
 from tests.funnels.traces import differing_traces
 
-EXAMPLES = example_count(80)
+EXAMPLES = example_count(90)
 SHARES = shares_of(EXAMPLES // 2, least=2)
 """Of each kind of funnel."""
 

@@ -43,7 +43,7 @@ from tests.funnels.strategies import WINDOWS_S, Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
 from tests.one_server import one_server
 
-EXAMPLES = example_count(40) // 5
+EXAMPLES = example_count(30) // 5
 SHARES = shares_of(EXAMPLES, least=1)
 
 pytestmark = [pytest.mark.usefixtures("count_examples"), one_server("a cluster stores no outcomes")]

@@ -172,6 +172,7 @@ def test_a_workspace_has_a_maximum_of_cohorts(
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_cohorts")
 
 
+@pytest.mark.full("the same list in smaller parts")
 def test_a_list_is_saved_in_several_transactions(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_list_is_saved_in_several_transactions(
     assert visitors(scene, save(scene, funnel_id)["id"]) == ["bob", "cid"]
 
 
+@pytest.mark.full("a failure or a race between two transactions")
 def test_a_list_that_cannot_be_saved_leaves_nothing(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +303,7 @@ def test_a_trace_says_that_a_unit_is_not_in_the_cohort(
     assert "does not pass the filters of the request" in answer.text
 
 
+@pytest.mark.full("the same list in smaller parts")
 def test_a_large_cohort_is_sent_to_the_engine_in_several_texts(
     scene: Scene, funnel_id: str, all_c: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +401,7 @@ def test_a_list_of_an_unknown_funnel_or_step_is_not_saved(scene: Scene, funnel_i
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "step")
 
 
+@pytest.mark.full("a failure or a race between two transactions")
 @every_database_in_full_tier
 def test_a_list_whose_deletion_was_interrupted_is_gone(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
@@ -469,7 +473,7 @@ def test_visitors_are_paged_and_exported(
 # -- Personal data -------------------------------------------------------------------------------
 
 
-@pytest.mark.every_database
+@every_database_in_full_tier
 def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c: str) -> None:
     cohort = save(scene, funnel_id)
     other = save(scene, funnel_id, name="All", parameters={})
@@ -487,6 +491,7 @@ def test_a_deleted_person_leaves_every_list(scene: Scene, funnel_id: str, all_c:
     assert entered(scene, all_c, in_cohort(cohort["id"])) == ["cid"]
 
 
+@pytest.mark.full("a failure or a race between two transactions")
 @every_database_in_full_tier
 def test_a_person_who_was_deleted_is_not_saved(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch

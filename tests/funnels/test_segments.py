@@ -11,6 +11,7 @@ from penstock.funnels.segments import store
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, by_cohort
 from tests.tenant import Tenant
+from tests.tiers import TIER, Tier
 
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
 GERMAN = {"property": "country", "operator": "in", "value": '["DE"]'}
@@ -216,8 +217,9 @@ def test_a_segment_chooses_units_by_their_entry_in_every_report(
 ) -> None:
     segment = save(scene.client)
     named = {"id": segment["id"], "name": "Paying", "revision": 1}
-    for what, needed in reports(scene, funnel_id).items():
-        answer = ask(scene, funnel_id, what, segment=segment["id"], **needed)
+    needed = reports(scene, funnel_id)
+    for what in needed if TIER is Tier.FULL else ("export", "units"):
+        answer = ask(scene, funnel_id, what, segment=segment["id"], **needed[what])
         head = answer[0]["asked_segment"] if what == "export" else answer["asked"]["segment"]
         assert head == named, what
     report = ask(scene, funnel_id, segment=segment["id"])

@@ -237,6 +237,7 @@ SELECT {website:String}, 'pageview', '/', toDateTime64('2026-01-01 00:00:00', 3)
 FROM numbers({count:UInt32})"""
 
 
+@pytest.mark.full("600,000 events; tests/jobs/test_query_limits.py has the same limit")
 @pytest.mark.slow("stores 600,000 events")
 def test_too_many_touches_for_the_memory_limit_are_an_error_that_names_it(
     scene: Scene, warehouse: Warehouse
