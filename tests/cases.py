@@ -5,7 +5,7 @@ Starting an application and signing up takes longer than checking most rules.
 
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import pytest
@@ -61,3 +61,22 @@ def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
         return run
 
     return decorate
+
+
+def asked_of_one_scene(*questions: Test) -> Test:
+    """Return a test that asks several questions of the same fixtures, each as a subtest.
+
+    questions: functions that are named after the rule that they check. Their parameters are
+    fixtures. They only read, because each sees what earlier ones have stored.
+    """
+    fixtures_of = {question: tuple(signature(question).parameters) for question in questions}
+
+    def run(*, subtests: Any, **fixtures: Any) -> None:
+        for question, names in fixtures_of.items():
+            with subtests.test(question.__name__):
+                question(**{name: fixtures[name] for name in names})
+
+    all_names = sorted({name for names in fixtures_of.values() for name in names})
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY) for name in (*all_names, "subtests")]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run

@@ -30,6 +30,8 @@ LAUNCH: dict[str, Any] = {
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--disable-background-networking",
+        # One process for all pages of a context: they share compiled scripts.
+        "--renderer-process-limit=1",
         f"--disable-features={','.join(_DISABLED_FEATURES)}",
     ],
 }

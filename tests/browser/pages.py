@@ -42,40 +42,50 @@ PAGES = (
     ShownPage("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
     ShownPage("funnels", "/funnels", at("/funnels"), dark=True),
     ShownPage("funnel-new", "/funnels/new", at("/funnels/new")),
-    ShownPage("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
+    ShownPage(
+        "report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=Europe/Berlin"), dark=True
+    ),
     ShownPage(
         "report-trend",
         "/funnels/{funnel_id}",
-        at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"),
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=trend&bars=steps"),
         dark=True,
     ),
     ShownPage(
-        "report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")
+        "report-times",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=times"),
     ),
     ShownPage(
-        "report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")
+        "report-compare",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=compare"),
     ),
     ShownPage(
         "report-drivers",
         "/funnels/{funnel_id}",
-        at("/funnels/{funnel}?timezone=UTC&show=drivers&step=1"),
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=drivers&step=1"),
     ),
     ShownPage(
         "report-flows",
         "/funnels/{funnel_id}",
-        at("/funnels/{funnel}?timezone=UTC&show=flows&of=visitor"),
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=flows&of=visitor"),
     ),
     ShownPage(
-        "report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")
+        "report-next",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=next&step=1"),
     ),
     ShownPage(
-        "report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")
+        "report-quality",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=Europe/Berlin&show=quality"),
     ),
     ShownPage(
         "report-asked",
         "/funnels/{funnel_id}",
         at(
-            "/funnels/{funnel}?timezone=UTC&breakdown=$country&window=12h&settled=true&filters="
+            "/funnels/{funnel}?timezone=Europe/Berlin&breakdown=$country&window=12h&settled=true&filters="
             "[{{%22property%22:%22plan%22,%22operator%22:%22equals%22,%22value%22:%22basic%22}}]"
         ),
         dark=True,
@@ -83,26 +93,26 @@ PAGES = (
     ShownPage(
         "report-periods",
         "/funnels/{funnel_id}",
-        at("/funnels/{funnel}?timezone=UTC&period=settled&compare=previous"),
+        at("/funnels/{funnel}?timezone=Europe/Berlin&period=settled&compare=previous"),
         dark=True,
     ),
     ShownPage(
         "report-units",
         "/funnels/{funnel_id}/units",
-        at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),
+        at("/funnels/{funnel}/units?timezone=Europe/Berlin&step=2&outcome=droppedOff"),
     ),
     ShownPage(
         "report-units-event",
         "/funnels/{funnel_id}/units",
         at(
-            "/funnels/{funnel}/units?timezone=UTC&step=1&eventType=Event&eventName=payment_failed"
+            "/funnels/{funnel}/units?timezone=Europe/Berlin&step=1&eventType=Event&eventName=payment_failed"
             "&hasEvent=false"
         ),
     ),
     ShownPage(
         "report-trace",
         "/funnels/{funnel_id}/units/{unit}",
-        at("/funnels/{funnel}/units/{unit}?timezone=UTC"),
+        at("/funnels/{funnel}/units/{unit}?timezone=Europe/Berlin"),
         dark=True,
     ),
     ShownPage("funnel-edit", "/funnels/{funnel_id}/edit", at("/funnels/{funnel}/edit"), dark=True),
@@ -118,7 +128,7 @@ PAGES = (
         "report-segment",
         "/funnels/{funnel_id}",
         at(
-            "/funnels/{funnel}?timezone=UTC&segment={segment}&filters="
+            "/funnels/{funnel}?timezone=Europe/Berlin&segment={segment}&filters="
             "[{{%22property%22:%22plan%22,%22operator%22:%22equals%22,%22value%22:%22basic%22}}]"
         ),
         dark=True,
@@ -129,7 +139,7 @@ PAGES = (
         "report-cohort",
         "/funnels/{funnel_id}",
         at(
-            "/funnels/{funnel}?timezone=UTC&filters="
+            "/funnels/{funnel}?timezone=Europe/Berlin&filters="
             "[{{%22property%22:%22$cohort%22,%22operator%22:%22equals%22,%22value%22:%22{cohort}%22}}]"
         ),
     ),
@@ -142,7 +152,7 @@ PAGES = (
     ShownPage(
         "attribution",
         "/attribution",
-        at("/attribution?groupBy=source&funnelId={funnel}&timezone=UTC"),
+        at("/attribution?groupBy=source&funnelId={funnel}&timezone=Europe/Berlin"),
         dark=True,
     ),
     ShownPage("live", "/live", at("/live"), dark=True),

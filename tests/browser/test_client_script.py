@@ -12,9 +12,10 @@ from playwright.sync_api import Error as PlaywrightError
 
 from tests.browser.conftest import Account, patient
 from tests.stopped_store import rows_of
+from tests.tiers import TIER, Tier
 from tests.waiting import PATIENCE_S, eventually
 
-EVENTS = int(os.environ.get("PENSTOCK_CLIENT_EVENTS", "300"))
+EVENTS = int(os.environ.get("PENSTOCK_CLIENT_EVENTS", "300" if TIER is Tier.FULL else "100"))
 SITE = "http://shop.localhost"
 DAY_MS = 24 * 3_600_000
 STORED = "SELECT name, toUnixTimestamp64Milli(occurred_at) FROM events WHERE kind = 'event'"
@@ -160,7 +161,11 @@ def test_a_strict_policy_needs_only_the_host_in_script_src_and_connect_src(
     ("signal", "option"),
     [
         ("doNotTrack", "data-respect-do-not-track"),
-        ("globalPrivacyControl", 'data-respect-global-privacy-control="true"'),
+        pytest.param(
+            "globalPrivacyControl",
+            'data-respect-global-privacy-control="true"',
+            marks=pytest.mark.full("another signal"),
+        ),
     ],
 )
 @pytest.mark.parametrize("is_respected", [True, False])
@@ -231,7 +236,13 @@ def test_sub_domains_share_the_visitor_where_a_site_wants_that(context, account)
     assert page.evaluate("document.cookie") == ""
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize(
+    "status",
+    [
+        401,
+        *(pytest.param(status, marks=pytest.mark.full("other answers")) for status in (403, 404)),
+    ],
+)
 def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     context, account, status
 ) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route
@@ -55,6 +56,12 @@ def snippets(importing: str) -> list[str]:
     return matching
 
 
+def first_and_others(texts: list[str]) -> list[Any]:
+    """The texts, of which `make test` runs the first."""
+    others = pytest.mark.full("other snippets")
+    return [texts[0], *(pytest.param(text, marks=others) for text in texts[1:])]
+
+
 def filled_in(snippet: str, account: Account, website_id: str, folder: Path) -> str:
     """The snippet with a real service, website and folder."""
     return (
@@ -99,7 +106,7 @@ def open_bundled(page: Page, code: str) -> None:
 
 
 @built
-@pytest.mark.parametrize("snippet", snippets("@penstock/sdk"))
+@pytest.mark.parametrize("snippet", first_and_others(snippets("@penstock/sdk")))
 def test_snippets_for_pages_with_a_bundler(
     account: Account, website_id: str, page: Page, tmp_path: Path, snippet: str
 ) -> None:
@@ -119,7 +126,7 @@ def test_the_snippet_of_the_dashboard_for_pages_with_a_bundler(
         expect_stored(account, "/cart", "signed_up")
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("tag", first_and_others(TAGS))
 def test_the_script_and_calls_before_it_has_loaded(
     account: Account, website_id: str, page: Page, tmp_path: Path, tag: str
 ) -> None:

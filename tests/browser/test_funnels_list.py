@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import CONTEXT, sign_in
@@ -158,6 +159,7 @@ def test_a_goal_in_use_lists_its_funnels_and_warns_that_a_change_recalculates(si
     assert account.client.get("/api/goals").json()["data"][0]["revision"] == 2
 
 
+@pytest.mark.full("sorted like the list of links")
 def test_funnels_are_sorted_by_name_and_by_their_last_change(signed_in, account):
     ids = {
         name: saved(account, "/api/funnels", FUNNEL, name=name)["id"] for name in ("b", "A", "c")

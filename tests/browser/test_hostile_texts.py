@@ -10,6 +10,8 @@ from tests.browser.test_every_page import opened
 from tests.browser.watching import assert_fits
 from tests.serving import Served
 
+pytestmark = pytest.mark.full("each text on each page")
+
 SHOWS_NOTHING_STORED = {
     "login",
     "reset-password",

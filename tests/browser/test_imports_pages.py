@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
+from tests.cases import cases
 from tests.events.imports.exported import FILES
 from tests.waiting import eventually
 
@@ -75,6 +76,7 @@ def test_a_file_is_imported_and_its_rejected_lines_are_listed(signed_in, account
     ).to_be_visible()
 
 
+@pytest.mark.full("another format")
 def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
     signed_in, account, website, watch
 ):
@@ -282,7 +284,18 @@ def test_the_selected_format_is_checked_against_the_file(signed_in, account, web
     expect(signed_in.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
 
 
-@pytest.mark.parametrize("name", [*FILES, "ndjson"])
+@cases(
+    "name",
+    [
+        "mixpanel",
+        "ndjson",
+        *(
+            pytest.param(name, marks=pytest.mark.full("other formats"))
+            for name in FILES
+            if name != "mixpanel"
+        ),
+    ],
+)
 def test_the_format_is_chosen_by_the_content_of_a_file(signed_in, account, website, watch, name):
     content = FILES[name]() if name in FILES else ndjson(line())
     zipped = content if name == "amplitude" else gzip.compress(content)
@@ -319,12 +332,14 @@ def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, accoun
     expect(signed_in.locator(".badge.bad")).to_have_text("Failed")
 
 
+@pytest.mark.full("a larger file")
 def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     upload(signed_in, ndjson(*(line(properties={"n": n}) for n in range(4000))), "long.ndjson")
     expect(signed_in.get_by_text("Done")).to_be_visible()
     expect(number(signed_in, "Accepted")).to_have_text("4,000")
 
 
+@pytest.mark.full("a larger file")
 def test_a_file_that_begins_with_many_empty_lines_is_imported(signed_in, account, website, watch):
     upload(signed_in, b"\n" * 5000 + ndjson(line()))
     expect(signed_in.get_by_text("Done")).to_be_visible()
@@ -341,7 +356,7 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
     expect(signed_in.get_by_text("Choose a file.")).to_be_visible()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "content", "message"),
     [
         (
@@ -368,9 +383,7 @@ def test_a_file_in_another_format_is_refused_when_it_is_chosen(
     assert account.client.get("/api/imports").json()["total"] == 0
 
 
-@pytest.mark.parametrize(
-    "media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"]
-)
+@cases("media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"])
 def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account, website, media):
     answer = account.client.post(
         "/api/imports",

@@ -27,6 +27,7 @@ ATTEMPTS = {
 PHONES = {"ios": user_agents.IOS["safari"], "android": user_agents.ANDROID["samsung"]}
 
 
+@pytest.mark.full("opens in one journey what other tests open one by one")
 @pytest.mark.slow("starts a service and visits every area")
 def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resolved(
     service, page, browser, watch, tmp_path

@@ -113,15 +113,21 @@ EN = TEXTS["en"]
 ALL = [EN.open_app, EN.get_app, EN.web]
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["with script", "without"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "script",
+    [True, pytest.param(False, marks=pytest.mark.full("each device without script"))],
+    ids=["with script", "without"],
+)
+@pytest.mark.parametrize(
+    "scheme", ["light", pytest.param("dark", marks=pytest.mark.full("the other theme"))]
+)
 @pytest.mark.parametrize(
     ("user_agent", "size", "slug", "expected"),
     [
         (IPHONE, PHONE, "web", ALL),
         (IPHONE, PHONE, "bare", ALL[:2]),
-        (ANDROID, PHONE, "web", ALL),
-        (INSTAGRAM, SMALL_PHONE, "web", ALL),
+        pytest.param(ANDROID, PHONE, "web", ALL, marks=pytest.mark.full("another phone")),
+        pytest.param(INSTAGRAM, SMALL_PHONE, "web", ALL, marks=pytest.mark.full("another phone")),
         (EDGE, COMPUTER, "bare", ["App Store", "Google Play"]),
         (IPHONE, PHONE, "off", []),
     ],
@@ -144,9 +150,24 @@ def test_a_page_shows_its_buttons_inside_the_window(
         assert box["y"] + box["height"] <= size[1]
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("user_agent", "size"), [(IPHONE, SMALL_PHONE), (EDGE, COMPUTER)], ids=["phone", "computer"]
+    "name",
+    [
+        "markup",
+        *(
+            pytest.param(name, marks=pytest.mark.full("other texts"))
+            for name in NAMES
+            if name != "markup"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("user_agent", "size"),
+    [
+        (IPHONE, SMALL_PHONE),
+        pytest.param(EDGE, COMPUTER, marks=pytest.mark.full("another width")),
+    ],
+    ids=["phone", "computer"],
 )
 def test_no_name_widens_the_page_hides_buttons_or_runs_as_script(visit, user_agent, size, name):
     page = visit(name, user_agent, size)
@@ -168,7 +189,17 @@ def test_the_code_is_a_square_that_a_phone_can_read_in_any_scheme(visit):
         assert page.get_by_text("/l/bare").is_visible()
 
 
-@pytest.mark.parametrize("language", TEXTS)
+@pytest.mark.parametrize(
+    "language",
+    [
+        "de",
+        *(
+            pytest.param(language, marks=pytest.mark.full("other languages"))
+            for language in TEXTS
+            if language != "de"
+        ),
+    ],
+)
 def test_a_page_speaks_the_browsers_language(visit, language):
     page = visit("web", IPHONE, PHONE, locale=language)
     texts = TEXTS[language]

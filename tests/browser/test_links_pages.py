@@ -107,6 +107,7 @@ def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typin
     assert link["hostedUrl"] == f"{account.url}/l/{slug}?lk={link['id']}&utm_source=news%20letter"
 
 
+@pytest.mark.full("another form")
 def test_typing_and_clicks_before_the_modules_were_loaded_are_not_lost(
     signed_in, account, app_id, mark
 ):

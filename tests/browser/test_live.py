@@ -69,6 +69,7 @@ def test_a_row_shows_its_properties_and_the_page_how_many_arrive(signed_in, acco
 
 
 @pytest.mark.slow("waits for several polls of the page")
+@pytest.mark.usefixtures("context")  # for its clock
 def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, watch):
     signed_in.clock.install()
     send(account, website, "before")
@@ -157,6 +158,7 @@ def test_the_list_says_that_the_session_has_ended(signed_in, account, website, w
     watch.allow("401")
 
 
+@pytest.mark.usefixtures("context")  # for its clock
 def test_the_date_of_an_older_event_does_not_cover_its_source(signed_in, account, website):
     send(account, website, "signed_up")
     signed_in.clock.set_fixed_time(signed_in.evaluate("Date.now() + 86400000 * 2"))

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible, assert_fits
+from tests.cases import cases
 from tests.waiting import eventually
 
 STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
@@ -123,7 +124,7 @@ def test_a_report_on_too_few_units_has_no_verdict(own, signed_in):
     expect(page.locator("#verdict")).to_be_hidden()
 
 
-@pytest.mark.parametrize("bars", ["overall", "steps"])
+@cases("bars", ["overall", pytest.param("steps", marks=pytest.mark.full("the other scale"))])
 def test_the_numbers_are_those_of_the_api(report, api, bars):
     page = report(f"bars={bars}")
     expected = api("#overview")["aggregate"]
@@ -196,6 +197,7 @@ def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
     expect(page).to_have_url(re.compile("bars=overall"))
 
 
+@pytest.mark.full("other parameters of an address")
 @pytest.mark.slow("loads the report again and again")
 def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     report(
@@ -257,9 +259,7 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
     assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
 
 
-@pytest.mark.parametrize(
-    "show", ["trend", "times", "compare", "next", "drivers", "flows", "quality"]
-)
+@cases("show", ["trend", "times", "compare", "next", "drivers", "flows", "quality"])
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
     answer, table = api("#detail"), page.locator("#detail .table tbody tr")
@@ -541,6 +541,7 @@ def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
     expect(page.locator(".issues")).to_be_visible()
 
 
+@pytest.mark.full("other widths")
 def test_tables_end_with_the_bars_and_words_do_not_break(report, page):
     report("show=cohorts")
     page.set_viewport_size({"width": 1440, "height": 900})
@@ -561,6 +562,7 @@ def test_tables_end_with_the_bars_and_words_do_not_break(report, page):
     assert {line.bounding_box()["height"] < 45 for line in times.all()} == {True}
 
 
+@pytest.mark.full("another width")
 def test_short_texts_of_tables_do_not_break_on_tablets(report, page):
     def lines(locator):
         return locator.evaluate(
@@ -576,6 +578,7 @@ def test_short_texts_of_tables_do_not_break_on_tablets(report, page):
     assert lines(page.locator("td.time time").first) == 2
 
 
+@pytest.mark.full("other widths")
 def test_a_toast_covers_no_figures_and_not_the_account(report, page):
     report()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -633,6 +636,7 @@ def test_a_step_with_options_is_titled_by_all_of_them(signed_in, own):
     ]
 
 
+@pytest.mark.full("another width")
 @pytest.mark.parametrize("show", ["times", "next&step=1"])
 def test_on_a_phone_a_bar_has_its_own_line_below_its_label(report, page, show):
     page.set_viewport_size({"width": 390, "height": 900})
@@ -710,6 +714,7 @@ def test_a_report_is_compared_from_its_menu(report, api, page):
     expect(page.locator("#periods")).to_have_count(0)
 
 
+@pytest.mark.full("another width")
 def test_on_a_small_screen_compared_figures_are_side_by_side(report):
     report_page = report("period=settled&compare=previous&show=compare")
     report_page.set_viewport_size({"width": 390, "height": 900})

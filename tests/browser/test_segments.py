@@ -77,7 +77,12 @@ GOAL = {"name": "Bought", "match": {"type": "Event", "value": "paid"}}
     ("records", "body", "change"),
     [
         ("segments", {"name": "Paying", "filters": [PAYING]}, {"filters": [PAYING] * 2}),
-        ("goals", GOAL, {"match": {"type": "Event", "value": "bought"}}),
+        pytest.param(
+            "goals",
+            GOAL,
+            {"match": {"type": "Event", "value": "bought"}},
+            marks=pytest.mark.full("another record"),
+        ),
     ],
     ids=["segment", "goal"],
 )

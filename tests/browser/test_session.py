@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.tenant import PASSWORD
@@ -85,6 +86,7 @@ def test_a_server_that_cannot_be_reached_loses_nothing_that_was_typed(signed_in,
     watch.allow("ERR_INTERNET_DISCONNECTED")
 
 
+@pytest.mark.usefixtures("context")  # for its clock
 def test_a_slow_request_says_so_and_a_second_click_sends_nothing(signed_in):
     signed_in.clock.install()
     sent = []

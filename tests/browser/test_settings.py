@@ -1,5 +1,6 @@
 """API keys, websites and apps, the workspace."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
@@ -156,6 +157,7 @@ def test_on_a_phone_the_navigation_is_a_menu(signed_in):
     expect(menu).to_be_hidden()
 
 
+@pytest.mark.full("another width")
 def test_an_address_in_the_audit_log_breaks_between_its_parts(signed_in, account):
     signed_in.set_viewport_size({"width": 768, "height": 1024})
     signed_in.goto("/settings/audit-log")

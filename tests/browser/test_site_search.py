@@ -10,7 +10,10 @@ from playwright.sync_api import Page, expect
 
 from tests.docsite.built import built_site
 
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # by MyST
+pytestmark = [
+    pytest.mark.full("builds the documentation site"),
+    pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # by MyST
+]
 
 ANSWERS = {
     "conversion window": "funnels",

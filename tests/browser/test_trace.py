@@ -144,6 +144,7 @@ def test_a_unit_is_found_by_an_id_that_is_spelt_like_an_address(traced):
     expect(page.locator(".decided")).to_have_count(3)
 
 
+@pytest.mark.full("another width")
 def test_long_names_of_properties_leave_room_for_their_values(traced):
     name = "plan_of_the_customer_when_the_checkout_was_started_for_the_first_time"
     page = traced("order-1", [("begun", 0, {name: "professional"})], breakdownProperties=[name])

@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import ConsoleMessage, Page, Route
 
+from tests.tiers import TIER, Tier
 from tests.waiting import PATIENCE_S
 
 Scheme = Literal["light", "dark"]
 
+_SCHEMES: Sequence[Scheme] = ("light", "dark") if TIER is Tier.FULL else ("light",)
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 
@@ -74,8 +76,8 @@ class HeldRequests:
             route.continue_()
 
 
-def assert_accessible(page: Page, schemes: Sequence[Scheme] = ("light", "dark")) -> None:
-    """Assert that axe finds no violations in light or dark mode.
+def assert_accessible(page: Page, schemes: Sequence[Scheme] = _SCHEMES) -> None:
+    """Assert that axe finds no violations in light or dark mode, in `make test` in light mode only.
 
     schemes: all rules apply to the first. Another one is checked for its colours, because nothing
     else differs.

@@ -45,6 +45,7 @@ class Requests(HTMLParser):
             self.addresses.add(address)
 
 
+@pytest.mark.full("builds the site")
 @pytest.mark.slow("builds the site")
 def test_the_site_has_every_page_and_asks_no_other_host(site: Path) -> None:
     assert (site / "searchindex.js").exists()
@@ -58,6 +59,7 @@ def test_the_site_has_every_page_and_asks_no_other_host(site: Path) -> None:
     assert re.findall(r"url\([\"']?(?!data:)\w+:|@import", styles) == []
 
 
+@pytest.mark.full("builds the site")
 @pytest.mark.slow("builds the site")
 def test_llms_txt_lists_every_page_with_its_purpose(site: Path) -> None:
     lines = (site / "llms.txt").read_text("utf-8").splitlines()

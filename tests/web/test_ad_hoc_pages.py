@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from tests.cases import asked_of_one_scene, cases
 from tests.funnels.scenario import DAY_S, Scene
 
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
@@ -45,8 +46,7 @@ def link_of(html, text):
     )
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
+def figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
     question = {
         "period": "all",
         "filters": json.dumps([PRO]),
@@ -64,7 +64,7 @@ def test_figures_and_cohorts_answer_the_question_of_the_address(workspace, funne
     assert "Break down by lang" in page
 
 
-def test_a_chip_removes_its_part_of_the_question(workspace, funnel):
+def a_chip_removes_its_part_of_the_question(workspace, funnel):
     html = html_of(
         workspace, f"/funnels/{funnel}", filters=json.dumps([PRO, {**PRO, "value": "x"}])
     )
@@ -73,7 +73,7 @@ def test_a_chip_removes_its_part_of_the_question(workspace, funnel):
     assert json.loads(query["filters"][0]) == [PRO]
 
 
-def test_an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
+def an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
     page = text_of(workspace, f"/funnels/{funnel}", breakdown="", period="all", show="trend")
     assert "Break down by nothing" in page
     assert 'id="tab-cohorts"' not in html_of(
@@ -81,8 +81,7 @@ def test_an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
     )
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_units_behind_a_number_keep_the_question(workspace, funnel):
+def units_behind_a_number_keep_the_question(workspace, funnel):
     question = {"period": "all", "filters": json.dumps([PRO]), "window": "1h"}
     html = html_of(workspace, f"/funnels/{funnel}", "overview", **question)
     href = next(
@@ -94,10 +93,7 @@ def test_units_behind_a_number_keep_the_question(workspace, funnel):
     assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', answer.text) == ["won"]
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_last_seven_settled_days_end_with_the_last_day_whose_units_are_settled(
-    workspace, funnel, clock
-):
+def last_seven_settled_days_end_with_the_last_day_whose_units_are_settled(workspace, funnel, clock):
     page = html_of(workspace, f"/funnels/{funnel}", "overview", period="settled")
     query = parse_qs(
         urlsplit(re.search(r"/api/funnels/[^' ]*/results\?[^' ]*", unescape(page))[0]).query
@@ -118,7 +114,7 @@ def test_a_funnel_without_a_window_offers_no_settled_days(workspace, scene, funn
     assert "Last 7 settled days" not in text_of(workspace, f"/funnels/{endless}")
 
 
-@pytest.mark.parametrize("text", ["Save", "Save as new"])
+@cases("text", ["Save", "Save as new"])
 def test_saving_opens_the_builder_with_the_question(workspace, funnel, text):
     html = html_of(
         workspace,
@@ -137,3 +133,14 @@ def test_saving_opens_the_builder_with_the_question(workspace, funnel, text):
     assert '"plan"' in first
     saved = workspace.client.get(f"/api/funnels/{funnel}").json()
     assert saved["breakdownProperties"] == ["plan"]
+
+
+test_pages_of_a_report_with_a_question = pytest.mark.usefixtures("warehouse")(
+    asked_of_one_scene(
+        figures_and_cohorts_answer_the_question_of_the_address,
+        a_chip_removes_its_part_of_the_question,
+        an_empty_breakdown_hides_the_tabs_of_cohorts,
+        units_behind_a_number_keep_the_question,
+        last_seven_settled_days_end_with_the_last_day_whose_units_are_settled,
+    )
+)

@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 
+from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
 
@@ -32,13 +33,13 @@ def save(workspace, funnel):
     return save
 
 
-@pytest.mark.parametrize("kind", ["list", "rule"])
+@cases("kind", ["list", "rule"])
 def test_the_page_of_a_list_saves_the_units_that_it_shows(workspace, funnel, save, kind):
     question = {"period": "all", "step": "1", "outcome": "droppedOff", "sort": "lastActivity"}
     html = html_of(workspace, f"/funnels/{funnel}/units", **question)
     parameters = json.loads(unescape(re.search(r'data-as="json"\s+value="([^"]*)"', html)[1]))
     assert parameters == {"step": "1", "outcome": "droppedOff", "sort": "lastActivity"}
-    cohort = save(kind=kind, parameters=parameters)
+    cohort = save(name=kind, kind=kind, parameters=parameters)
     text = text_of(workspace, f"/cohorts/{cohort}", "list")
     assert "bob" in text
     assert "ann" not in text

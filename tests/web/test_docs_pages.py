@@ -2,7 +2,7 @@
 
 import re
 
-import pytest
+from tests.cases import cases
 
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
@@ -21,7 +21,7 @@ def test_every_operation_of_the_openapi_document_is_on_the_page(server):
     assert ("POST", "/api/auth/signup") in shown
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path", "read_only", "writable"),
     [
         ("put", "/api/funnels/{funnel_id}", {"id", "revision", "createdAt", "updatedAt"}, "name"),
@@ -48,7 +48,7 @@ def test_the_document_says_that_a_key_is_optional_on_the_open_routes_that_check_
     assert paths["/api/auth/login"]["post"]["security"] == []
 
 
-@pytest.mark.parametrize("path", ["/api/docs", "/api/docs/errors"])
+@cases("path", ["/api/docs", "/api/docs/errors"])
 def test_pages_load_nothing_from_elsewhere(server, path):
     answer = server.get(path)
     assert answer.status_code == 200
@@ -59,7 +59,7 @@ def test_pages_load_nothing_from_elsewhere(server, path):
     assert server.get(sheet).headers["content-type"].startswith("text/css")
 
 
-@pytest.mark.parametrize("path", ["/api/docs", "/api/docs/errors"])
+@cases("path", ["/api/docs", "/api/docs/errors"])
 def test_every_link_within_a_page_leads_somewhere(server, path):
     page = server.get(path).text
     anchors = set(re.findall(r'id="([^"]+)"', page))

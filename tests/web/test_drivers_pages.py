@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.cases import asked_of_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_visitor_filters import identify
 from tests.web.test_settled_pages import text_of
@@ -43,7 +44,7 @@ def page_of(workspace, path):
     return answer.text
 
 
-def test_an_event_leads_to_its_units(workspace, path):
+def an_event_leads_to_its_units(workspace, path):
     href = re.search(r'<a href="([^"]*)"[^>]*><bdi>error</bdi>', detail_of(workspace, path))[1]
     query = parse_qs(urlsplit(unescape(href)).query)
     assert query["eventName"] == ["error"]
@@ -59,7 +60,7 @@ def test_an_event_leads_to_its_units(workspace, path):
     assert "80 attempts." in text_of(workspace, unescape(rest), "list")
 
 
-def test_a_list_by_an_event_gives_its_conditions_to_files_and_cohorts(workspace, path):
+def a_list_by_an_event_gives_its_conditions_to_files_and_cohorts(workspace, path):
     path = path.split("?")[0]
     query = "period=all&step=1&eventType=Event&eventName=chat&of=visitor&hasEvent=false"
     page = page_of(workspace, f"{path}/units?{query}")
@@ -88,7 +89,7 @@ def test_a_trait_is_named_as_one_of_the_visitor(workspace, clock, path):
     assert "tier = gold Trait of the visitor" in text
 
 
-def test_events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):
+def events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):
     own = text_of(workspace, path, "detail")
     assert "error Event after the step" in own
     assert "chat" not in own
@@ -96,3 +97,10 @@ def test_events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):
     assert "chat Event after the step" in visitors
     following = text_of(workspace, f"{path}&of=visitor".replace("drivers", "next"), "detail")
     assert "chat Event 40" in following
+
+
+test_pages_of_attempts_that_differ_by_an_event = asked_of_one_scene(
+    an_event_leads_to_its_units,
+    a_list_by_an_event_gives_its_conditions_to_files_and_cohorts,
+    events_are_those_of_the_attempt_or_of_its_visitors,
+)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import asked_of_one_scene, cases
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.web.test_settled_pages import text_of
 
@@ -24,7 +25,7 @@ def funnel(scene):
     return scene.attempts(*rows, breakdownProperties=["plan"])
 
 
-def test_figures_and_bars(workspace, funnel):
+def figures_and_bars(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
     assert "Conversion rate 50.0% of 2 settled attempts" in text
     assert "Excluded 2" in text
@@ -43,12 +44,12 @@ def test_bars_name_each_reason_for_an_exclusion(workspace, scene):
     assert "1 excluded by X or Y or another step out of order" in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("show", "shown"),
     [
         ("cohorts", "basic 1 – 0 0 0 1 –"),
-        ("trend", "Excluded"),
-        ("compare&property=plan", "Excluded"),
+        pytest.param("trend", "Excluded", marks=pytest.mark.full("other parts")),
+        pytest.param("compare&property=plan", "Excluded", marks=pytest.mark.full("other parts")),
         ("next&step=1&outcome=excluded", "D Event 1 50.0%"),
     ],
 )
@@ -57,9 +58,15 @@ def test_details(workspace, funnel, show, shown):
     assert shown in text
 
 
-def test_the_list_of_excluded_units(workspace, funnel):
+def the_list_of_excluded_units(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}/units?period=all&outcome=excluded&step=1", "list")
     assert "out 1" in text
     assert "out 2" in text
     assert "won" not in text
     assert text_of(workspace, f"/funnels/{funnel}/units/out%201?period=all", "timeline")
+
+
+test_pages_of_a_funnel_with_excluded_units = asked_of_one_scene(
+    figures_and_bars,
+    the_list_of_excluded_units,
+)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.tenant import visitor
 from tests.test_tenancy import link_into_app
@@ -30,7 +31,7 @@ def part(workspace, path, name):
     return answer.text
 
 
-@pytest.mark.parametrize("page", ["report", "units", "link"])
+@cases("page", ["report", "units", "link"])
 def test_a_custom_period_that_ends_before_it_starts_is_an_error_at_its_field(
     workspace, funnel, page
 ):
@@ -52,13 +53,13 @@ def test_parts_of_an_invalid_period_have_no_numbers(workspace, funnel):
     assert 'id="step-1"' not in text
 
 
-@pytest.mark.parametrize("dates", ["", "&start=2026-05-05", "&start=soon&end=2026-05-05"])
+@cases("dates", ["", "&start=2026-05-05", "&start=soon&end=2026-05-05"])
 def test_a_custom_period_without_both_dates_is_an_error(workspace, funnel, dates):
     text = workspace.browser.get(f"/funnels/{funnel}?period=custom{dates}").text
     assert "Enter both a start date and an end date." in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "name"),
     [
         ("timezone=Mars/Base", "timezone"),
@@ -75,16 +76,14 @@ def test_an_invalid_parameter_is_named(workspace, funnel, query, name):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize(
-    "path", ["/live", "/refused", "/visitors", "/imports", "/deletions", "/links"]
-)
+@cases("path", ["/live", "/refused", "/visitors", "/imports", "/deletions", "/links"])
 def test_a_website_of_another_workspace_is_named(workspace, path):
     text = workspace.browser.get(f"{path}?websiteId=web_other").text
     assert "This workspace has no website or app with this ID." in text
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("path", ["", "/units"])
+@cases("path", ["", "/units"])
 def test_a_report_of_a_website_that_is_gone_is_that_of_all(workspace, funnel, path):
     address = f"/funnels/{funnel}{path}?websiteId=web_gone"
     text = workspace.browser.get(address).text
@@ -114,9 +113,14 @@ def test_the_pending_note_is_about_the_cohort_that_is_shown(workspace, clock):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize(
+@cases(
     ("target", "show"),
-    [("overview", "times"), ("detail", "cohorts"), ("detail", "trend"), ("detail", "next")],
+    [
+        ("overview", "times"),
+        ("detail", "cohorts"),
+        pytest.param("detail", "trend", marks=pytest.mark.full("other parts")),
+        pytest.param("detail", "next", marks=pytest.mark.full("other parts")),
+    ],
 )
 def test_without_a_conversion_window_nobody_is_pending_or_drops_off(workspace, scene, target, show):
     for number in range(3):

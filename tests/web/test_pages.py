@@ -6,6 +6,7 @@ import pytest
 
 from penstock.app import build_routes
 from penstock.web.nav import NAV
+from tests.cases import cases
 from tests.tenant import visitor
 from tests.test_tenancy import cohort, creator, link_into_app
 
@@ -54,7 +55,7 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
     assert (answer.status_code, answer.text) == (401, "")
 
 
-@pytest.mark.parametrize("path", ["/login", "/signup", "/funnels", "/", "/settings/websites"])
+@cases("path", ["/login", "/signup", "/funnels", "/", "/settings/websites"])
 def test_a_page_answers_head_like_get_but_without_a_body(workspace, path):
     get, head = workspace.browser.get(path), workspace.browser.head(path)
     assert (head.status_code, head.content) == (get.status_code, b"")
@@ -136,7 +137,7 @@ def _import(workspace):
     return answer.json()["id"]
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/funnels/fun_0", "/goals/x/edit"])
+@cases("path", ["/nowhere", "/funnels/fun_0", "/goals/x/edit"])
 def test_a_page_that_does_not_exist_keeps_the_navigation(workspace, path):
     answer = workspace.browser.get(path, headers={"Accept": "text/html"})
     assert answer.status_code == 404
@@ -151,7 +152,7 @@ def test_readers_without_a_session_see_an_error_without_navigation(server):
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("path", ["/funnels", "/goals", "/live", "/visitors", "/attribution"])
+@cases("path", ["/funnels", "/goals", "/live", "/visitors", "/attribution"])
 def test_pages_of_an_empty_workspace_lead_back_to_the_set_up(workspace, path):
     set_up = f"/welcome/{workspace.website_id}"
     part = {"HX-Request": "true", "HX-Target": "figures"} if path == "/attribution" else {}
@@ -199,14 +200,14 @@ def test_files_are_kept_for_a_year_under_their_hash_and_are_nowhere_else(server)
     assert older.status_code == 404
 
 
-@pytest.mark.parametrize(
+@cases(
     "path", ["nothing.css", "../templates/app.html", "%2e%2e/rendering.py", "vendor/README.md", ""]
 )
 def test_no_other_file_can_be_read(server, path):
     assert server.get(f"/static/x/{path}").status_code == 404
 
 
-@pytest.mark.parametrize(
+@cases(
     ("accept", "kind"),
     [("text/html,*/*", "text/html; charset=utf-8"), ("*/*", "application/problem+json")],
 )
@@ -219,7 +220,7 @@ def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(serv
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "location"),
     [
         ("/settings/api-keys?page=2", "/settings/api-keys?page=2"),

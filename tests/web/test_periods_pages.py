@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from tests.cases import asked_of_one_scene, cases
 from tests.funnels.scenario import DAY_S, Scene
 
 
@@ -56,8 +57,7 @@ def one_day(scene, day):
     return {"period": "custom", "start": date, "end": date, "timezone": "UTC"}
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, funnel):
+def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, funnel):
     text = text_of(workspace, funnel, "periods", **one_day(scene, 4), compare="previous")
     assert (
         "75.0% of 40 settled attempts completed, 50.0 points more than on the day before "
@@ -72,15 +72,13 @@ def test_figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, sc
     )
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_few_settled_units_are_too_early_to_say(workspace, scene, funnel):
+def few_settled_units_are_too_early_to_say(workspace, scene, funnel):
     text = text_of(workspace, funnel, "periods", **one_day(scene, 5), compare="previous")
     assert "It is too early to compare" in text
     assert "Too early to say" in text
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, funnel):
+def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, funnel):
     own = text_of(
         workspace,
         funnel,
@@ -98,7 +96,7 @@ def test_the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, sc
     assert last == first
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "reason"),
     [
         ({"period": "all", "compare": "previous"}, "Choose a period with a start and an end"),
@@ -121,8 +119,7 @@ def test_without_a_window_the_page_offers_one(workspace, scene):
     assert "window=30d" in page
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_the_verdict_leads_to_the_comparison(workspace, scene, funnel):
+def the_verdict_leads_to_the_comparison(workspace, scene, funnel):
     page = html_of(workspace, funnel, "verdict", **one_day(scene, 4))
     href = unescape(re.search(r'href="([^"]*)"[^>]*><bdi>50.0 points more than', page)[1])
     assert urlsplit(href).fragment == "periods"
@@ -133,5 +130,16 @@ def test_the_verdict_leads_to_the_comparison(workspace, scene, funnel):
     )
 
 
-def test_a_report_that_is_not_compared_has_no_comparison(workspace, scene, funnel):
+def a_report_that_is_not_compared_has_no_comparison(workspace, scene, funnel):
     assert 'id="periods"' not in html_of(workspace, funnel, **one_day(scene, 4))
+
+
+test_pages_of_two_periods = pytest.mark.usefixtures("warehouse")(
+    asked_of_one_scene(
+        figures_steps_cohorts_and_days_are_shown_for_both_periods,
+        few_settled_units_are_too_early_to_say,
+        the_earlier_period_can_start_on_a_date_or_lie_a_year_back,
+        the_verdict_leads_to_the_comparison,
+        a_report_that_is_not_compared_has_no_comparison,
+    )
+)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.warehouse.client import Warehouse
+from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.waiting import eventually
@@ -50,7 +51,7 @@ def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, f
     assert 'id="step-1"' in workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part).text
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         "period=never",
@@ -106,7 +107,17 @@ class Report:
         return figure and int(figure[1])
 
 
-@pytest.mark.parametrize("show", ["cohorts", "trend", "times", "compare", "next", "quality"])
+@cases(
+    "show",
+    [
+        "cohorts",
+        "trend",
+        *(
+            pytest.param(show, marks=pytest.mark.full("other parts"))
+            for show in ("times", "compare", "next", "quality")
+        ),
+    ],
+)
 def test_a_page_whose_answers_are_cached_has_its_parts(workspace, scene, warehouse, show):
     scene.story("0/A 60/B", plan="pro")
     funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
@@ -145,68 +156,51 @@ def test_a_cached_page_does_not_wait_for_a_turn_in_the_engine(workspace, funnel,
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_a_tab_that_nobody_opened_yet_loads_beside_the_cached_bars(workspace, funnel):
-    Report(workspace, funnel).load_parts()
+def test_a_new_tab_another_time_zone_and_a_changed_funnel_load_what_is_not_cached(
+    workspace, funnel
+):
+    report = Report(workspace, funnel)
+    report.load_parts()
     page = Report(workspace, funnel, f"{ALL_TIME}&show=next").page
     assert 'id="step-1"' in page
     assert page.count("aria-busy") == 2  # the tab, and the verdict after it
-
-
-def test_a_page_without_a_time_zone_loads_its_parts_in_the_readers(workspace, funnel):
-    Report(workspace, funnel).load_parts()
-    assert Report(workspace, funnel, "period=all").entered is None
+    assert Report(workspace, funnel, "period=all").entered is None  # in the reader's time zone
+    steps = [{"type": "Event", "value": name} for name in ("B", "A")]
+    answer = workspace.client.put(f"/api/funnels/{funnel}", json={"name": "New", "steps": steps})
+    answer.raise_for_status()
+    assert report.entered is None
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_new_events_take_the_figures_out_of_the_page(workspace, services, scene, funnel):
+def test_new_events_merged_visitors_and_a_deletion_take_the_figures_out_of_the_page(
+    workspace, services, scene, funnel
+):
+    scene.story("0/A", visitor="carol")
     report = Report(workspace, funnel)
     report.load_parts()
-    assert report.entered == 1
+    assert report.entered == 2
     with services.shipper.paused():
         scene.story("0/A", visitor="bob")
         assert report.entered is None  # and the page does not wait for them
     eventually(lambda: services.shipper.outbox_state().bundles == 0)
     assert report.entered is None
     report.load_parts()
-    assert report.entered == 2
+    assert report.entered == 3
 
-
-@pytest.mark.usefixtures("warehouse")
-def test_merged_visitors_take_the_figures_out_of_the_page(workspace, services, scene, funnel):
-    scene.story("0/A", visitor="bob")
-    report = Report(workspace, funnel)
-    report.load_parts()
-    assert report.entered == 2
     for visitor in ("ann", "bob"):
         who = {"websiteId": workspace.website_id, "visitorId": visitor, "userId": "both"}
         workspace.client.post("/api/identify", json=who).raise_for_status()
     eventually(lambda: services.shipper.outbox_state().bundles == 0)
     assert report.entered is None
     report.load_parts()
-    assert report.entered == 1
-
-
-@pytest.mark.usefixtures("warehouse")
-def test_a_deletion_takes_the_figures_out_of_the_page(workspace, scene, funnel):
-    scene.story("0/A", visitor="bob")
-    report = Report(workspace, funnel)
-    report.load_parts()
     assert report.entered == 2
-    deletion = {"websiteId": workspace.website_id, "visitorId": "bob"}
+
+    deletion = {"websiteId": workspace.website_id, "visitorId": "carol"}
     job = workspace.browser.post("/api/deletions", json=deletion).json()["id"]
     eventually(lambda: workspace.browser.get(f"/api/deletions/{job}").json()["state"] == "done")
     assert report.entered is None
     report.load_parts()
     assert report.entered == 1
-
-
-def test_a_changed_funnel_takes_the_figures_out_of_the_page(workspace, funnel):
-    report = Report(workspace, funnel)
-    report.load_parts()
-    steps = [{"type": "Event", "value": name} for name in ("B", "A")]
-    answer = workspace.client.put(f"/api/funnels/{funnel}", json={"name": "New", "steps": steps})
-    answer.raise_for_status()
-    assert report.entered is None
 
 
 @pytest.mark.usefixtures("warehouse")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import asked_of_one_scene, cases
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.web.test_settled_pages import text_of
 
@@ -26,11 +27,15 @@ def path(scene):
     return f"/funnels/{scene.attempts(*rows)}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("show", "shown"),
     [
         ("next&step=1", "Step 1: Cart Step 2: B or C"),
-        ("drivers&step=1", "Step 1: Cart Step 2: B or C"),
+        pytest.param(
+            "drivers&step=1",
+            "Step 1: Cart Step 2: B or C",
+            marks=pytest.mark.full("another part"),
+        ),
         ("times", "Step 1 to 3: Cart to Paid &amp; done"),
     ],
 )
@@ -38,16 +43,22 @@ def test_details(workspace, path, show, shown):
     assert shown in text_of(workspace, f"{path}?period=all&show={show}", "detail")
 
 
-def test_bars_and_their_table(workspace, path):
+def bars_and_their_table(workspace, path):
     text = text_of(workspace, f"{path}?period=all", "overview")
     for shown in ("1 Cart", "2 B or C", "3 Paid &amp; done", "Card declined , between steps"):
         assert shown in text
     assert text.count("Paid &amp; done") == 2
 
 
-def test_lists_and_traces_of_units(workspace, path):
+def lists_and_traces_of_units(workspace, path):
     units = f"{path}/units"
     listed = text_of(workspace, f"{units}?period=all&step=1&outcome=droppedOff")
     assert "step 1, Cart" in listed
     assert "Card declined" in text_of(workspace, f"{units}?period=all&diagnostic=1")
     assert "step 1 of 3, Cart" in text_of(workspace, f"{units}/lost?period=all", "timeline")
+
+
+test_other_pages_show_the_names = asked_of_one_scene(
+    bars_and_their_table,
+    lists_and_traces_of_units,
+)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.cases import asked_of_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_internal_traffic import leave_out
 from tests.funnels.test_segments import save
@@ -41,7 +42,7 @@ def entered(workspace, funnel, **query):
     return int(figures.split("Entered ")[1].split()[0])
 
 
-def test_the_menu_of_a_report_applies_a_segment(workspace, funnel, segment):
+def the_menu_of_a_report_applies_a_segment(workspace, funnel, segment):
     page = html_of(workspace, f"/funnels/{funnel}", **PERIOD)
     href = link_of(page, "Paying")
     assert f"segment={segment}" in href
@@ -64,7 +65,7 @@ def test_a_deleted_segment_can_be_removed_from_the_report(workspace, funnel, seg
     assert "There is no such segment in this workspace." in part
 
 
-def test_a_report_without_entries_names_the_filters_as_the_cause(workspace, funnel):
+def a_report_without_entries_names_the_filters_as_the_cause(workspace, funnel):
     query = PERIOD | {"filters": json.dumps([{**PRO, "value": "nothing"}]), "period": "30d"}
     overview = text_of(workspace, f"/funnels/{funnel}", "overview", **query)
     assert "No attempts completed the first step in this period with these filters." in overview
@@ -72,9 +73,7 @@ def test_a_report_without_entries_names_the_filters_as_the_cause(workspace, funn
     assert "Show all time" not in overview
 
 
-def test_the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment(
-    workspace, funnel, segment
-):
+def the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment(workspace, funnel, segment):
     query = PERIOD | {"segment": segment, "filters": json.dumps([GERMAN])}
     page = html_of(workspace, f"/funnels/{funnel}", **query)
     assert "Save as segment" in page
@@ -86,7 +85,7 @@ def test_the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment(
     assert "Save as segment" not in html_of(workspace, f"/funnels/{funnel}", **PERIOD)
 
 
-def test_the_builder_gets_the_filters_of_the_segment(workspace, funnel, segment):
+def the_builder_gets_the_filters_of_the_segment(workspace, funnel, segment):
     query = {"from": funnel, "segment": segment, "filters": json.dumps([GERMAN])}
     page = html_of(workspace, "/funnels/new", **query)
     assert '"property":"plan"' in page
@@ -123,3 +122,11 @@ def test_the_attribution_page_says_what_its_entries_contain(workspace, funnel):
     assert "internal=true" in link_of(figures, "Include it")
     figures = text_of(workspace, "/attribution", "figures", **query, internal="true")
     assert "Entries include internal traffic" in figures
+
+
+test_pages_of_a_report_with_a_segment_or_filters = asked_of_one_scene(
+    the_menu_of_a_report_applies_a_segment,
+    a_report_without_entries_names_the_filters_as_the_cause,
+    the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment,
+    the_builder_gets_the_filters_of_the_segment,
+)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.cases import asked_of_one_scene, cases
 from tests.funnels.scenario import DAY_S, Scene
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -36,7 +37,7 @@ def text_of(workspace, path, name=None):
     return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
 
 
-def test_the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
+def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
     assert "Conversion rate 25.0% of 4 settled attempts" in text
     assert "Pending 1" in text
@@ -44,7 +45,7 @@ def test_the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(work
     assert "3 dropped off ( 75.0% of settled)" in text
 
 
-def test_seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(workspace, funnel):
+def seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
     assert "Nothing can have dropped off yet" in text
     assert "0 dropped off" not in text
@@ -52,7 +53,7 @@ def test_seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(wor
     assert "0.0%" not in text
 
 
-@pytest.mark.parametrize("bars", ["overall", "steps"])
+@cases("bars", ["overall", pytest.param("steps", marks=pytest.mark.full("the other scale"))])
 def test_the_hatched_part_equals_the_number_beside_it(workspace, scene, bars):
     later = 8 * DAY_S
     scene.story("0/A 60/B 90/C", attempt="won")
@@ -72,17 +73,17 @@ def test_the_hatched_part_equals_the_number_beside_it(workspace, scene, bars):
         assert float(hatched[1]) == pytest.approx(100 * number / units, abs=0.001)
 
 
-def test_a_row_of_the_list_shows_the_settled_rate(workspace, funnel):
+def a_row_of_the_list_shows_the_settled_rate(workspace, funnel):
     assert "25.0%" in text_of(workspace, f"/funnels/{funnel}/row")
     assert "Not settled yet" in text_of(workspace, f"/funnels/{funnel}/row?period=7d")
 
 
-def test_the_settled_period_of_a_row_leaves_out_open_attempts(workspace, funnel):
+def the_settled_period_of_a_row_leaves_out_open_attempts(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}/row?period=settled&timezone=UTC")
     assert "4 25.0%" in text
 
 
-def test_open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funnel):
+def open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funnel):
     row = workspace.browser.get(f"/funnels/{funnel}/row?timezone=UTC").text
     [lowest, highest] = re.findall(r'class="maturing" points="([^"]*)"', row)
     assert lowest != highest
@@ -90,19 +91,19 @@ def test_open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funne
     assert [points.split()[0].split(",")[1] for points in (lowest, highest)] == ["16.0", "2.0"]
 
 
-def test_cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled(workspace, funnel):
+def cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled(workspace, funnel):
     path = f"/funnels/{funnel}?period=all&show=cohorts"
     text = text_of(workspace, path, "detail")
     assert "pro 4 25.0%" in text
     assert "50.0%" not in text
 
 
-def test_open_buckets_of_a_trend_show_the_bounds_that_they_can_reach(workspace, funnel):
+def open_buckets_of_a_trend_show_the_bounds_that_they_can_reach(workspace, funnel):
     path = f"/funnels/{funnel}?period=30d&show=trend"
     assert "50.0% to 100.0%" in text_of(workspace, path, "detail")
 
 
-def test_a_comparison_is_over_settled_attempts(workspace, funnel):
+def a_comparison_is_over_settled_attempts(workspace, funnel):
     path = f"/funnels/{funnel}?period=all&show=compare"
     text = text_of(workspace, path, "detail")
     assert "shares of settled attempts" in text
@@ -118,3 +119,15 @@ def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, sce
     assert "Conversion rate 50.0%" in text
     assert "settled" not in text
     assert "This funnel has no conversion window." in text
+
+
+test_pages_of_a_funnel_with_settled_and_open_attempts = asked_of_one_scene(
+    the_figures_show_the_rate_of_settled_attempts_and_the_others_apart,
+    seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off,
+    a_row_of_the_list_shows_the_settled_rate,
+    the_settled_period_of_a_row_leaves_out_open_attempts,
+    open_days_of_a_row_show_the_bounds_that_they_can_reach,
+    cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled,
+    open_buckets_of_a_trend_show_the_bounds_that_they_can_reach,
+    a_comparison_is_over_settled_attempts,
+)
