@@ -123,7 +123,9 @@ def test_the_set_up_has_a_tab_for_each_kind_of_sender(account, signed_in):
     assert_accessible(signed_in)
 
 
-def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, page):
+def test_from_another_machine_the_first_account_takes_the_setup_token(
+    starts_service, tmp_path, page
+):
     with Served(tmp_path / "remote", "--host", "0.0.0.0") as service:
         url = service.url.replace("0.0.0.0", "127.0.0.1")
         token = re.search(r"X-Setup-Token: (\S+?)'", service.output())[1]

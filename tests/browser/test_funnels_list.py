@@ -62,6 +62,7 @@ def test_a_funnel_nobody_entered_has_a_dash_for_its_rate(signed_in, account):
     expect(row.get_by_role("cell").nth(2)).to_have_text("–")
 
 
+@pytest.mark.full("searched and paged like the list of links")
 def test_it_is_searched_by_name_and_paged(signed_in, account):
     for number in range(21):
         saved(account, "/api/funnels", FUNNEL, name=f"Funnel {number}")

@@ -86,6 +86,7 @@ def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
     expect(signed_in.get_by_text("Done")).to_be_visible()
 
 
+@pytest.mark.full("another format")
 def test_an_export_of_another_product_is_imported_in_the_selected_format(
     signed_in, account, website, watch
 ):

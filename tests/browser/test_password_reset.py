@@ -12,7 +12,7 @@ from tests.serving import Served
 
 
 @pytest.mark.slow("starts a service that sends mails")
-def test_a_forgotten_password_is_reset_by_mail(tmp_path, page):
+def test_a_forgotten_password_is_reset_by_mail(starts_service, tmp_path, page):
     with (
         mail_server() as mails,
         Served(

@@ -259,7 +259,17 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
     assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
 
 
-@cases("show", ["trend", "times", "compare", "next", "drivers", "flows", "quality"])
+@cases(
+    "show",
+    [
+        "trend",
+        "next",
+        *(
+            pytest.param(show, marks=pytest.mark.full("other parts"))
+            for show in ("times", "compare", "drivers", "flows", "quality")
+        ),
+    ],
+)
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
     answer, table = api("#detail"), page.locator("#detail .table tbody tr")
@@ -395,6 +405,7 @@ def test_unknown_stands_apart_from_the_text_and_values_keep_their_type(own, sign
     assert_accessible(signed_in)
 
 
+@pytest.mark.full("each tab of a report without entries")
 def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, watch):
     signed_in.goto(f"/funnels/{own()}?timezone=UTC")
     loaded(signed_in)

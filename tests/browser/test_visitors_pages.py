@@ -110,6 +110,7 @@ def test_a_part_of_an_id_and_filters_find_visitors(signed_in, account, website, 
     assert_accessible(signed_in)
 
 
+@pytest.mark.full("typed instead of chosen")
 def test_a_trait_and_its_value_find_visitors(signed_in, account, website, watch):
     for name, plan in (("ann", "pro"), ("bob", "basic")):
         seen(account, website, name, "signed_up")

@@ -366,6 +366,7 @@ class Installation:
             assert '"status":4' not in process.stdout
 
 
+@pytest.mark.full("commands that tests of their rooms also run")
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("runs twenty commands")
 def test_documented_commands_run_in_order(tmp_path: Path) -> None:

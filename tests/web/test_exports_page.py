@@ -72,6 +72,7 @@ def test_one_name_of_two_destinations_is_marked_only_where_people_can_remain(
     assert "Not finished" in text.partition("people you have deleted")[2].partition("</tr>")[0]
 
 
+@pytest.mark.full("many deletions")
 def test_the_deletion_of_a_person_counts_however_many_follow(workspace: Tenant) -> None:
     begin(workspace, "host:/srv/acme")
     path, person = "/api/deletions", {"websiteId": workspace.website_id, "visitorId": "v"}

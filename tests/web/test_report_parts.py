@@ -132,6 +132,7 @@ def test_a_page_whose_answers_are_cached_has_its_parts(workspace, scene, warehou
     assert len(warehouse.reports) == statements
 
 
+@pytest.mark.full("another part")
 def test_a_cached_page_has_its_comparison_with_an_earlier_period(workspace, scene, warehouse):
     scene.story("0/A 60/B")
     report = Report(workspace, scene.attempts("A", "B"), "period=7d&timezone=UTC&compare=previous")
