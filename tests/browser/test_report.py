@@ -115,15 +115,6 @@ def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, 
     assert query_of(page)["quality"] == "orderingIssue"
 
 
-def test_a_report_on_too_few_units_has_no_verdict(own, signed_in):
-    funnel = own([(["begun", "paid"], {})] * 5)
-    page = signed_in
-    page.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
-    loaded(page)
-    expect(page.locator("#entered")).to_have_text("5")
-    expect(page.locator("#verdict")).to_be_hidden()
-
-
 @cases("bars", ["overall", pytest.param("steps", marks=pytest.mark.full("the other scale"))])
 def test_the_numbers_are_those_of_the_api(report, api, bars):
     page = report(f"bars={bars}")
@@ -309,9 +300,11 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
             assert number(skips) == answer["dataQuality"]["sequenceSkips"]
 
 
-def test_a_property_that_differs_is_a_filter_to_click(own, signed_in):
+def test_what_differs_is_a_filter_to_click_and_leads_to_its_visitors(own, signed_in):
     stories = [
-        (["begun", "paid"] if at % 2 else ["begun"], {"plan": "pro" if at % 2 else "basic"})
+        (["begun", "waited", "paid"], {"plan": "pro"})
+        if at % 2
+        else (["begun", "failed"], {"plan": "basic"})
         for at in range(80)
     ]
     page = signed_in
@@ -324,14 +317,7 @@ def test_a_property_that_differs_is_a_filter_to_click(own, signed_in):
     assert json.loads(query_of(page)["filters"]) == [
         {"property": "plan", "operator": "equals", "value": "basic"}
     ]
-
-
-def test_an_event_that_differs_leads_to_its_visitors(own, signed_in):
-    stories = [
-        (["begun", "waited", "paid"] if at % 2 else ["begun", "failed"], {}) for at in range(80)
-    ]
-    page = signed_in
-    page.goto(f"/funnels/{own(stories)}?period=all&timezone=UTC&show=drivers")
+    page.go_back()
     loaded(page)
     page.locator("#detail .drivers").get_by_role("link", name="failed").click()
     loaded(page)
@@ -341,13 +327,16 @@ def test_an_event_that_differs_leads_to_its_visitors(own, signed_in):
     expect(page.locator("#list .pager")).to_contain_text("80 visitors.")
 
 
-def test_a_step_that_no_event_can_complete_is_named(own, signed_in):
+def test_too_few_units_have_no_verdict_and_a_step_that_no_event_can_complete_is_named(
+    own, signed_in
+):
     steps = [*STEPS, {"type": "Event", "value": "absent"}]
+    funnel = own([(["begun", "paid"], {})] * 5, steps)
     page = signed_in
-    page.goto(
-        f"/funnels/{own([(['begun', 'paid'], {})], steps)}?period=all&show=quality&timezone=UTC"
-    )
+    page.goto(f"/funnels/{funnel}?period=all&show=quality&timezone=UTC")
     loaded(page)
+    expect(page.locator("#entered")).to_have_text("5")
+    expect(page.locator("#verdict")).to_be_hidden()
     expect(page.locator("#tab-quality")).to_have_text("Data quality 1 problem")
     expect(page.locator("#detail .impossible")).to_have_text(
         "There are no events named absent, so step 3 can never be reached."
@@ -632,6 +621,7 @@ def test_a_tab_opened_by_keyboard_keeps_the_focus(report):
     expect(tab).to_be_focused()
 
 
+@pytest.mark.full("tests/web/test_row_names.py has the same without a browser")
 def test_a_step_with_options_is_titled_by_all_of_them(signed_in, own):
     options = [{"type": "Event", "value": f"way_{n}"} for n in range(4)]
     group = {**STEPS[1], "mode": "all_of", "or": [{"type": "Event", "value": "posted"}]}
@@ -709,6 +699,7 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
         ]
 
 
+@pytest.mark.full("another menu of a report")
 def test_a_report_is_compared_from_its_menu(report, api, page):
     report("period=settled")
     page.get_by_text("Compare", exact=True).first.click()

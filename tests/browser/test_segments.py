@@ -99,6 +99,7 @@ def test_a_form_does_not_overwrite_a_newer_revision(
     watch.allow("409")
 
 
+@pytest.mark.full("tests/web/test_segment_pages.py has the same without a browser")
 def test_filters_of_a_report_become_a_segment_that_its_menu_offers(signed_in, report):
     pro = json.dumps([{"property": "plan", "operator": "equals", "value": "pro"}])
     signed_in.goto(f"{report}&filters={pro}")
@@ -117,6 +118,7 @@ def test_filters_of_a_report_become_a_segment_that_its_menu_offers(signed_in, re
     expect(entered(signed_in)).to_contain_text("1")
 
 
+@pytest.mark.full("tests/web/test_segment_pages.py has the same without a browser")
 def test_reports_leave_out_internal_traffic_and_include_it_again(signed_in, report):
     signed_in.goto("/settings/internal-traffic")
     signed_in.get_by_role("button", name="Add a filter").click()
