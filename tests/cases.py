@@ -63,7 +63,7 @@ def cases(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test
     return decorate
 
 
-def asked_of_one_scene(*questions: Test) -> Test:
+def questions_about_one_scene(*questions: Test) -> Test:
     """Return a test that asks several questions of the same fixtures, each as a subtest.
 
     questions: functions that are named after the rule that they check. Their parameters are

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from tests.cases import asked_of_one_scene, cases
+from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
@@ -93,7 +93,7 @@ def units_behind_a_number_keep_the_question(workspace, funnel):
     assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', answer.text) == ["won"]
 
 
-def last_seven_settled_days_end_with_the_last_day_whose_units_are_settled(workspace, funnel, clock):
+def last_seven_settled_days_end_before_the_first_day_with_open_units(workspace, funnel, clock):
     page = html_of(workspace, f"/funnels/{funnel}", "overview", period="settled")
     query = parse_qs(
         urlsplit(re.search(r"/api/funnels/[^' ]*/results\?[^' ]*", unescape(page))[0]).query
@@ -136,11 +136,11 @@ def test_saving_opens_the_builder_with_the_question(workspace, funnel, text):
 
 
 test_pages_of_a_report_with_a_question = pytest.mark.usefixtures("warehouse")(
-    asked_of_one_scene(
+    questions_about_one_scene(
         figures_and_cohorts_answer_the_question_of_the_address,
         a_chip_removes_its_part_of_the_question,
         an_empty_breakdown_hides_the_tabs_of_cohorts,
         units_behind_a_number_keep_the_question,
-        last_seven_settled_days_end_with_the_last_day_whose_units_are_settled,
+        last_seven_settled_days_end_before_the_first_day_with_open_units,
     )
 )

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.cases import asked_of_one_scene
+from tests.cases import questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_visitor_filters import identify
 from tests.web.test_settled_pages import text_of
@@ -99,7 +99,7 @@ def events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):
     assert "chat Event 40" in following
 
 
-test_pages_of_attempts_that_differ_by_an_event = asked_of_one_scene(
+test_pages_of_attempts_that_differ_by_an_event = questions_about_one_scene(
     an_event_leads_to_its_units,
     a_list_by_an_event_gives_its_conditions_to_files_and_cohorts,
     events_are_those_of_the_attempt_or_of_its_visitors,

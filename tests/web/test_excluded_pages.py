@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cases import asked_of_one_scene, cases
+from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.web.test_settled_pages import text_of
 
@@ -66,7 +66,7 @@ def the_list_of_excluded_units(workspace, funnel):
     assert text_of(workspace, f"/funnels/{funnel}/units/out%201?period=all", "timeline")
 
 
-test_pages_of_a_funnel_with_excluded_units = asked_of_one_scene(
+test_pages_of_a_funnel_with_excluded_units = questions_about_one_scene(
     figures_and_bars,
     the_list_of_excluded_units,
 )

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from tests.cases import asked_of_one_scene, cases
+from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 
 
@@ -135,7 +135,7 @@ def a_report_that_is_not_compared_has_no_comparison(workspace, scene, funnel):
 
 
 test_pages_of_two_periods = pytest.mark.usefixtures("warehouse")(
-    asked_of_one_scene(
+    questions_about_one_scene(
         figures_steps_cohorts_and_days_are_shown_for_both_periods,
         few_settled_units_are_too_early_to_say,
         the_earlier_period_can_start_on_a_date_or_lie_a_year_back,

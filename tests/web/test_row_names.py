@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cases import asked_of_one_scene, cases
+from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.web.test_settled_pages import text_of
 
@@ -58,7 +58,7 @@ def lists_and_traces_of_units(workspace, path):
     assert "step 1 of 3, Cart" in text_of(workspace, f"{units}/lost?period=all", "timeline")
 
 
-test_other_pages_show_the_names = asked_of_one_scene(
+test_other_pages_show_the_names = questions_about_one_scene(
     bars_and_their_table,
     lists_and_traces_of_units,
 )

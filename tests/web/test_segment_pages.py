@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cases import asked_of_one_scene
+from tests.cases import questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_internal_traffic import leave_out
 from tests.funnels.test_segments import save
@@ -124,7 +124,7 @@ def test_the_attribution_page_says_what_its_entries_contain(workspace, funnel):
     assert "Entries include internal traffic" in figures
 
 
-test_pages_of_a_report_with_a_segment_or_filters = asked_of_one_scene(
+test_pages_of_a_report_with_a_segment_or_filters = questions_about_one_scene(
     the_menu_of_a_report_applies_a_segment,
     a_report_without_entries_names_the_filters_as_the_cause,
     the_filters_of_a_report_and_of_its_segment_are_saved_as_a_segment,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.cases import asked_of_one_scene, cases
+from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -121,7 +121,7 @@ def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, sce
     assert "This funnel has no conversion window." in text
 
 
-test_pages_of_a_funnel_with_settled_and_open_attempts = asked_of_one_scene(
+test_pages_of_a_funnel_with_settled_and_open_attempts = questions_about_one_scene(
     the_figures_show_the_rate_of_settled_attempts_and_the_others_apart,
     seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off,
     a_row_of_the_list_shows_the_settled_rate,
