@@ -28,7 +28,7 @@ _CONTEXT.set_forkserver_preload(["tests.preloaded"])
 
 def end_fork_server() -> None:
     """End the fork server, if it runs, and wait for it, so that its processor time counts."""
-    forkserver._forkserver._stop()
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def new_python(
