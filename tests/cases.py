@@ -16,13 +16,13 @@ from tests.tiers import TIER, Tier, is_for_full_tier
 Test = Callable[..., None]
 
 
-def full_except(kept: Collection[Any], values: Iterable[Any], reason: str) -> list[ParameterSet]:
-    """Return the values as cases of which `make test` runs only those in `kept`.
+def full_except(sample: Collection[Any], values: Iterable[Any], reason: str) -> list[ParameterSet]:
+    """Return the values as cases of which `make test` runs only those in `sample`.
 
     reason: why the others belong to `make test-full`.
     """
     mark = pytest.mark.full(reason)
-    return [pytest.param(value, marks=() if value in kept else mark) for value in values]
+    return [pytest.param(value, marks=() if value in sample else mark) for value in values]
 
 
 def every_database_in_full_tier(test: Test) -> Test:

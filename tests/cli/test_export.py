@@ -333,6 +333,7 @@ def test_the_documented_statements_of_duckdb_read_an_export(shop):
     ]
 
 
+@pytest.mark.full("runs the statements of a document in another engine")
 @pytest.mark.slow("starts DuckDB in processes of its own")
 def test_the_documented_model_of_dbt_reads_an_export(shop):
     """DuckDB runs the model, with the locations of its sources as `dbt-duckdb` fills them in."""

@@ -168,6 +168,7 @@ def test_an_export_to_a_bucket_is_complete_has_no_secret_and_can_be_imported(
         assert reports[0]["entered"] == 3
 
 
+@pytest.mark.full("kills the command, as for a folder")
 def test_a_killed_export_to_a_bucket_continues_and_never_looks_complete(service, storage):
     storage.create_bucket("killed")
     website_id = new_website(service)

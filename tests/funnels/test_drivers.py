@@ -83,8 +83,8 @@ def simulated_sets(effect: float) -> Iterator[list[Effect[Key]]]:
     ],
 )
 def test_of_1000_sets_without_effect_at_most_65_report_one(sets: int, most: int) -> None:
-    some = islice(simulated_sets(0.0), sets)
-    alarms = sum(any(effect.is_clear for effect in effects) for effects in some)
+    chosen_sets = islice(simulated_sets(0.0), sets)
+    alarms = sum(any(effect.is_clear for effect in effects) for effects in chosen_sets)
     assert 0 < alarms <= most
 
 

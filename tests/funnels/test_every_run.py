@@ -113,19 +113,19 @@ for case in STORIES:
 def test_stories_over_the_api(
     scene: Scene, subtests: pytest.Subtests, rows: list[str | Json]
 ) -> None:
-    told = {name: (story, reached) for own, story, reached, name in STORIES if own == rows}
-    visitors = [f"v{number}" for number in range(len(told))]
-    for visitor, (story, _) in zip(visitors, told.values(), strict=True):
+    stories = {name: (story, reached) for own, story, reached, name in STORIES if own == rows}
+    visitors = [f"v{number}" for number in range(len(stories))]
+    for visitor, (story, _) in zip(visitors, stories.values(), strict=True):
         scene.story(story, visitor=visitor, attempt=None)
     definition = funnel_of(rows)
     funnel = scene.funnel(*definition.pop("steps"), **definition)
     runs = sorted(scene.units(funnel).items(), key=lambda item: item[1]["entryAt"])
-    for visitor, (name, (_, reached)) in zip(visitors, told.items(), strict=True):
+    for visitor, (name, (_, reached)) in zip(visitors, stories.items(), strict=True):
         with subtests.test(name):
             own = [unit["reached"] for run, unit in runs if run.startswith(f"{visitor}@")]
             assert own == reached
     report = scene.results(funnel)
-    every = [step for _, reached in told.values() for step in reached]
+    every = [step for _, reached in stories.values() for step in reached]
     assert counts(report) == counts_of(every, len(report["aggregate"]["steps"]))
 
 

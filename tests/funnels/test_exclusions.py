@@ -146,23 +146,23 @@ for case in STORIES:
 def test_stories_over_the_api(
     scene: Scene, subtests: pytest.Subtests, rows: list[str | Json]
 ) -> None:
-    told = {name: case for *case, name in STORIES if case[0] == rows}
-    for name, (_, story, *_) in told.items():
+    stories = {name: case for *case, name in STORIES if case[0] == rows}
+    for name, (_, story, *_) in stories.items():
         scene.story(story, attempt=name)
     funnel = scene.attempts(*rows)
     units = scene.units(funnel)
-    for name, (_, _, reached, excluded, ties) in told.items():
+    for name, (_, _, reached, excluded, ties) in stories.items():
         with subtests.test(name):
             unit = units[name]
             assert (unit["reached"], unit["outcome"] == "excluded") == (reached, excluded)
             assert unit["unorderedTies"] == ties
     report = scene.results(funnel)
     for row in report["aggregate"]["steps"]:
-        own = [case for case in told.values() if case[2] >= row["step"]]
+        own = [case for case in stories.values() if case[2] >= row["step"]]
         assert row["count"] == len(own)
         assert row["excluded"] == sum(case[3] and case[2] == row["step"] for case in own)
-    assert report["aggregate"]["excluded"] == sum(case[3] for case in told.values())
-    assert report["dataQuality"]["unorderedTies"] == sum(case[4] for case in told.values())
+    assert report["aggregate"]["excluded"] == sum(case[3] for case in stories.values())
+    assert report["dataQuality"]["unorderedTies"] == sum(case[4] for case in stories.values())
 
 
 def assert_counted(report: Json, reached: int, excluded: bool, ties: int) -> None:

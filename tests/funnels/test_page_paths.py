@@ -89,7 +89,7 @@ FILTERS: list[tuple[str, Any, int]] = [
 
 def test_filters_of_the_path_match_every_spelling(cafe: Scene, subtests: pytest.Subtests) -> None:
     """Each filter is that of a row of orders, in two funnels because a funnel has few rows."""
-    for some in (FILTERS[:7], FILTERS[7:]):
+    for group in (FILTERS[:7], FILTERS[7:]):
         rows: list[Json] = [
             {
                 "type": "Event",
@@ -97,11 +97,11 @@ def test_filters_of_the_path_match_every_spelling(cafe: Scene, subtests: pytest.
                 "filters": [path_filter(operator, value)],
                 "diagnostic": True,
             }
-            for operator, value, _ in some
+            for operator, value, _ in group
         ]
         report = cafe.results(cafe.funnel(page("/café"), page("/café/a b"), *rows))["aggregate"]
         assert [row["count"] for row in report["steps"]] == [5, 5]
-        for (operator, value, count), row in zip(some, report["diagnostics"], strict=True):
+        for (operator, value, count), row in zip(group, report["diagnostics"], strict=True):
             with subtests.test(operator, value=value):
                 assert row["units"] == count
 

@@ -52,7 +52,7 @@ def today(workspace: Tenant, clock: ShiftedClock) -> Scene:
     return Scene(workspace, clock, ago_s=60)
 
 
-class Told(NamedTuple):
+class Story(NamedTuple):
     """The story of an attempt, over the steps A, B and C.
 
     reached: the last step that it completes. issues: what its unit notes about the order of its
@@ -67,29 +67,29 @@ class Told(NamedTuple):
 
 ISSUES = ("sequenceSkips", "unorderedTies", "invalidSequenceValues")
 UNUSABLE_NUMBERS = ["-1", "1.5", '"2"', "true", "{}", "[2]", "9223372036854775808"]
-ORDER: dict[str, Told] = {
-    **{name: Told(text, reached) for text, reached, name in WORKED_EXAMPLES},
-    "rule05: offline events count at their own time": Told("0/A 10/B 20/C", 3, {}, "backwards"),
-    "rule06: numbers prove the order of equal times": Told(
+ORDER: dict[str, Story] = {
+    **{name: Story(text, reached) for text, reached, name in WORKED_EXAMPLES},
+    "rule05: offline events count at their own time": Story("0/A 10/B 20/C", 3, {}, "backwards"),
+    "rule06: numbers prove the order of equal times": Story(
         "0/A(1) 0/B(2) 0/C(3)", 3, {}, "backwards"
     ),
-    "rule06: the other way round nothing follows the entry": Told("0/A(3) 0/B(2) 0/C(1)", 1, {}),
-    "rule06: without numbers nothing is proven": Told("0/A(1) 0/B 0/C", 1, {"unorderedTies": 1}),
-    "rule06: numbers are exact up to the largest": Told(
+    "rule06: the other way round nothing follows the entry": Story("0/A(3) 0/B(2) 0/C(1)", 1, {}),
+    "rule06: without numbers nothing is proven": Story("0/A(1) 0/B 0/C", 1, {"unorderedTies": 1}),
+    "rule06: numbers are exact up to the largest": Story(
         "0/A(9223372036854775805) 0/B(9223372036854775806) 0/C(9223372036854775807)", 3, {}
     ),
     **{
-        f"rule06: {number} proves nothing and is counted": Told(
+        f"rule06: {number} proves nothing and is counted": Story(
             f"0/A(1) 0/B({number})", 1, {"invalidSequenceValues": 1, "unorderedTies": 1}
         )
         for number in UNUSABLE_NUMBERS
     },
-    "rule07: a stale number is skipped": Told("0/A(5) 10/B(5) 20/B(4)", 1, {"sequenceSkips": 2}),
-    "rule07: after a skip it goes on": Told(
+    "rule07: a stale number is skipped": Story("0/A(5) 10/B(5) 20/B(4)", 1, {"sequenceSkips": 2}),
+    "rule07: after a skip it goes on": Story(
         "0/A(5) 10/B(4) 20/B(6) 30/C(7)", 3, {"sequenceSkips": 1}
     ),
     **{
-        f"an attempt with the events of {number} others has the same tie": Told(
+        f"an attempt with the events of {number} others has the same tie": Story(
             "0/A(1) 0/B(1) 9/B(2)", 2, {"unorderedTies": 1}
         )
         for number in range(20)
@@ -103,24 +103,24 @@ sent, not at random.
 def test_time_and_numbers_decide_how_far_an_attempt_gets(
     scene: Scene, subtests: pytest.Subtests
 ) -> None:
-    for name, told in ORDER.items():
-        scene.story(told.text, attempt=name, sent=told.sent)
+    for name, story in ORDER.items():
+        scene.story(story.text, attempt=name, sent=story.sent)
     funnel = scene.attempts("A", "B", "C")
     units = scene.units(funnel)
-    for name, told in ORDER.items():
+    for name, story in ORDER.items():
         with subtests.test(name):
             unit = units[name]
-            assert unit["reached"] == told.reached
+            assert unit["reached"] == story.reached
             assert unit["completedAt"] is None or unit["entryAt"] <= unit["completedAt"]
-            if told.issues is not None:
+            if story.issues is not None:
                 assert {issue: unit[issue] for issue in ISSUES} == {
-                    issue: told.issues.get(issue, 0) for issue in ISSUES
+                    issue: story.issues.get(issue, 0) for issue in ISSUES
                 }
     assert units["rule05: offline events count at their own time"]["completedAt"] == scene.at(20)
     with subtests.test("the report adds them up"):
         report = scene.results(funnel)
         assert [row["count"] for row in report["aggregate"]["steps"]] == [
-            sum(told.reached >= number for told in ORDER.values()) for number in (1, 2, 3)
+            sum(story.reached >= number for story in ORDER.values()) for number in (1, 2, 3)
         ]
         quality = report["dataQuality"]
         for issue in ISSUES:

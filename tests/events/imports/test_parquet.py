@@ -252,8 +252,8 @@ def test_the_process_gets_no_secrets(import_parquet, monkeypatch, tmp_path):
 
 def test_files_wait_for_a_free_process(import_parquet, monkeypatch):
     monkeypatch.setattr(reader, "_free_imports", reader.BoundedSemaphore(1))
-    some = {name: values[:500] for name, values in MANY.items()}
-    assert import_parquet(parquet(some))["accepted"] == 500
+    first_rows = {name: values[:500] for name, values in MANY.items()}
+    assert import_parquet(parquet(first_rows))["accepted"] == 500
     assert import_parquet(parquet(ROW))["accepted"] == 1
 
 
