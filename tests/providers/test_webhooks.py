@@ -234,6 +234,16 @@ def test_a_signed_body_that_is_no_event_is_401(sender: Sender, stored: Stored, b
     assert stored() == []
 
 
+def test_a_signed_event_with_too_many_values_is_401(sender: Sender, stored: Stored) -> None:
+    metadata = {"list": [[]] * 100_000}
+    event = stripe_event("invoice.paid", {"id": "in_1", "metadata": metadata}, at_s=sender.now_s)
+    body = json.dumps(event)
+    answer = sender.post("stripe", body, stripe_headers(body, sender.now_s))
+    assert (answer.status_code, answer.json()["code"]) == (401, "not_an_event")
+    assert "at most 50,000 JSON values" in answer.json()["detail"]
+    assert stored() == []
+
+
 @cases("changed", CHANGED)
 def test_a_signed_event_with_a_wrong_field_is_401(
     sender: Sender, stored: Stored, changed: Json

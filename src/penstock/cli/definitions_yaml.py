@@ -9,14 +9,13 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 import yaml
 from yaml.composer import ComposerError
 
+from penstock.base.value_budget import DEFINITION
 from penstock.base.wording import listed
 from penstock.cli.client import Record
 from penstock.cli.options import WRONG_USE, fail
 
 _MAX_BYTES = 1_000_000
 _MAX_DEPTH = 50
-_MAX_VALUES = 200_000
-"""Most values of a file, each counted again at every alias that repeats it."""
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 """Tags of texts, and of the sign that inserts another mapping."""
@@ -31,7 +30,7 @@ KINDS = (*KEYS, INTERNAL_TRAFFIC)
 
 
 class _Size(NamedTuple):
-    """Size of a part of the file, with all that its aliases repeat."""
+    """Size of a part of the file. Its values count again at every alias that repeats them."""
 
     values: int
     depth: int
@@ -75,8 +74,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         values = 1 + sum(size.values for size in sizes)
         if depth > _MAX_DEPTH:
             raise _too_deep(mark)
-        if values > _MAX_VALUES:
-            problem = f"with its aliases, it has more than {_MAX_VALUES:,} values"
+        if values > DEFINITION.max_values:
+            problem = f"with its aliases, it has more than {DEFINITION.max_values:,} values"
             raise ComposerError(None, None, problem, mark)
         return _Size(values, depth)
 

@@ -1,11 +1,12 @@
 """Rules for an event's properties."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
 from penstock.base.errors import MAX_FAULTS, Fault
 from penstock.base.event_limits import MAX_PROPERTY_DEPTH, MAX_PROPERTY_KEYS, MAX_STRING_BYTES
+from penstock.http.schema import field_path
 
 RESERVED_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
@@ -23,14 +24,7 @@ def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
     if _is_simple(properties):
         return []
     checker = _PropertyChecker()
-    for key in properties:
-        if key.startswith(RESERVED_PREFIX):
-            checker.fault(
-                _shortened_key(key),
-                "reserved_property",
-                "Names with $ are reserved for Penstock's own fields; use another name.",
-            )
-    checker.check_object("", properties, 1)
+    checker.check_members(properties.items(), 1)
     if checker.keys > MAX_PROPERTY_KEYS:
         return [too_many_keys(), *checker.faults][:MAX_FAULTS]
     return checker.faults
@@ -61,32 +55,49 @@ def _is_simple(properties: Mapping[str, Any]) -> bool:
 
 
 class _PropertyChecker:
-    """Counts keys and collects faults. The top-level object is level 1."""
+    """Counts keys and collects faults. The top-level object is level 1.
+
+    The place of the current value is a list of keys and indexes, from which only a fault builds a
+    path: an event may have thousands of values.
+    """
 
     def __init__(self) -> None:
         self.keys, self.faults = 0, list[Fault]()
+        self._place = list[str | int]()
 
-    def fault(self, path: str, code: str, message: str) -> None:
+    def fault(self, code: str, message: str) -> None:
+        """Add a fault of the current value."""
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(path, code, message))
+            self.faults.append(Fault(field_path(self._place, _SHOWN_KEY_CHARS), code, message))
 
-    def check_object(self, path: str, value: Mapping[str, Any], level: int) -> None:
-        self.keys += len(value)
-        prefix = f"{path}." if path else ""
-        for key, item in value.items():
-            self.check_text(prefix + _shortened_key(key), key)
-            self.check_value(prefix + _shortened_key(key), item, level)
+    def check_members(self, members: Iterable[tuple[str | int, Any]], level: int) -> None:
+        """Check the values of an object with their keys, or those of an array with indexes."""
+        self._place.append("")
+        for key, value in members:
+            self._place[-1] = key
+            if isinstance(key, str):
+                self.check_key(key, level)
+            self.check_value(value, level)
+        self._place.pop()
 
-    def check_value(self, path: str, value: Any, level: int) -> None:
+    def check_key(self, key: str, level: int) -> None:
+        self.keys += 1
+        if level == 1 and key.startswith(RESERVED_PREFIX):
+            self.fault(
+                "reserved_property",
+                "Names with $ are reserved for Penstock's own fields; use another name.",
+            )
+        self.check_text(key)
+
+    def check_value(self, value: Any, level: int) -> None:
         if isinstance(value, str):
-            self.check_text(path, value)
+            self.check_text(value)
         elif isinstance(value, float):
             if not isfinite(value):
-                self.fault(path, "not_finite", "Must be a number between -1.79e308 and 1.79e308.")
+                self.fault("not_finite", "Must be a number between -1.79e308 and 1.79e308.")
         elif isinstance(value, int):
             if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
                 self.fault(
-                    path,
                     "integer_out_of_range",
                     "Must be an integer between -2^63 and 2^64 - 1. "
                     "Send a longer number as a string.",
@@ -94,29 +105,18 @@ class _PropertyChecker:
         elif isinstance(value, dict | list):
             if level >= MAX_PROPERTY_DEPTH:
                 self.fault(
-                    path,
                     "too_deep",
                     f"Properties may nest at most {MAX_PROPERTY_DEPTH} levels deep.",
                 )
-            elif isinstance(value, dict):
-                self.check_object(path, value, level + 1)
-            else:
-                self.check_array(path, value, level + 1)
+            elif value:
+                members = value.items() if isinstance(value, dict) else enumerate(value)
+                self.check_members(members, level + 1)
 
-    def check_array(self, path: str, value: Sequence[Any], level: int) -> None:
-        for place, item in enumerate(value):
-            self.check_value(f"{path}[{place}]", item, level)
-
-    def check_text(self, path: str, value: str) -> None:
+    def check_text(self, value: str) -> None:
         if (
             len(value) * _MAX_BYTES_PER_CHARACTER > MAX_STRING_BYTES
             and len(value.encode()) > MAX_STRING_BYTES
         ):
-            self.fault(path, "too_long", f"Must have at most {MAX_STRING_BYTES:,} bytes.")
+            self.fault("too_long", f"Must have at most {MAX_STRING_BYTES:,} bytes.")
         if "\x00" in value:
-            self.fault(path, "nul_character", "Must not contain the NUL character.")
-
-
-def _shortened_key(key: str) -> str:
-    """Shorten a key for display in a path."""
-    return key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…"
+            self.fault("nul_character", "Must not contain the NUL character.")

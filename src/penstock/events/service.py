@@ -22,6 +22,7 @@ from penstock.base.event_limits import MAX_BATCH_EVENTS
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
+from penstock.base.value_budget import EVENT
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -175,7 +176,7 @@ class EventService:
         caller: see `track`. Without a caller, the result repeats the request, so that it reveals
         nothing about other visitors.
         """
-        raw = await compute_on(body, parse_object, body)
+        raw = await compute_on(body, parse_object, body, "", EVENT)
         website = await self._find_website(raw.get("websiteId"))
         context = self._context(lambda _: website, caller)
         request = await compute_on(body, validate, raw, Identify, (), context)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from penstock.base.errors import MAX_FAULTS, Fault, Invalid
 from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.value_budget import EVENT, count_values
 from penstock.events.fields import EventValidationContext
 from penstock.events.plain_items import plain_item
 from penstock.http.schema import faults_of
@@ -85,7 +86,8 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
 
 
 def canonical_json(raw: Any) -> bytes:
-    """Return an item's JSON with sorted keys. Raises `Invalid` if it is too large.
+    """Return an item's JSON with sorted keys. Raises `Invalid` if it is too large or has too many
+    values.
 
     Call this before `validate`, so that no work is wasted on an oversized event.
     """
@@ -96,4 +98,11 @@ def canonical_json(raw: Any) -> bytes:
             f"this one has {len(canonical):,}."
         )
         raise Invalid([Fault("", "too_large", message)])
+    if not EVENT.has_room_for(canonical):
+        raise Invalid([EVENT.fault(_largest_field(raw))])
     return canonical
+
+
+def _largest_field(raw: Any) -> str:
+    """Return the name of the field with the most values."""
+    return max(raw, key=lambda name: count_values(json.encode(raw[name])), default="")

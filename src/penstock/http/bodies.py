@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
+from penstock.base.value_budget import DEFINITION, EVENTS, FORM, ValueBudget
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
 from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import Query, faults_of
@@ -185,21 +186,27 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The body is larger than {limit:,} bytes.")
 
 
-def parse_json(body: bytes) -> Any:
-    """Parse JSON. Raises `Malformed` for invalid JSON or UTF-8, or if the nesting is too deep."""
+def parse_json(body: bytes, budget: ValueBudget | None = None) -> Any:
+    """Parse JSON. Raises `Malformed` for invalid JSON or UTF-8, or if the nesting is too deep.
+
+    budget: maximum number of values, if they were not counted before. Raises `Invalid` beyond it.
+    """
+    if budget is not None:
+        budget.require(body)
     try:
         return from_json(body)
     except ValueError as error:
         raise not_json(str(error)) from None
 
 
-def parse_object(body: bytes, for_arrays: str = "") -> dict[str, Any]:
+def parse_object(body: bytes, for_arrays: str = "", budget: ValueBudget = EVENTS) -> dict[str, Any]:
     """Parse a body that must be a JSON object.
 
-    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object. for_arrays: a
-    sentence that says where to send an array, added to the error if the body is an array.
+    Raises `Malformed` if it is not JSON, and `Invalid` if it is not an object or exceeds the
+    budget. for_arrays: a sentence that says where to send an array, added to the error if the body
+    is an array.
     """
-    value = parse_json(body)
+    value = parse_json(body, budget)
     if not isinstance(value, dict):
         raise not_an_object(for_arrays if isinstance(value, list) else "")
     return value
@@ -213,12 +220,15 @@ def not_an_object(hint: str = "") -> Invalid:
     return Invalid([Fault("body", "wrong_type", message)])
 
 
-def parse_model(body: bytes, model: type[M], context: object = None) -> M:
+def parse_model(
+    body: bytes, model: type[M], context: object = None, budget: ValueBudget = DEFINITION
+) -> M:
     """Parse and validate an input.
 
     context: passed to the model's validators. Raises `Malformed` if the body is not JSON, and
-    `Invalid` with all faults if it breaks rules.
+    `Invalid` with all faults if it breaks rules or exceeds the budget.
     """
+    budget.require(body)
     try:
         return model.model_validate_json(body, context=context)
     except ValidationError as error:
@@ -249,7 +259,7 @@ async def read_json(request: AnyRequest, model: type[M]) -> M:
     """Read the JSON body of a request with few fields, as a validated input."""
     require_json(request)
     body = await read_bytes(request, max_bytes=FORM_BYTES)
-    return await compute_on(body, parse_model, body, model)
+    return await compute_on(body, parse_model, body, model, None, FORM)
 
 
 def read_query(request: AnyRequest, model: type[Q]) -> Q:

@@ -1,9 +1,9 @@
 """Reads bodies with long lists: finds the items first, then parses each separately.
 
 Parsing a body creates a Python object for every JSON value: 10 MB of `{}` would become 300 MB. So
-before parsing anything large, this module checks the number of items, the size of each item, and
-the size of all other fields against the limits. Finding the items in 10 MB takes 25 ms and creates
-no objects. The search is lenient: parsing detects invalid JSON later.
+before parsing anything large, this module checks the number of items, the size of each item, the
+size of all other fields, and the number of values against the limits. Finding the items in 10 MB
+takes 25 ms and creates no objects. The search is lenient: parsing detects invalid JSON later.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_EVENT_BYTES
 from penstock.base.patterns import BytesPattern
+from penstock.base.value_budget import EVENTS, count_values
 from penstock.http.bodies import not_an_object, not_json, parse_json, parse_object
 
 _DEPTH = 200
@@ -82,6 +83,14 @@ class UnreadList(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._spans)
 
+    def values_bound(self) -> int:
+        """Return an upper bound of the values of all items that are within the limit."""
+        return sum(
+            count_values(self._body[start:end])
+            for start, end in self._spans
+            if end - start <= self._limits.sent_bytes
+        )
+
     def __getitem__(self, index: Any) -> Any:
         start, end = self._spans[index]
         text = self._body[start:end].strip(_WHITESPACE)
@@ -94,7 +103,7 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     """Like `parse_object`, but in a large body the list with this name is an `UnreadList`.
 
     A list that exceeds the limit is cut off after one extra item, and fields after the list are
-    dropped. Raises `Invalid` if the other fields are too large.
+    dropped. Raises `Invalid` if the other fields are too large or the body has too many values.
     """
     if limits.is_small(body):
         return parse_object(body, _for_arrays(name))
@@ -108,6 +117,9 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     fields = parse_object(body[:start] + rest)
     if fields.get(name) == []:  # False if the body contains the name again with another value.
         fields[name] = UnreadList(body, spans, limits)
+        is_counted = len(spans) <= limits.items and EVENTS.may_be_exceeded_by(body)
+        if is_counted and fields[name].values_bound() > EVENTS.max_values:
+            raise Invalid([EVENTS.fault()])
     return fields
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed
+from penstock.base.value_budget import FORM
 from penstock.http.bodies import (
     FORM_BYTES,
     compute_on,
@@ -65,7 +66,7 @@ def split_read_only(
     object is returned unchanged, for the model to reject.
     """
     try:
-        content = parse_json(body)
+        content = parse_json(body, FORM)
     except Malformed:
         return body, ReadOnlyFields()
     if not isinstance(content, dict):
@@ -87,7 +88,7 @@ async def read_changes(
     require_json(request)
     sent = await read_bytes(request, max_bytes=FORM_BYTES)
     body, read_only = await compute_on(sent, split_read_only, sent, model, record)
-    return await compute_on(body, parse_model, body, model, context), read_only
+    return await compute_on(body, parse_model, body, model, context, FORM), read_only
 
 
 def check_revision(sent: int | None, current: int) -> None:

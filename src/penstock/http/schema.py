@@ -264,8 +264,8 @@ class RulesBroken(ValueError):
 _SHOWN_NAME_CHARS = 200
 
 
-def field_path(location: Iterable[str | int]) -> str:
-    """Format a location as a path: `steps[2].value` for `("steps", 2, "value")`. Cuts long
+def field_path(location: Iterable[str | int], max_name_chars: int = _SHOWN_NAME_CHARS) -> str:
+    """Format a location as a path: `steps[2].value` for `("steps", 2, "value")`. Cuts longer
     names.
     """
     path = ""
@@ -273,7 +273,7 @@ def field_path(location: Iterable[str | int]) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
-            name = part if len(part) <= _SHOWN_NAME_CHARS else f"{part[:_SHOWN_NAME_CHARS]}…"
+            name = part if len(part) <= max_name_chars else f"{part[:max_name_chars]}…"
             path += f".{name}" if path else name
     return path
 

@@ -18,10 +18,11 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.value_budget import WEBHOOK
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
-from penstock.http.bodies import parse_json
+from penstock.http.bodies import compute_on, parse_json
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 from penstock.providers import store
@@ -168,11 +169,13 @@ class ProviderService:
         if not is_signed(provider, delivery, secrets, context.now_ms):
             raise _bad_signature()
         try:
-            sent = _parse(provider, delivery)
+            sent = await compute_on(delivery.body, _parse, provider, delivery)
             customer = read_customer_identity(sent.metadata, website, context)
             fallback = await self._fallback_visitor(sent, customer, provider, website)
-            event = new_event(sent, provider, website, customer, fallback, context)
-        except (Malformed, NotAnEvent) as error:
+            event = await compute_on(
+                delivery.body, new_event, sent, provider, website, customer, fallback, context
+            )
+        except (Invalid, Malformed, NotAnEvent) as error:
             raise Unauthorized(
                 f"The signature is valid, but the body is not an event: {error}",
                 code="not_an_event",
@@ -230,7 +233,7 @@ def _bad_signature() -> Unauthorized:
 
 
 def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
-    body = parse_json(delivery.body)
+    body = parse_json(delivery.body, WEBHOOK)
     if provider is Provider.STRIPE:
         return stripe_event(body)
     return standard_event(

@@ -7,6 +7,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
+from penstock.base.value_budget import FORM
 from penstock.events.deletions.model import (
     Deletion,
     DeletionState,
@@ -123,7 +124,7 @@ _RULES: tuple[Rule, ...] = (_has_one_target,)
 
 def read_deletion(body: bytes, context: EventValidationContext) -> DeletionIn:
     """Read a deletion request. Raises `Malformed`, or `Invalid` with every fault."""
-    return validate(parse_object(body), DeletionIn, _RULES, context)
+    return validate(parse_object(body, budget=FORM), DeletionIn, _RULES, context)
 
 
 class RemainingExportRecord(Record):

@@ -15,6 +15,7 @@ from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import parse_in_thread
+from penstock.base.value_budget import EVENT
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -87,7 +88,7 @@ class AttributionService:
         now_ms = self._clock()
         self._attempts.count((client_network(address),))
         limits = EventValidationContext(now_ms)
-        app_open = await compute_on(body, parse_model, body, AppOpen, limits)
+        app_open = await compute_on(body, parse_model, body, AppOpen, limits, EVENT)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             message = "There is no such app. Copy its ID from Settings, Websites and apps."
