@@ -2,9 +2,14 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sqlalchemy import create_engine, func, update
+
+from penstock.metadb.snapshot import SQLITE_FILE
+from penstock.metadb.tables import metadata
 from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served, http_client
@@ -35,25 +40,36 @@ ADDRESSES = {
 """Email addresses, which allow far fewer characters than other texts."""
 
 HOUR_MS = 3_600_000
+TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
+OLD_NAMES = (
+    *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
+    *("saved_cohorts", "links", "link_revisions", "import_mappings"),
+)
+"""Tables with names that earlier versions accepted and that are refused now."""
 
 
 class Workspace:
-    """A workspace with one of `TEXTS` in every field. ids: IDs for `tests.browser.pages`."""
+    """A workspace with one of `TEXTS` in every field. ids: IDs for `tests.browser.pages`.
+
+    Names that turn the direction of text are refused today, so they are stored as an earlier
+    version stored them. Names of goals, which funnels repeat, do not turn it.
+    """
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
+        self.name = self.text.translate(TURNING)
         self.http = http_client(service.url)
-        form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
+        form = {"email": self.email, "password": PASSWORD, "workspaceName": self.name}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
-        self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
+        self._key = self._send("/api/settings/api-keys", {"name": self.name})["key"]
         website = self._send(
-            "/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text}
+            "/api/settings/websites", {"name": self.name, "kind": "web", "identityScope": self.name}
         )["id"]
         blog = self._send(
             "/api/settings/websites",
-            {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"},
+            {"name": self.name, "kind": "web", "domain": f"{'w' * 63}.example.com"},
         )["id"]
-        silent = self._send("/api/settings/websites", {"name": self.text, "kind": "web"})["id"]
+        silent = self._send("/api/settings/websites", {"name": self.name, "kind": "web"})["id"]
         invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
         encoded = quote(self.text, safe="")
         self.ids: dict[str, str] = {
@@ -72,6 +88,20 @@ class Workspace:
         self._definitions()
         self._link()
         self._jobs(blog)
+        self._store_old_names(service.data)
+
+    def _store_old_names(self, data: Path) -> None:
+        """Store the text as names, as an earlier version would have."""
+        engine = create_engine(f"sqlite:///{data / SQLITE_FILE}", connect_args={"timeout": 60})
+        with engine.begin() as db:
+            for table in map(metadata.tables.__getitem__, OLD_NAMES):
+                new = {column: self.text for column in ("name", "folder") if column in table.c}
+                db.execute(update(table).where(table.c.name == self.name).values(new))
+            entries = metadata.tables["audit_entries"]
+            mine = (entries.c.actor, entries.c.target)
+            texts = {column: func.replace(column, self.name, self.text) for column in mine}
+            db.execute(update(entries).values(texts))
+        engine.dispose()
 
     @property
     def session(self) -> str:
@@ -169,37 +199,37 @@ class Workspace:
         internal = {"filters": [unused]}
         answer = self.http.put("/api/settings/internal-traffic", json=internal)
         answer.raise_for_status()
-        segment = {"name": text, "filters": match["filters"]}
+        segment = {"name": self.name, "filters": match["filters"]}
         self.ids["segment"] = self._send("/api/segments", segment)["id"]
-        self.ids["goal"] = self._send("/api/goals", {"name": text, "match": match})["id"]
+        self.ids["goal"] = self._send("/api/goals", {"name": self.name, "match": match})["id"]
         steps = [
             {
                 **match,
                 "or": [
-                    {"type": "Goal", "value": text, "filters": []},
+                    {"type": "Goal", "value": self.name, "filters": []},
                     {"type": "Screen view", "value": text, "filters": []},
                 ],
             },
-            {"type": "Event", "value": text, "filters": [], "diagnostic": True, "name": text},
-            {"type": "Event", "value": "between", "filters": [], "name": text},
+            {"type": "Event", "value": text, "filters": [], "diagnostic": True, "name": self.name},
+            {"type": "Event", "value": "between", "filters": [], "name": self.name},
             {"type": "Event", "value": "paid", "filters": []},
         ]
         funnel = {
-            "name": text,
+            "name": self.name,
             "countingUnit": "attempt",
             "attemptProperty": text,
             "sequenceProperty": f"n {text[:150]}",
             "breakdownProperties": [plan, text],
             "steps": steps,
-            "folder": text,
+            "folder": self.name,
         }
         funnel_id = self._send("/api/funnels", funnel)["id"]
-        other = {**match, "type": "Goal", "filters": []}
+        other = {"type": "Goal", "value": self.name, "filters": []}
         for rows in ([*steps[:3], other, steps[3]], steps):
             changed = self.http.put(f"/api/funnels/{funnel_id}", json={**funnel, "steps": rows})
             assert changed.is_success, changed.text
         self.ids["funnel"] = funnel_id
-        cohort = {"name": text, "kind": "list", "funnelId": funnel_id}
+        cohort = {"name": self.name, "kind": "list", "funnelId": funnel_id}
         self.ids["cohort"] = self._send("/api/cohorts", cohort)["id"]
 
     def _link(self) -> None:
@@ -208,12 +238,13 @@ class Workspace:
         text_for_url = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
         self.ids["app"] = self._send(
-            "/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store}
+            "/api/settings/websites",
+            {**APP, "name": self.name, "kind": "mobile", "appStoreUrl": store},
         )["id"]
         kind = next(name for name, value in TEXTS.items() if value == text)
         link = {
             "websiteId": self.ids["app"],
-            "name": text,
+            "name": self.name,
             "slug": {"markup": "w" * 64}.get(kind, kind),
             "destinationPath": f"/{text_for_url}",
             "fallbackUrl": f"https://example.com/{quote(text)}",
@@ -303,7 +334,7 @@ class Workspace:
         uses = ("time", "user", "event")
         columns = [{"column": f"{use} {text[:90]}", "use": use} for use in uses]
         columns[0]["unit"] = "text"
-        self._send("/api/import-mappings", {"name": text, "mapping": {"columns": columns}})
+        self._send("/api/import-mappings", {"name": self.name, "mapping": {"columns": columns}})
         self._send("/api/exports", {"destination": f"/srv/{text}"})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
         self._send(

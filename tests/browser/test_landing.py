@@ -25,7 +25,7 @@ WEB = "https://www.example.com/"
 NAMES = {
     "long": "Wonderful " * 20,
     "word": "W" * 200,
-    "mixed": "\u202eمتجر أكمي (abc) 🛍️",
+    "mixed": "متجر أكمي (abc) 🛍️",
     "markup": "<img src=x onerror=alert(1)><script>document.title = 'run'</script>",
 }
 

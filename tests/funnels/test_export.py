@@ -201,7 +201,8 @@ def test_csv_spells_each_value_in_its_own_way(scene: Scene) -> None:
 def test_csv_disarms_every_spelling_of_a_formula(scene: Scene) -> None:
     texts = [
         " =1", "\u3000=1", "\ufeff=1", "\t+1", "\n@a", "\x01x", "\x1b=", "＝1", "＋1", "－1", "＠a",
-        "\u00a0-a",
+        "\u00a0-a", "\u200b=1", "\u00ad=1", "\u061c+1", "\u180e-1", "\u202e@a", "\u2066=1",
+        "\u2800=1", "\u3164=1", "\ufe0f=1", "\U000e0041=1", "\u200b\t=1",
     ]  # fmt: skip
     for number, text in enumerate([*texts, "a=1", "ａ"]):
         scene.story("0/A", attempt=f"formula-{number}", tier=text)

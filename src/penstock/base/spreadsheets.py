@@ -1,24 +1,22 @@
 """Escapes cells that a spreadsheet would run as a formula."""
 
+from penstock.base.hidden_text import without_hidden_start
+
 _FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
 """Characters that may start a formula in a spreadsheet, including full-width and small forms.
 
 Source: OWASP, "CSV Injection".
 """
-_DROPPED = (
-    "".join(character for character in map(chr, range(0x3001)) if character.isspace())
-    + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
-)
-"""White space and invisible characters that a spreadsheet may ignore at the start of a formula."""
 
 
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet may run the text as a formula.
 
-    This is the case if it starts with a sign or a control character.
+    This is the case if it starts with a sign or a control character. White space and invisible
+    characters before the sign do not count, because a spreadsheet may ignore them.
     """
     begins_with_control = text[:1] < " " or "\x7f" <= text[:1] <= "\x9f"
-    sign = text.lstrip(_DROPPED)[:1]
+    sign = without_hidden_start(text)[:1]
     return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
 
 

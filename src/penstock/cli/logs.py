@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from penstock.base.request_ids import add_request_id
+from penstock.cli.log_limits import LineLimiter
 
 _SECRET_NAMES = frozenset(
     {"authorization", "cookie", "key", "password", "secret", "setup_token", "token"}
@@ -32,6 +33,7 @@ def configure_logs(level: str) -> None:
     else:
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LineLimiter())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
 from penstock.base.errors import Fault
+from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
 from penstock.base.wording import listed
@@ -181,6 +182,19 @@ def without_controls(value: str) -> str:
     return value
 
 
+def without_hidden_text(value: str) -> str:
+    """Validator: reject characters that people cannot see, so that names that differ look
+    different.
+    """
+    if has_hidden_text(value):
+        raise RuleBroken(
+            "hidden_character",
+            "Must not contain invisible characters or characters that change the text direction. "
+            "Type it again instead of pasting it.",
+        )
+    return value
+
+
 def _reject_blank(value: str) -> str:
     if not value.strip():
         raise RuleBroken("too_short", "Enter a name.")
@@ -190,10 +204,13 @@ def _reject_blank(value: str) -> str:
 Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
 """A string of up to 200 characters on one line, stored as sent."""
 
-Name = Annotated[
+Label = Annotated[
     Line, AfterValidator(_reject_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
 ]
-"""A name that people choose: 1 to 200 characters on one line, stored as sent."""
+"""A name from elsewhere, such as that of a file: 1 to 200 characters on one line."""
+
+Name = Annotated[Label, AfterValidator(without_hidden_text)]
+"""A name that people choose: like a `Label`, but with visible characters only, stored as sent."""
 
 
 def _drop_default(schema: JsonDict) -> None:

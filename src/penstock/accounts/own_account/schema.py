@@ -8,7 +8,7 @@ from penstock.accounts.model import Role
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
 from penstock.accounts.schema import NewPassword, WorkspaceRecord
 from penstock.base.clock import iso
-from penstock.http.schema import Input, Name, Record
+from penstock.http.schema import Input, Label, Record
 
 
 class PasswordChange(Input):
@@ -17,7 +17,7 @@ class PasswordChange(Input):
 
 
 class WorkspaceChoice(Input):
-    workspace_id: Name
+    workspace_id: Label
 
 
 class OpenSessionRecord(Record):

@@ -19,7 +19,7 @@ from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.bodies import parse_model
-from penstock.http.schema import Name, Query, Record, RuleBroken, RulesBroken
+from penstock.http.schema import Label, Query, Record, RuleBroken, RulesBroken
 
 WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
@@ -64,7 +64,7 @@ class ImportQuery(Query):
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
     file_name: Annotated[
-        Name | None, Field(description="Name of the file, shown in the list of imports.")
+        Label | None, Field(description="Name of the file, shown in the list of imports.")
     ] = None
     dry_run: Annotated[
         bool,

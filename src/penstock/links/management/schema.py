@@ -17,6 +17,7 @@ from penstock.http.schema import (
     Record,
     RuleBroken,
     without_controls,
+    without_hidden_text,
 )
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
 from penstock.links.management.model import LinkUpload
@@ -72,7 +73,13 @@ DestinationPath = Annotated[
         json_schema_extra={"pattern": "^/"},
     ),
 ]
-Tag = Annotated[str, Field(max_length=50), AfterValidator(without_controls), AfterValidator(_tag)]
+Tag = Annotated[
+    str,
+    Field(max_length=50),
+    AfterValidator(without_controls),
+    AfterValidator(without_hidden_text),
+    AfterValidator(_tag),
+]
 Tags = Annotated[
     list[Tag],
     Field(max_length=20, description="Stored in lower case."),
