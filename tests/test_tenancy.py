@@ -211,9 +211,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("put", "/api/imports/{import_id}/mapping"): {"json": MAPPING},
     ("post", "/api/events/refused/replay"): {"json": {}},
     ("post", "/api/settings/api-keys"): {"json": {"name": "k"}},
-    ("post", "/api/settings/invitations"): {
-        "json": {"email": "new@example.com", "role": "member"}
-    },
+    ("post", "/api/settings/invitations"): {"json": {"email": "new@example.com", "role": "member"}},
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},

@@ -29,12 +29,7 @@ class ValueBudget(NamedTuple):
 
     def has_room_for(self, text: bytes) -> bool:
         """Whether the text is within the budget."""
-        return not self.may_be_exceeded_by(text) or count_values(text) <= self.max_values
-
-    def may_be_exceeded_by(self, text: bytes) -> bool:
-        """Whether a quick look at the text does not show that it is within the budget."""
-        is_long = len(text) >= 2 * self.max_values
-        return is_long and len(text.translate(None, _NO_MARKS)) >= self.max_values
+        return not has_more_values(text, self.max_values)
 
     def fault(self, field: str = "") -> Fault:
         """Build the fault of a text with too many values. field: path of the largest part."""
@@ -50,6 +45,16 @@ EVENTS = ValueBudget("A body with events", 300_000, "Send the events in several 
 WEBHOOK = ValueBudget("A webhook", 50_000, "Turn off what you do not need at the provider.")
 FORM = ValueBudget("A body", 10_000, "Shorten its lists.")
 DEFINITION = ValueBudget("A body or file with definitions", 200_000, "Shorten its lists.")
+
+
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Whether a JSON text has more values than the limit, as `count_values` counts them."""
+    return may_have_more_values(text, limit) and count_values(text) > limit
+
+
+def may_have_more_values(text: bytes, limit: int) -> bool:
+    """Whether a quick look at a text leaves open whether it has more values than the limit."""
+    return len(text) >= 2 * limit and len(text.translate(None, _NO_MARKS)) >= limit
 
 
 def count_values(text: bytes) -> int:

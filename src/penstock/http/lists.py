@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_EVENT_BYTES
 from penstock.base.patterns import BytesPattern
-from penstock.base.value_budget import EVENTS, count_values
+from penstock.base.value_budget import EVENTS, count_values, may_have_more_values
 from penstock.http.bodies import not_an_object, not_json, parse_json, parse_object
 
 _DEPTH = 200
@@ -117,7 +117,7 @@ def parse_object_with_list(body: bytes, name: str, limits: ListLimits) -> dict[s
     fields = parse_object(body[:start] + rest)
     if fields.get(name) == []:  # False if the body contains the name again with another value.
         fields[name] = UnreadList(body, spans, limits)
-        is_counted = len(spans) <= limits.items and EVENTS.may_be_exceeded_by(body)
+        is_counted = len(spans) <= limits.items and may_have_more_values(body, EVENTS.max_values)
         if is_counted and fields[name].values_bound() > EVENTS.max_values:
             raise Invalid([EVENTS.fault()])
     return fields

@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from penstock.base.durable_files import sync_folder
 from penstock.base.errors import TooLarge
+from penstock.events.imports.formats.reader import UnreadableFile
 from penstock.events.imports.formats.table import READERS
 
 _WRITE_BYTES = 1024 * 1024
@@ -36,6 +37,16 @@ class ImportFiles:
     def path(self, import_id: str, file_format: str) -> Path:
         return self._folder / f"{import_id}.{file_format}"
 
+    def readable_path(self, import_id: str, file_format: str) -> Path:
+        """Return the path of a complete file.
+
+        Raises `UnreadableFile` for a symbolic link, because it may lead out of the data folder.
+        """
+        path = self.path(import_id, file_format)
+        if path.is_symlink():
+            raise UnreadableFile("The file was replaced by a link. Import it again.")
+        return path
+
     async def save(
         self, import_id: str, file_format: str, chunks: AsyncIterator[bytes], max_bytes: int
     ) -> StoredFile:
@@ -47,7 +58,7 @@ class ImportFiles:
         await to_thread.run_sync(lambda: self._folder.mkdir(parents=True, exist_ok=True))
         digest, size, buffer = hashlib.sha256(), 0, bytearray()
         try:
-            with part.open("wb") as file:
+            with part.open("xb") as file:  # Follows no link, unlike "wb".
 
                 def write() -> None:
                     digest.update(buffer)

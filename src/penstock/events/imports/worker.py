@@ -268,7 +268,7 @@ class ImportWorker:
         """Yield the rest of the file in batches. Earlier lines are read only to count repeats."""
         limits, occurrences = self._settings.limits, Occurrences()
         source = reader_named(job.format, job.mapping).rows(
-            self._files.path(job.id, job.format),
+            self._files.readable_path(job.id, job.format),
             ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
         )
         before = _through(source, job.lines_read)

@@ -244,7 +244,7 @@ class DryRunWorker:
         reader = reader_named(job.format)
         try:
             return reader.sample and reader.sample(
-                self._staged.path(job.id, job.format), self._reader_limits()
+                self._staged.readable_path(job.id, job.format), self._reader_limits()
             )
         except UnreadableFile:
             return None  # The dry run reports it.
@@ -253,7 +253,7 @@ class DryRunWorker:
         self, staged: StagedImport, job: ImportJob, website: Website, sample: Sample | None
     ) -> _Check:
         rows = reader_named(job.format, job.mapping).rows(
-            self._staged.path(job.id, job.format), self._reader_limits()
+            self._staged.readable_path(job.id, job.format), self._reader_limits()
         )
         summariser = Summariser(
             website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
