@@ -30,6 +30,7 @@ HIDDEN = {
     "joiner at the end": "می\u200c",
     "two joiners": "😀\u200d\u200d😀",
     "selector after a letter": "Signup\ufe0f",
+    "selector and joiner between letters": "م\ufe0f\u200cم",
     "tags": "Signup\U000e0041\U000e0042",
     "tags behind an emoji": "😀\U000e0067\U000e0062\U000e007f",
     "right-to-left override": "\u202epuengiS",

@@ -2,6 +2,8 @@
 
 MAX_EVENT_BYTES = 64 * 1024
 """Maximum size of one event, in bytes of JSON."""
+MAX_EVENT_VALUES = 10_000
+"""Maximum number of JSON values in the text of one event, nested ones included."""
 MAX_BATCH_EVENTS = 1000
 MAX_ID_BYTES = 200
 """Maximum length of an ID that a client sends, in bytes."""

@@ -22,8 +22,11 @@ _JOINED_LETTERS = (
     r"\p{Hanifi_Rohingya}\p{Sogdian}\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}"
     r"\p{Tamil}\p{Telugu}\p{Kannada}\p{Malayalam}\p{Sinhala}\p{Tibetan}\p{Myanmar}\p{Khmer}"
     r"\p{Javanese}\p{Balinese}\p{Sundanese}\p{Grantha}\p{Newa}\p{Tirhuta}\p{Sharada}\p{Thai}\p{Lao}"
+    r"\x{064b}-\x{0655}\x{0670}\x{0951}-\x{0954}"
 )
-"""Scripts in which a joiner changes how a letter or a conjunct is drawn."""
+"""Scripts in which a joiner changes how a letter or a conjunct is drawn, with marks that several of
+them share.
+"""
 _EMOJI = r"[\p{So}\x{2194}\x{2139}\x{203c}\x{2049}\x{3030}][\x{1f3fb}-\x{1f3ff}]?"
 _DRAWN = Pattern(
     rf"[{_SHOWN}]"
@@ -33,7 +36,7 @@ _DRAWN = Pattern(
     r"|[0-9#*]\x{fe0f}\x{20e3}"
     rf"|[\p{{Han}}]{_SELECTORS}"
     r"|[\p{Mongolian}][\x{180b}-\x{180f}]"
-    rf"|[{_JOINED_LETTERS}]\pM*(?:{_JOINERS}[{_JOINED_LETTERS}]\pM*)+"
+    rf"|[{_JOINED_LETTERS}](?:{_JOINERS}[{_JOINED_LETTERS}])+"
 )
 """Uses of these characters that people can see, with the characters around them."""
 _MARKS = Pattern(rf"{_JOINERS}|{_SELECTORS}|[{_SHOWN}\x{{180b}}-\x{{180f}}\x{{e0030}}-\x{{e007f}}]")

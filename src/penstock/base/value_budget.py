@@ -7,6 +7,7 @@ the values are counted in the text before it is decoded. This table is the only 
 from typing import NamedTuple
 
 from penstock.base.errors import Fault, Invalid
+from penstock.base.event_limits import MAX_EVENT_VALUES
 
 _MARKS = b",[{"
 """Every value but the first follows one of these."""
@@ -40,7 +41,7 @@ class ValueBudget(NamedTuple):
         return Fault(field, "too_many_values", message)
 
 
-EVENT = ValueBudget("An event", 10_000, "Send long lists as text, or as several events.")
+EVENT = ValueBudget("An event", MAX_EVENT_VALUES, "Send long lists as text, or as several events.")
 EVENTS = ValueBudget("A body with events", 300_000, "Send the events in several bodies.")
 WEBHOOK = ValueBudget("A webhook", 50_000, "Turn off what you do not need at the provider.")
 FORM = ValueBudget("A body", 10_000, "Shorten its lists.")
