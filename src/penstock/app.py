@@ -15,6 +15,7 @@ from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.activity.personal_data.service import Person
 from penstock.backup import plugin as backup_room
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
@@ -108,7 +109,9 @@ def build_services(
             warehouse,
         )
     database, warehouse = stores or open_stores(settings)
-    core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
+    validation = FairQueue("requests", _VALIDATION)
+    attempts = Attempts(settings.data / "attempts", clock)
+    core = Core(settings, clock, database, warehouse, validation, attempts)
     nodes = nodes_room.build(core)
     box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)

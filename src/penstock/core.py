@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock
 from penstock.base.fair_queue import FairQueue
 from penstock.base.metrics import PolledGauge, PolledGauges
@@ -18,9 +19,10 @@ from penstock.warehouse.client import Warehouse
 
 
 class Core(NamedTuple):
-    """Settings, time, both open stores, and the queue for CPU-heavy work.
+    """Settings, time, both open stores, the queue for CPU-heavy work, and the marks of work.
 
-    validation: queue for validating large bodies; its key is the workspace.
+    validation: queue for validating large bodies; its key is the workspace. attempts: marks the
+    work that is repeated after a restart.
     """
 
     settings: Settings
@@ -28,6 +30,7 @@ class Core(NamedTuple):
     database: Database
     warehouse: Warehouse
     validation: FairQueue
+    attempts: Attempts
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ ARCHIVE = Path(__file__).parent.parent / "stores" / "data" / "0.1.0.tar.gz"
 NEEDS_DATA = [
     ("reset-password", "ann@example.com"),
     ("reset-second-factor", "ann@example.com"),
+    ("imports", "list"),
+    ("imports", "cancel", "imp_1"),
     ("verify",),
     ("backup", "backup"),
     ("restore", "backup"),

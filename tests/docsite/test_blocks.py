@@ -168,6 +168,10 @@ NOT_RUN = {
         "docs/operating.md",
         "penstock reset-second-factor",
     ): "needs a second factor; tests/cli runs it",
+    (
+        "docs/operating.md",
+        "penstock imports",
+    ): "needs an import; tests/events/imports runs it",
     ("docs/development/architecture.md", "src/penstock/"): "a tree of folders",
     ("src/penstock/web/README.md", "<form hx-get"): "a part of a template that tests render",
     ("src/penstock/web/README.md", "{% call ui.form"): "a part of a template that tests render",

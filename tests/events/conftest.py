@@ -107,7 +107,7 @@ def read_rows_by(
     patch: pytest.MonkeyPatch, rows: Callable[[Path, ReaderLimits], Iterator[Row]]
 ) -> None:
     """Make NDJSON imports read their rows with the given function."""
-    patch.setattr(worker, "reader_named", lambda *_: replace(NDJSON, rows=rows))
+    patch.setattr(worker, "reader_named", lambda *_: replace(NDJSON, read_rows=rows))
 
 
 def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A service with one fault: `python -m tests.faults.faulty_service FAULT NUMBER serve ...`.
 
-FAULT: a name in `KILLS` (the process dies by SIGKILL when it passes that point for the NUMBERth
-time), `engine_refuses` (the first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours
+FAULT: a name in `KILLS` or `MORE_KILLS` (the process dies by SIGKILL when it passes that point for
+the NUMBERth time), `dies_of_batches` (it dies when an import stores more than NUMBER lines at
+once), `engine_refuses` (the first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours
 at every NUMBERth reading).
 """
 
@@ -81,6 +82,15 @@ KILLS = {
 }
 """Points on the path of the data at which the process can be killed, in the order of the path."""
 
+MORE_KILLS = {
+    "dry_run_before_slice": (
+        "penstock.events.imports.dry_runs.worker",
+        "DryRunWorker._read_slice",
+        "before",
+    ),
+}
+"""Points that the data of the tests in this folder does not pass."""
+
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -95,7 +105,7 @@ def _replace(module: str, attribute: str, change: Callable[[Any], Any]) -> None:
 
 
 def kill_at(boundary: str, number: int) -> None:
-    module, attribute, phase = KILLS[boundary]
+    module, attribute, phase = (KILLS | MORE_KILLS)[boundary]
     passes = count(1)
 
     def change(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,6 +121,19 @@ def kill_at(boundary: str, number: int) -> None:
         return killed
 
     _replace(module, attribute, change)
+
+
+def die_of_batches(number: int) -> None:
+    from penstock.events.intake import Intake
+
+    submit = Intake.submit_from_thread
+
+    def submitted(intake: Intake, items: Any) -> Any:
+        if len(items) > number:
+            die()
+        return submit(intake, items)
+
+    Intake.submit_from_thread = submitted  # type: ignore[method-assign]
 
 
 def refuse(number: int) -> None:
@@ -142,6 +165,8 @@ def main() -> None:
         refuse(number)
     elif fault == "clock_jumps":
         jump(number)
+    elif fault == "dies_of_batches":
+        die_of_batches(number)
     else:
         kill_at(fault, number)
 

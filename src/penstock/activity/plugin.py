@@ -35,7 +35,7 @@ def build(
     read_other_rooms: reads data about a person from rooms that this room does not import.
     read_lost_events: counts lost events; provided by the events room.
     """
-    settings, clock, database, warehouse, _ = core
+    settings, clock, database, warehouse, *_ = core
     return ActivityRoom(
         visitors=VisitorService(
             database,

@@ -24,7 +24,7 @@ _OWN = {
     DUMP_FILE,
     KEY_FILE,
     *(SQLITE_FILE + suffix for suffix in ("", "-wal", "-shm", "-journal")),
-    *("warehouse", "inserts", "imports", "staged", "clicks", SNAPSHOTS),
+    *("warehouse", "inserts", "imports", "staged", "clicks", "attempts", SNAPSHOTS),
 }
 """Every file that any version writes into its data folder, except the private socket."""
 

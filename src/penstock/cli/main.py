@@ -17,6 +17,7 @@ _COMMANDS = {
     "doctor": "doctor:doctor",
     "demo": "demo:demo",
     "import": "import_file:import_file",
+    "imports": "imports:imports",
     "export": "export:export",
     "plan": "definitions_file:plan",
     "apply": "definitions_file:apply",

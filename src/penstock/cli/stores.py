@@ -2,8 +2,10 @@
 line.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.app import Services
+    from penstock.metadb.database import Database
     from penstock.stores import SchemaVersions, Stores
 
 log = structlog.get_logger()
@@ -100,6 +103,32 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
 
 def _still(event: str) -> Callable[[int], None]:
     return lambda seconds: log.info(event, seconds=seconds)
+
+
+@contextmanager
+def metadata_database(settings: Settings) -> "Iterator[Database]":
+    """Open the metadata DB, also while the service runs.
+
+    Ends the command if it is missing or has a different schema version.
+    """
+    from penstock.base.errors import StoreUnavailable
+    from penstock.metadb.database import InvalidUrl
+    from penstock.stores import open_database
+
+    os.umask(0o077)
+    try:
+        database = open_database(settings)
+        if database.is_sqlite and not (file := Path(database.url.database or "")).exists():
+            folder = settings.data if settings.database_url is None else file.parent
+            fail(f"{folder} contains no Penstock data")
+        if not database.is_up_to_date():
+            fail("the metadata database has another version; run penstock migrate first")
+        yield database
+        database.close()
+    except InvalidUrl as error:
+        fail(str(error), WRONG_USE)
+    except StoreUnavailable as error:
+        fail(f"cannot use the metadata database: {error.reason}")
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def build(
     read_call: reads a tracking protocol call; provided by the segment room. read_exports: reads
     the exports that can still contain a deleted person.
     """
-    settings, clock, database, warehouse, validation = core
+    settings, clock, database, warehouse, validation, attempts = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits)
     intake = Intake(
@@ -152,7 +152,7 @@ def build(
     )
     import_mappings = ImportMappingService(database, clock)
     imports = ImportService(
-        database, accounts.website_service, import_mappings, intake, settings, clock
+        database, accounts.website_service, import_mappings, intake, settings, clock, attempts
     )
     return EventsRoom(
         shipper=shipper,

@@ -19,7 +19,7 @@ class ExportsRoom(Room):
 def build(
     core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
 ) -> ExportsRoom:
-    settings, clock, database, warehouse, _ = core
+    settings, clock, database, warehouse, *_ = core
     return ExportsRoom(
         workspace_exports=ExportService(
             database,

@@ -120,7 +120,7 @@ def build(
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     read_slugs, wait_for_clicks: functions of the links room.
     """
-    settings, clock, database, warehouse, _ = core
+    settings, clock, database, warehouse, *_ = core
     segments = SavedSegmentService(database, warehouse, clock)
     internal_traffic = InternalTrafficService(database, warehouse, clock)
     funnels = FunnelService(database, warehouse, clock, segments, internal_traffic)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-from penstock.base.errors import StoreUnavailable
+from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.events.imports import access, model
 from penstock.events.imports.dry_runs import worker
 from penstock.metadb.tables import imports
@@ -318,12 +318,22 @@ def test_a_start_respects_the_limit_of_unfinished_imports(send, client, monkeypa
     assert client.get(f"/api/imports/{job['id']}").json()["state"] == "checked"
 
 
-def test_a_key_that_only_sends_cannot_cancel_a_started_import(send, key, client):
-    sender = key("ingest")
+def test_a_key_that_only_sends_cancels_what_it_sent_even_after_the_start(
+    send, key, client, services, monkeypatch
+):
+    sender, other = key("ingest"), key("ingest")
+
+    def overloaded(_):
+        raise Unavailable("Live events have priority.", code="overloaded")
+
+    monkeypatch.setattr(services.intake, "submit_from_thread", overloaded)
     job = checked(client, send([event("a", "v", 1)], tenant=sender))
     assert sender.client.post(f"/api/imports/{job['id']}/start").status_code == 200
-    answer = sender.client.post(f"/api/imports/{job['id']}/cancel")
+    answer = other.client.post(f"/api/imports/{job['id']}/cancel")
     assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+    for _ in range(2):
+        answer = sender.client.post(f"/api/imports/{job['id']}/cancel")
+        assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
 
 
 def test_a_key_that_only_sends_leaves_room_for_other_files(send, key, client, run_import):
@@ -410,11 +420,11 @@ def test_a_problem_of_the_file_is_still_known_after_an_error_of_the_store(
     assert "truncated" in (summary["error"] or "")
 
 
-@pytest.mark.parametrize("state", ["checking", "checked"])
+@pytest.mark.parametrize("state", ["checking", "checked", "queued"])
 def test_an_import_that_cannot_be_read_does_not_stop_others(
     send, client, services, monkeypatch, state
 ):
-    """An expired import in the state `checked`, or one in the state `checking`."""
+    """An import in the state `checking`, an expired one in `checked`, or one that was started."""
     job = checked(client, send(TABLE, "csv"))
     damaged = update(imports).where(imports.c.id == job["id"])
     values = {"mapping": {"columns": "none"}, "state": state}
@@ -423,7 +433,10 @@ def test_an_import_that_cannot_be_read_does_not_stop_others(
     with services.database.write() as db:
         db.execute(damaged.values(values))
     assert summary_of(client, send([event("a", "v", 1)]))["events"] == 1
-    [other] = [
-        each for each in client.get("/api/imports").json()["data"] if each["id"] == job["id"]
-    ]
-    assert other["state"] == {"checking": "failed", "checked": "cancelled"}[state]
+    ended = {"checking": "failed", "checked": "cancelled", "queued": "failed"}
+
+    def state_now():
+        listed = client.get("/api/imports").json()["data"]
+        return next(each["state"] for each in listed if each["id"] == job["id"])
+
+    eventually(lambda: state_now() == ended[state])

@@ -1,7 +1,8 @@
 """An import continues after SIGKILL at any moment, and stores each line exactly once.
 
 The first kill falls between the commit of a batch and that of its progress. `PENSTOCK_KILLS` says
-how often the service is killed after that, at random.
+how often the service is killed after that, at a random moment after the import has gone on: an
+import that never does fails (`test_deaths.py`).
 """
 
 import json
@@ -17,7 +18,7 @@ import pytest
 
 from tests.events.conftest import finished
 from tests.serving import Served, query_warehouse
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 LINES, PEOPLE = 8_000, 700
@@ -87,6 +88,17 @@ LINE_OF: dict[str, Line] = {
 }
 
 
+def await_progress(served: Served, import_id: str) -> None:
+    """Wait until the import has stored more lines in this process, or all."""
+
+    def lines_read() -> int:
+        number: int = served.client.get(f"/api/imports/{import_id}").json()["linesRead"]
+        return number
+
+    before = lines_read()
+    eventually(lambda: before == LINES or lines_read() > before)
+
+
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("format_name", LINE_OF)
 @pytest.mark.slow("kills the service again and again")
@@ -111,12 +123,14 @@ def test_each_line_is_stored_exactly_once_after_kills(
         )
         assert answer.status_code == 201, answer.text
         assert served.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+        import_id = answer.json()["id"]
         for pause_s in [0.0, *(chance.uniform(0, 0.5) for _ in range(KILLS))]:
             time.sleep(pause_s)
             served.kill()
             served = Served(data)
             served.client.headers["Authorization"] = f"Bearer {key}"
-        job = finished(served.client, answer.json()["id"])
+            await_progress(served, import_id)
+        job = finished(served.client, import_id)
         served.await_shipped()
         assert served.stop() == 0
     finally:

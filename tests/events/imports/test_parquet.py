@@ -187,6 +187,40 @@ def test_a_small_file_that_needs_much_memory_fails_alone(import_parquet):
     assert import_parquet(parquet(ROW))["accepted"] == 1
 
 
+def maps(rows, keys):
+    """A file of some kilobytes: each row has a map of equal keys, which become one."""
+    cell = pa.array([[("k", 1)] * keys], pa.map_(pa.string(), pa.int8()))
+    column = pa.concat_arrays([cell] * 100)
+    table = pa.table({"at": [AT] * 100, "who": [7] * 100, "what": ["a"] * 100, "p": column})
+    out = io.BytesIO()
+    with pq.ParquetWriter(out, table.schema, compression="zstd") as writer:
+        for _ in range(rows // 100):
+            writer.write_table(table)
+    return out.getvalue()
+
+
+def test_a_row_with_too_many_values_is_rejected_before_they_are_read(import_parquet, workspace):
+    job = import_parquet(maps(100, 20_000))
+    assert (job["accepted"], job["rejected"]) == (0, 100)
+    [error] = rejects(workspace.client, job)[0]["errors"]
+    assert error["code"] == "too_many_values"
+    assert import_parquet(maps(100, 4_000))["accepted"] == 100
+
+
+def test_the_processor_time_of_a_file_has_a_limit(import_parquet, monkeypatch, tmp_path):
+    """A process with two seconds instead of twenty."""
+    python = tmp_path / "python"
+    program = (
+        "import sys; from penstock.events.imports.formats import parquet_process as p;"
+        "p._MIN_CPU_S = 2; p.main(sys.argv[1], int(sys.argv[2]), sys.stdout.buffer)"
+    )
+    python.write_text(f"#!/bin/sh\nshift 2\nexec {sys.executable} -c '{program}' \"$@\"\n", "utf-8")
+    python.chmod(0o700)
+    monkeypatch.setattr(reader.sys, "executable", str(python))
+    job = import_parquet(maps(2_000, 4_900))
+    assert (job["state"], "too much processor time" in job["error"]) == ("failed", True)
+
+
 @pytest.mark.parametrize("limits", [{"max_import_inflated_bytes": 10_000}])
 def test_the_rows_of_a_file_have_a_limit(import_parquet):
     """Run-length encoding stores a billion equal rows in a few bytes."""

@@ -121,6 +121,27 @@ def test_a_file_that_cannot_be_unpacked_fails_with_the_reason(run_import, conten
     assert reason in job["error"]
 
 
+def with_window(log):
+    """An event as a Zstandard frame that asks for a window of 2^log bytes."""
+    options = {zstd.CompressionParameter.window_log: log}
+    compressor = zstd.ZstdCompressor(options=options)
+    return compressor.compress(events(1)) + compressor.flush()
+
+
+def test_a_zstandard_window_may_have_8_mib(run_import):
+    assert run_import(with_window(23), media_type="application/zstd")["accepted"] == 1
+
+
+@pytest.mark.parametrize("log", [24, 27])
+def test_a_larger_zstandard_window_is_refused_with_the_way_out(run_import, log):
+    packed = with_window(log)
+    for content in (packed, archive(("a.zst", packed))):
+        job = run_import(content, media_type="text/plain")
+        assert (job["state"], job["accepted"]) == ("failed", 0)
+        assert "more than 8 MiB" in job["error"]
+        assert "without --ultra and --long" in job["error"]
+
+
 @pytest.mark.parametrize("limits", [{"max_import_inflated_bytes": 1_000_000}])
 @cases(
     "bomb",

@@ -137,6 +137,36 @@ def stopped(job: ImportJob) -> ImportJob:
     return replace(job, state=ImportState.FAILED, error=error)
 
 
+def interrupted(job: ImportJob) -> ImportJob:
+    """Return the job as failed, because the process died whenever it read the next lines."""
+    lines = f"the lines after line {job.lines_read:,}" if job.lines_read else "the first lines"
+    error = (
+        f"The service stopped twice while it read {lines}. It may have too little memory for them. "
+        "Correct the file and import it again; stored events are recognised as duplicates."
+    )
+    return replace(job, state=ImportState.FAILED, error=error)
+
+
+class StartedImport(NamedTuple):
+    """An import that was started and is not finished. format: name of its reader."""
+
+    id: ImportId
+    workspace_id: WorkspaceId
+    format: str
+
+
+class UnfinishedImport(NamedTuple):
+    """An import that is not finished, as operators see it. workspace: name of its workspace."""
+
+    id: ImportId
+    workspace_id: WorkspaceId
+    workspace: str
+    website: str
+    state: ImportState
+    file_name: str | None
+    created_at_ms: int
+
+
 class StagedImport(NamedTuple):
     """An import before its start, without the content of its mapping."""
 

@@ -134,8 +134,8 @@ async def cancel_import(
 ) -> Response[bytes]:
     """Stop an import. Stored events are kept, and reports note that the rest is missing.
 
-    A key without the scope `manage` can cancel only the files that it sent itself, before their
-    start. Requests are safe to repeat.
+    A key without the scope `manage` can cancel only the imports of files that it sent itself.
+    Requests are safe to repeat.
     """
     return answer(
         ImportRecord.from_job(await to_thread.run_sync(imports.cancel, caller, import_id))

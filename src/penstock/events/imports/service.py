@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock
 from penstock.base.errors import (
     Conflict,
@@ -41,6 +42,7 @@ from penstock.events.imports.model import (
     ImportSpan,
     ImportState,
     Reject,
+    UnfinishedImport,
 )
 from penstock.events.imports.schema import ImportQuery
 from penstock.events.imports.worker import TOPIC, ImportWorker
@@ -69,6 +71,7 @@ class ImportService:
         intake: Intake,
         settings: Settings,
         clock: Clock,
+        attempts: Attempts,
     ) -> None:
         self._database, self._websites, self._settings, self._clock = (
             database,
@@ -79,7 +82,10 @@ class ImportService:
         self._mappings = mappings
         self._files = ImportFiles(settings.data / "imports")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
-        self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
+        self._attempts = attempts
+        self.worker = ImportWorker(
+            database, websites, intake, self._files, settings, clock, attempts
+        ).worker
         staged = ImportFiles(settings.data / "staged")
         self.dry_runs = DryRunService(
             database,
@@ -91,6 +97,7 @@ class ImportService:
                 self._files,
                 settings,
                 clock,
+                attempts,
                 on_started=self.worker.wake,
                 is_busy=lambda: intake.waiting() > 0,
             ).worker,
@@ -109,9 +116,10 @@ class ImportService:
         """Remove the remains of a crash: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
         with self._database.read() as db:
-            open_ids = {str(job.id) for job in store.open_jobs(db)}
-        for import_id in self._files.present() - open_ids:
+            started_ids = {str(each.id) for each in store.started_imports(db)}
+        for import_id in self._files.present() - started_ids:
             self._files.remove(import_id)
+            self._attempts.forget(import_id)
 
     async def receive(
         self,
@@ -242,14 +250,12 @@ class ImportService:
     def cancel(self, actor: Caller, import_id: str) -> ImportJob:
         """Stop an import. Stored events are kept. Cancelling again changes nothing.
 
-        Raises `Conflict` if the import is finished, and `Forbidden` if it was started and the key
-        lacks the scope manage.
+        Raises `Conflict` if the import is finished, and `Forbidden` if somebody else sent the file
+        and the key lacks the scope manage.
         """
         with self._database.write() as db:
             job = changed_import(db, actor, import_id)
-            if job.state is ImportState.CANCELLED and job.sent_by == sender_of(actor):
-                return job
-            if not job.is_staged:
+            if job.sent_by != sender_of(actor):
                 require_scope(actor.scopes, (KeyScope.MANAGE,))
             if job.state is ImportState.CANCELLED:
                 return job
@@ -312,3 +318,23 @@ def rejected_texts(
     """Find excerpts of rejected lines that contain one of the IDs, for a person's data export."""
     for excerpt in store.search_excerpts(db, website_ids, store.naming(sent_ids)).excerpts:
         yield {"importId": excerpt.import_id, "line": excerpt.line, "text": excerpt.text}
+
+
+def unfinished_imports(database: Database) -> list[UnfinishedImport]:
+    """Return the unfinished imports of every workspace, oldest first, for the operator."""
+    with database.read() as db:
+        return store.unfinished_imports(db)
+
+
+def operator_cancel(database: Database, import_id: str, now_ms: int) -> bool:
+    """Cancel an import for the operator. Returns False if no unfinished import has this ID.
+
+    It needs no running service. The next start removes the file.
+    """
+    with database.write() as db:
+        matches = [each for each in store.unfinished_imports(db) if each.id == import_id]
+        for each in matches:
+            store.cancel_unfinished(db, each.workspace_id, each.id, now_ms)
+            database.changes.announce(db, TOPIC)
+            database.changes.announce(db, DRY_RUNS_TOPIC)
+    return bool(matches)

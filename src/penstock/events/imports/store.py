@@ -34,11 +34,19 @@ from penstock.events.imports.model import (
     Reject,
     StagedFile,
     StagedImport,
+    StartedImport,
+    UnfinishedImport,
 )
 from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
-from penstock.metadb.tables import import_rejects, import_summaries, imports
+from penstock.metadb.tables import (
+    import_rejects,
+    import_summaries,
+    imports,
+    websites,
+    workspaces,
+)
 from penstock.warehouse.work import check_limits
 
 _STAGED = (ImportState.CHECKING, ImportState.CHECKED)
@@ -229,10 +237,30 @@ def remove_excerpts(
     )
 
 
-def open_jobs(connection: Connection) -> list[ImportJob]:
-    """Return the unfinished imports of every workspace, oldest first."""
-    open_rows = select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at)
-    return [_job(row) for row in connection.execute(open_rows)]
+def started_imports(connection: Connection) -> list[StartedImport]:
+    """Return the started imports of every workspace that are not finished, oldest first."""
+    c = imports.c
+    rows = select(c.id, c.workspace_id, c.format).where(c.state.in_(_OPEN)).order_by(c.created_at)
+    return [StartedImport(*row) for row in connection.execute(rows)]
+
+
+def unfinished_imports(connection: Connection) -> list[UnfinishedImport]:
+    """Return the unfinished imports of every workspace, oldest first, for the operator."""
+    c = imports.c
+    rows = (
+        select(
+            c.id, c.workspace_id, workspaces.c.name, websites.c.name, c.state, c.file_name,
+            c.created_at,
+        )
+        .join_from(imports, websites, c.website_id == websites.c.id)
+        .join(workspaces, c.workspace_id == workspaces.c.id)
+        .where(c.state.in_(_UNFINISHED))
+        .order_by(c.created_at)
+    )  # fmt: skip
+    return [
+        UnfinishedImport(row.id, row.workspace_id, row[2], row[3], ImportState(row.state), *row[5:])
+        for row in connection.execute(rows)
+    ]
 
 
 def staged_imports(connection: Connection) -> list[StagedImport]:
@@ -277,18 +305,46 @@ def staged_files(connection: Connection, workspace_id: WorkspaceId) -> list[Stag
 def end_staged(
     connection: Connection, staged: StagedImport, state: ImportState, error: str, now_ms: int
 ) -> None:
-    """End an import before its start, and remove its summary. Does nothing if it was started.
+    """End an import before its start, and remove its summary. Does nothing if it was started."""
+    if _end(connection, staged.workspace_id, staged.id, _STAGED, state, error, now_ms):
+        remove_summary(connection, staged.id)
+
+
+def fail_started(connection: Connection, started: StartedImport, error: str, now_ms: int) -> None:
+    """End a started import. Does nothing if it is finished."""
+    failed = ImportState.FAILED
+    _end(connection, started.workspace_id, started.id, _OPEN, failed, error, now_ms)
+
+
+def cancel_unfinished(
+    connection: Connection, workspace_id: WorkspaceId, import_id: ImportId, now_ms: int
+) -> None:
+    """Cancel an import, and remove its summary. Does nothing if it is finished."""
+    cancelled = ImportState.CANCELLED
+    if _end(connection, workspace_id, import_id, _UNFINISHED, cancelled, None, now_ms):
+        remove_summary(connection, import_id)
+
+
+def _end(
+    connection: Connection,
+    workspace_id: WorkspaceId,
+    import_id: ImportId,
+    before: Collection[ImportState],
+    state: ImportState,
+    error: str | None,
+    now_ms: int,
+) -> bool:
+    """End an import if it is in one of the states `before`. Returns whether it was.
 
     Its mapping is not read, so this also works for one that cannot be read.
     """
     c = imports.c
     ended = (
         update(imports)
-        .where(c.id == staged.id, c.workspace_id == staged.workspace_id, c.state.in_(_STAGED))
+        .where(c.id == import_id, c.workspace_id == workspace_id, c.state.in_(before))
         .values(state=state, error=error, updated_at=now_ms, finished_at=now_ms)
     )
-    if connection.execute(ended).rowcount:
-        remove_summary(connection, staged.id)
+    return connection.execute(ended).rowcount > 0
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:

@@ -2,6 +2,9 @@
 
 Progress is saved after each batch, so a crash repeats one batch at most. The repeat changes
 nothing, because every line has a dedupe key.
+
+If the process dies while it reads an import, the next start reads the lines of that batch one by
+one. If it dies again before it stores a line, the import fails.
 """
 
 from collections import OrderedDict
@@ -13,10 +16,12 @@ from typing import NamedTuple, Protocol
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.attempts import MAX_DEATHS, Attempts
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, StoreUnavailable, Unavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
+from penstock.base.work_budget import WorkBudget
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
@@ -31,7 +36,15 @@ from penstock.events.imports.entries import (
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.table import reader_named
-from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
+from penstock.events.imports.model import (
+    ImportJob,
+    ImportState,
+    Reject,
+    StartedImport,
+    completed,
+    interrupted,
+    stopped,
+)
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
 from penstock.events.transaction import Outcome
@@ -46,11 +59,19 @@ LARGE_BATCH_LINES = 2_000
 """Maximum number of lines in one commit while nobody else is sending. Larger commits save disk
 syncs.
 """
-_SLICE_S = 0.5
-"""Time limit of a turn, in seconds. The turn starts no further batch after this time. A batch that
-has run this long ends as soon as the reader yields a step without a row, for example for empty
-lines.
+_BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_VALUES = 250_000
+"""Limits of the lines in one commit, as JSON text and as JSON values. A value needs about 100
+bytes of memory, so a batch needs some tens of megabytes at most.
 """
+_SLICE_S = 0.5
+"""Time limit of a turn, in seconds. The turn starts no further batch after this time, and a batch
+ends after the row that it reads then.
+"""
+_INTERNAL_ERROR = (
+    "Penstock had an internal error; the service log has the details. Once it is fixed, import the "
+    "file again; stored events are recognised as duplicates."
+)
 _MANY_WAITING = 16
 """Number of waiting events from which an import slows down."""
 _PAUSE_FACTOR = 2.0
@@ -95,10 +116,12 @@ class _RunningImport:
     """A job in progress, and the results of its current batch.
 
     After an error, results that are already set are not computed again.
-    batches: the batches that follow; None stands for lines that were already read before a restart.
+    is_careful: whether the process died while it read the next lines. batches: the batches that
+    follow; None stands for lines that were already read before a restart.
     """
 
     job: ImportJob
+    is_careful: bool = False
     batches: Iterator[Batch | None] | None = None
     batch: Batch | None = None
     outcomes: Sequence[Outcome] | None = None
@@ -121,9 +144,11 @@ class ImportWorker:
         files: ImportFiles,
         settings: Settings,
         clock: Clock,
+        attempts: Attempts,
     ) -> None:
         self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
+        self._attempts = attempts
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
         """Running imports by workspace. The first import continues next."""
         self._without_job: dict[str, int] = {}
@@ -142,7 +167,8 @@ class ImportWorker:
         self._running_imports.move_to_end(workspace_id)
         began_s = monotonic()
         try:
-            self._read_slice(running)
+            with self._attempts.attempt(running.job.id):
+                self._read_slice(running)
         except Unavailable as error:
             if error.code == "overloaded":  # Live events have priority.
                 return _OVERLOADED_S
@@ -150,6 +176,7 @@ class ImportWorker:
         if running.finished is not None:
             self._save(replace(running.finished, finished_at_ms=self._clock()))
             self._files.remove(running.job.id)
+            self._attempts.forget(running.job.id)
             del self._running_imports[workspace_id]
         return (monotonic() - began_s) * _PAUSE_FACTOR if self._many_wait() else 0.0
 
@@ -167,14 +194,35 @@ class ImportWorker:
         if not stored_files:
             return
         with self._database.read() as db:
-            jobs = [job for job in store.open_jobs(db) if job.id in stored_files]
+            waiting = [each for each in store.started_imports(db) if each.id in stored_files]
             cancelled = store.finished_among(db, stored_files)
         for import_id in cancelled:
             self._files.remove(import_id)
-        self._remove_without_job(stored_files - {str(job.id) for job in jobs} - set(cancelled))
-        for job in jobs:
-            if len(self._running_imports) < _MAX_RUNNING:
-                self._running_imports.setdefault(job.workspace_id, _RunningImport(job))
+            self._attempts.forget(import_id)
+        self._remove_without_job(stored_files - {str(each.id) for each in waiting} - set(cancelled))
+        for each in waiting:
+            is_free = each.workspace_id not in self._running_imports
+            if is_free and len(self._running_imports) < _MAX_RUNNING:
+                self._begin(each)
+
+    def _begin(self, started: StartedImport) -> None:
+        """Add an import to the running ones. It fails if its job cannot be read."""
+        try:
+            with self._database.read() as db:
+                job = store.find(db, started.workspace_id, started.id)
+        except Unavailable:
+            raise
+        except Exception as error:  # This is a bug. Other imports must not wait for it.
+            log_bug("import_failed", started.id, error)
+            with self._database.write() as db:
+                store.fail_started(db, started, _INTERNAL_ERROR, self._clock())
+            return
+        if job is not None:
+            deaths = self._attempts.deaths(job.id)
+            running = _RunningImport(job, is_careful=deaths > 0)
+            if deaths >= MAX_DEATHS:
+                running.finished = interrupted(job)
+            self._running_imports[job.workspace_id] = running
 
     def _remove_without_job(self, import_ids: set[str]) -> None:
         """Remove files that have had no job for a while.
@@ -219,7 +267,7 @@ class ImportWorker:
             running.job = self._save(replace(running.job, state=ImportState.RUNNING))
             if not running.job.is_open:
                 return False
-            running.batches = self._batches(running.job, website)
+            running.batches = self._batches(running, website)
         try:
             if running.batch is None:
                 try:
@@ -240,15 +288,14 @@ class ImportWorker:
                 raise StoreUnavailable(reason=str(error)) from error
             # This is a bug. Other imports must not wait for it.
             log_bug("import_failed", running.job.id, error)
-            raise UnreadableFile(
-                "Penstock had an internal error; the service log has the details. Once it is "
-                "fixed, import the file again; stored events are recognised as duplicates."
-            ) from error
+            raise UnreadableFile(_INTERNAL_ERROR) from error
         # `running` keeps the batch and its outcomes until they are saved, because this step is
         # repeated after an error.
         batch, outcomes = without_rejected(running.batch, running.outcomes)
         running.job = self._save(advance(running.job, batch, outcomes), batch.rejects)
         running.batch = running.outcomes = None
+        if running.is_careful:
+            self._attempts.note_progress(running.job.id)
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
@@ -264,9 +311,10 @@ class ImportWorker:
                 events_store.add_counts(db, {job.website_id: refused})
         return job
 
-    def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
+    def _batches(self, running: _RunningImport, website: Website) -> Iterator[Batch | None]:
         """Yield the rest of the file in batches. Earlier lines are read only to count repeats."""
-        limits, occurrences = self._settings.limits, Occurrences()
+        job, limits, occurrences = running.job, self._settings.limits, Occurrences()
+        last_line = job.lines_read + LARGE_BATCH_LINES  # The lines of the batch before the death.
         source = reader_named(job.format, job.mapping).rows(
             self._files.readable_path(job.id, job.format),
             ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
@@ -281,20 +329,35 @@ class ImportWorker:
         while self._batch(before, read_items, limits.max_import_rejects) is not None:
             yield None
         rejected = job.rejected
-        while batch := self._batch(source, read_items, limits.max_import_rejects - rejected):
+        while batch := self._batch(
+            source,
+            read_items,
+            limits.max_import_rejects - rejected,
+            is_careful=running.is_careful,
+        ):
             rejected += len(batch.rejects)
+            running.is_careful = running.is_careful and batch.lines_read < last_line
             yield batch
 
     def _batch(
-        self, source: Iterator[Row], read_items: _ReadItems, max_rejects: int
+        self,
+        source: Iterator[Row],
+        read_items: _ReadItems,
+        max_rejects: int,
+        *,
+        is_careful: bool = False,
     ) -> Batch | None:
-        """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file."""
+        """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file.
+
+        is_careful: whether to read only one line.
+        """
         if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
-        until_s = monotonic() + _SLICE_S
         context = EventValidationContext(self._clock())
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
+        most = 1 if is_careful else most
+        budget = WorkBudget(most, _BATCH_BYTES, _BATCH_VALUES, monotonic() + _SLICE_S)
         items: list[NewEvent | Claim] = []
         item_rows: list[Row] = []
         rejects: list[Reject] = []
@@ -305,20 +368,19 @@ class ImportWorker:
             ignored_lines += row.ignored_lines
             if row.faults:
                 rejects.append(_reject(row, row.faults))
+                budget.spend(len(row.faults), row.content)
             elif row.content:
                 try:
                     read = read_items(row.content, context=context)
                 except Invalid as error:
                     rejects.append(_reject(row, error.faults))
+                    budget.spend(len(error.faults), row.content)
                 else:
                     identify_lines += isinstance(read[-1], Claim)
                     items += read
                     item_rows += [row] * len(read)
-            if (
-                len(items) + len(rejects) >= most
-                or len(rejects) >= max_rejects
-                or (not row.content and monotonic() >= until_s)
-            ):
+                    budget.spend(len(read), row.content)
+            if len(rejects) >= max_rejects or budget.is_spent():
                 break
         return (
             None

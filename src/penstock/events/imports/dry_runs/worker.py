@@ -11,6 +11,7 @@ from time import monotonic
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.attempts import MAX_DEATHS, Attempts
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
@@ -53,6 +54,10 @@ _INTERNAL_ERROR = (
     "Penstock had an internal error; the service log has the details. Once it is fixed, send the "
     "file again."
 )
+_INTERRUPTED = (
+    "The service stopped twice while it read the file. It may have too little memory for it. "
+    "Correct the file and send it again."
+)
 _NOT_STARTED = (
     "Nobody started the import within 24 hours, so its file was removed. Send the file again."
 )
@@ -93,6 +98,7 @@ class DryRunWorker:
         started: ImportFiles,
         settings: Settings,
         clock: Clock,
+        attempts: Attempts,
         *,
         on_started: Callable[[], None],
         is_busy: Callable[[], bool],
@@ -104,7 +110,7 @@ class DryRunWorker:
         """
         self._database, self._websites, self._settings = database, websites, settings
         self._staged, self._started, self._clock = staged, started, clock
-        self._on_started, self._is_busy = on_started, is_busy
+        self._attempts, self._on_started, self._is_busy = attempts, on_started, is_busy
         self._checks: OrderedDict[WorkspaceId, _Check] = OrderedDict()
         """Running dry runs by workspace. The first continues next."""
         self.worker = Worker("import_checks", self._step, clock, period_s=_PERIOD_S)
@@ -127,10 +133,11 @@ class DryRunWorker:
         workspace_id, check = next(iter(self._checks.items()))
         self._checks.move_to_end(workspace_id)
         has_ended = True
-        with self._failing_only(check.staged):
+        with self._failing_only(check.staged), self._attempts.attempt(check.staged.id):
             has_ended = self._read_slice(check)
         if has_ended:
             del self._checks[workspace_id]
+            self._attempts.forget(check.staged.id)
         return _PAUSE_S if self._is_busy() else 0.0
 
     @contextmanager
@@ -164,15 +171,16 @@ class DryRunWorker:
         if not others:
             return
         with self._database.read() as db:
-            open_jobs = [job for job in store.open_jobs(db) if job.id in others]
+            started = [each for each in store.started_imports(db) if each.id in others]
             ended = set(store.finished_among(db, others))
         for import_id in ended:
             self._staged.remove(import_id)
-        for job in open_jobs:
-            self._staged.move(job.id, job.format, self._started)
-        if open_jobs:
+            self._attempts.forget(import_id)
+        for each in started:
+            self._staged.move(each.id, each.format, self._started)
+        if started:
             self._on_started()
-        for import_id in others - ended - {str(job.id) for job in open_jobs}:
+        for import_id in others - ended - {str(each.id) for each in started}:
             # An upload that failed with 503 may still get its job.
             if self._staged.age_ms(import_id, self._clock()) > _WITHOUT_JOB_MS:
                 self._staged.remove(import_id)
@@ -187,9 +195,13 @@ class DryRunWorker:
         present = self._staged.present() if waiting else set()
         for each in waiting.values():
             is_free = len(self._checks) < _MAX_RUNNING and each.workspace_id not in self._checks
-            if is_free and each.id in present:
-                with self._failing_only(each):
-                    self._begin_check(each)
+            if not is_free or each.id not in present:
+                continue
+            if self._attempts.deaths(each.id) >= MAX_DEATHS:
+                self._end(each, ImportState.FAILED, _INTERRUPTED)
+                continue
+            with self._failing_only(each), self._attempts.attempt(each.id):
+                self._begin_check(each)
 
     def _begin_check(self, staged: StagedImport) -> None:
         with self._database.read() as db:

@@ -33,11 +33,13 @@ from penstock.events.imports.formats.mapping import (
 from penstock.events.imports.formats.reader import (
     HEAD_BYTES,
     SAMPLE_ROWS,
+    TOO_MANY_VALUES,
     Reader,
     ReaderLimits,
     Row,
     Sample,
     UnreadableFile,
+    has_too_many_values,
     too_long,
 )
 from penstock.events.imports.formats.schema import ImportLine, ImportMapping
@@ -230,11 +232,11 @@ def _item(
         if key is not None:
             properties[key] = cell
         elif field == _PROPERTIES:
-            value = _parsed(cell) if isinstance(cell, str) else cell
-            if isinstance(value, dict):
-                properties = value | properties
+            value = _object_of(cell)
+            if isinstance(value, Fault):
+                faults = [value]
             else:
-                faults = [_NOT_AN_OBJECT]
+                properties = value | properties
         else:
             item[field] = cell
     if properties:
@@ -242,12 +244,17 @@ def _item(
     return item, faults
 
 
-def _parsed(text: str) -> Any:
-    """Return the value of a JSON text; None if it is not valid."""
-    try:
-        return parse_json(text.encode("utf-8", "replace"))
-    except Malformed:
-        return None
+def _object_of(cell: Any) -> dict[str, Any] | Fault:
+    """Return the JSON object in a cell, or what is wrong with the cell."""
+    if isinstance(cell, str):
+        text = cell.encode("utf-8", "replace")
+        if has_too_many_values(text):
+            return TOO_MANY_VALUES
+        try:
+            cell = parse_json(text)
+        except Malformed:
+            return _NOT_AN_OBJECT
+    return cell if isinstance(cell, dict) else _NOT_AN_OBJECT
 
 
 def _row(taken: list[Row], content: bytes, *faults: Fault) -> Row:
@@ -293,7 +300,9 @@ def _mapped(mapping: ImportMapping) -> Reader:
         return csv_rows(path, limits, read_names)
 
     return replace(
-        CSV, head_problem=lambda head: csv_problem(head, read_names, _EXPECTED_TABLE), rows=rows
+        CSV,
+        head_problem=lambda head: csv_problem(head, read_names, _EXPECTED_TABLE),
+        read_rows=rows,
     )
 
 
@@ -331,7 +340,7 @@ CSV = Reader(
     media_types=("text/csv",),
     endings=(".csv", ".tsv"),
     head_problem=lambda head: csv_problem(head, read_field_names, _EXPECTED),
-    rows=_rows,
+    read_rows=_rows,
     sample=_sample,
     mapped=_mapped,
 )

@@ -21,7 +21,7 @@ from penstock.base.event_limits import (
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
-from penstock.events.imports.formats.reader import ReaderLimits, Row
+from penstock.events.imports.formats.reader import ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.properties import too_many_keys
 
@@ -58,7 +58,7 @@ def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
     """Translate the content of each row. Content that is not a JSON object stays unchanged, so
     that it is rejected when it is validated.
     """
-    for row in rows:
+    for row in within_values(rows):
         if not row.content or row.faults:
             yield row
             continue

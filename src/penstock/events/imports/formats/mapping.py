@@ -11,7 +11,11 @@ from penstock.base.clock import LATEST_MS, iso
 from penstock.base.errors import Fault, Malformed
 from penstock.base.patterns import is_decimal
 from penstock.events.imports.formats.exports import without_signs
-from penstock.events.imports.formats.reader import UnreadableFile
+from penstock.events.imports.formats.reader import (
+    TOO_MANY_VALUES,
+    UnreadableFile,
+    has_too_many_values,
+)
 from penstock.events.imports.formats.schema import (
     MAX_COLUMN_CHARS,
     ImportMapping,
@@ -210,8 +214,11 @@ def _boolean(cell: Any) -> bool:
 def _json(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
+    text = cell.encode("utf-8", "replace")
+    if has_too_many_values(text):
+        raise ValueError(TOO_MANY_VALUES.message)
     try:
-        return parse_json(cell.encode("utf-8", "replace"))
+        return parse_json(text)
     except Malformed:
         raise ValueError("Must be JSON.") from None
 

@@ -134,5 +134,5 @@ MIXPANEL = Reader(
     media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
     endings=(".json", ".jsonl", ".ndjson"),
     head_problem=_head_problem,
-    rows=_rows,
+    read_rows=_rows,
 )

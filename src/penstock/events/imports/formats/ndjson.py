@@ -73,5 +73,5 @@ NDJSON = Reader(
     media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
     endings=(".ndjson", ".jsonl", ".json"),
     head_problem=_head_problem,
-    rows=_rows,
+    read_rows=_rows,
 )

@@ -25,6 +25,7 @@ from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import ReadCells, read_cells_by, require_names
 from penstock.events.imports.formats.reader import (
     SAMPLE_ROWS,
+    TOO_MANY_VALUES,
     Reader,
     ReaderLimits,
     Row,
@@ -146,8 +147,9 @@ def _reader_of(names: list[str], read_names: ReadNames) -> ReadCells:
 
 
 def _row(number: int, bytes_read: int, cells: Any, read_cells: ReadCells, max_bytes: int) -> Row:
-    if cells is None:
-        return Row(number, number, bytes_read, faults=[too_long(max_bytes)])
+    if not isinstance(cells, list):
+        fault = too_long(max_bytes) if cells is None else TOO_MANY_VALUES
+        return Row(number, number, bytes_read, faults=[fault])
     *values, not_utf8 = cells
     for place in not_utf8:
         values[place] = _NOT_TEXT
@@ -190,7 +192,7 @@ def _mapped(mapping: ImportMapping) -> Reader:
     """Return the reader of Parquet with this mapping."""
     return replace(
         PARQUET,
-        rows=lambda path, limits: parquet_rows(path, limits, partial(read_cells_by, mapping)),
+        read_rows=lambda path, limits: parquet_rows(path, limits, partial(read_cells_by, mapping)),
     )
 
 
@@ -233,7 +235,7 @@ PARQUET = Reader(
     media_types=(MEDIA_TYPE,),
     endings=(".parquet",),
     head_problem=head_problem,
-    rows=_rows,
+    read_rows=_rows,
     sample=_sample,
     mapped=_mapped,
 )

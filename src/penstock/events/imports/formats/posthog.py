@@ -199,5 +199,5 @@ POSTHOG = Reader(
     media_types=("application/x-ndjson", "application/jsonl", "text/csv", MEDIA_TYPE),
     endings=(".jsonl", ".json", ".csv", ".parquet"),
     head_problem=_head_problem,
-    rows=_rows,
+    read_rows=_rows,
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
+from penstock.base.event_limits import MAX_EVENT_VALUES
+from penstock.base.value_budget import has_more_values
 from penstock.events.imports.formats.schema import ImportMapping
 
 HEAD_BYTES = 4096
@@ -15,6 +17,13 @@ shorter.
 
 SAMPLE_ROWS = 20
 """Maximum number of rows in a sample, from which a mapping is guessed."""
+
+TOO_MANY_VALUES = Fault(
+    "",
+    "too_many_values",
+    f"A line may have at most {MAX_EVENT_VALUES:,} JSON values, nested ones included. Shorten its "
+    "arrays, or store them as text.",
+)
 
 
 class UnreadableFile(Exception):
@@ -74,8 +83,8 @@ class Reader:
     the format's name, they mean the first of these formats.
 
     head_problem: returns why a file that begins with the given bytes, decompressed, is not in this
-    format, and what to do; None if it may be in this format. rows: yields every row of a file, in
-    short steps whatever the file contains; raises `UnreadableFile`. The same file must yield the
+    format, and what to do; None if it may be in this format. read_rows: yields every row of a file,
+    in short steps whatever the file contains; raises `UnreadableFile`. The same file must yield the
     same rows each time, because an interrupted import is read again from the start.
 
     sample: reads the first rows of a table; raises `UnreadableFile`. mapped: returns the reader of
@@ -87,10 +96,31 @@ class Reader:
     media_types: tuple[str, ...]
     endings: tuple[str, ...]
     head_problem: Callable[[bytes], str | None]
-    rows: Callable[[Path, ReaderLimits], Iterator[Row]]
+    read_rows: Callable[[Path, ReaderLimits], Iterator[Row]]
     sample: Callable[[Path, ReaderLimits], Sample] | None = None
     mapped: Callable[[ImportMapping], "Reader"] | None = None
+
+    def rows(self, path: Path, limits: ReaderLimits) -> Iterator[Row]:
+        """Yield every row of a file. A row with too many values is rejected without its content.
+
+        Raises `UnreadableFile` if reading cannot continue.
+        """
+        return within_values(self.read_rows(path, limits))
 
 
 def too_long(max_bytes: int) -> Fault:
     return Fault("", "too_large", f"A line may have at most {max_bytes:,} bytes.")
+
+
+def has_too_many_values(text: bytes) -> bool:
+    """Whether the JSON text of a line must be rejected without decoding it."""
+    return has_more_values(text, MAX_EVENT_VALUES)
+
+
+def within_values(rows: Iterator[Row]) -> Iterator[Row]:
+    """Reject rows whose JSON text has too many values. Their content is dropped."""
+    for row in rows:
+        if has_too_many_values(row.content):
+            yield row._replace(content=b"", faults=[TOO_MANY_VALUES])
+        else:
+            yield row

@@ -34,6 +34,16 @@ _BOMS_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 _GZIP_WBITS, _RAW_WBITS = 31, -15
 """Parameters of zlib: data with the header of gzip, and data without a header."""
 _PIECE_BYTES = 64 * 1024
+_ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
+"""The window of a Zstandard frame is memory that the decompressor reserves: at most 8 MiB, as the
+format recommends. `zstd --ultra` and `zstd --long` write larger ones.
+"""
+_LARGE_WINDOW = (
+    "The Zstandard file needs a window of more than 8 MiB to decompress it. Compress it again "
+    "without --ultra and --long."
+)
+_ZSTD_NO_MEMORY = "too much memory"
+"""Text of the decompressor's error for a larger window; it has no code."""
 _COMPRESSED_BYTES = 16 * 1024
 """Compressed bytes per read. The number is small, because the unread rest is copied after each
 member.
@@ -75,7 +85,7 @@ def unpacked_head(head: bytes) -> bytes:
         if head.startswith(_GZIP_MAGIC):
             head = zlib.decompressobj(wbits=_GZIP_WBITS).decompress(head, HEAD_BYTES)
         elif head.startswith(_ZSTD_MAGIC):
-            head = zstd.ZstdDecompressor().decompress(head, HEAD_BYTES)
+            head = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS).decompress(head, HEAD_BYTES)
     except (zlib.error, zstd.ZstdError):
         return b""
     if head.startswith(_BOMS_UTF16):
@@ -139,10 +149,12 @@ def _zstd_content(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the content of every Zstandard frame."""
     frame, data, without_content = None, b"", 0
     while data or (frame is not None and not frame.needs_input) or (data := next(chunks, b"")):
-        frame = frame or zstd.ZstdDecompressor()
+        frame = frame or zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
         try:
             piece = frame.decompress(data, _PIECE_BYTES)
-        except zstd.ZstdError:
+        except zstd.ZstdError as error:
+            if _ZSTD_NO_MEMORY in str(error):
+                raise UnreadableFile(_LARGE_WINDOW) from None
             raise _damaged() from None
         data = b""
         if frame.eof:
